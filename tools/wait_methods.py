@@ -54,8 +54,6 @@ if TYPE_CHECKING:
 {imports}
 __all__ = ["WaitMethods"]
 
-_Model = TypeVar("_Model")
-
 # Failures show the caller's line.
 __tracebackhide__ = True
 
@@ -85,8 +83,6 @@ if TYPE_CHECKING:
 {imports}
 __all__ = [
 {names}]
-
-_Model = TypeVar("_Model")
 '''
 _ASYNC_HEAD = '''"""The methods of `AsyncKwait`, written by `python -m tools.waits`."""
 
@@ -99,7 +95,6 @@ if TYPE_CHECKING:
 __all__ = ["AsyncMethods", "AsyncWaitMethods"]
 
 _Kwait = TypeVar("_Kwait")
-_Model = TypeVar("_Model")
 
 # Failures show the caller's line.
 __tracebackhide__ = True
@@ -120,6 +115,11 @@ class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
     `create_namespace` returns a `Kwait` by the type variable: its module imports this one.
     """
 '''
+_TYPING_EXTENSIONS = "    import typing_extensions\n"
+_MODEL = """\
+    # Without `as_model`, objects are dicts.
+    _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
+"""
 _KWAIT = "_Kwait"
 """The type variable of the methods of `AsyncKwait` that return a `Kwait`."""
 
@@ -138,7 +138,7 @@ def render_methods() -> str:
 def render_async() -> str:
     """Return the text of `async_methods`."""
     imports = _Imports()
-    imports.typing.add("Generic")
+    imports.typing.update(("Generic", "TypeVar"))
     waits = "".join(f"\n{_render_wait(wait, imports, _ASYNC)}" for wait in WAITS.values())
     others = "".join(
         f"\n{_render_other(function, imports)}"
@@ -232,22 +232,22 @@ class _Method:
 
 
 _OBJECT = "dict[str, Any]"
+_LIST_OF_ANY = "list[Any]"
 _MODELS = {
     _OBJECT: "_Model",
     f"{_OBJECT} | None": "_Model | None",
     f"list[{_OBJECT}]": "list[_Model]",
-    "list[Any]": "list[_Model]",
+    _LIST_OF_ANY: "list[_Model]",
 }
 """What a wait returns with `as_model`, by what it returns without."""
 
 
-def _with_model(method: _Method, annotation: str, result: str, **default: None) -> _Method:
+def _with_model(
+    method: _Method, result: str, annotation: str = "type[_Model] | None", default: Any = None
+) -> _Method:
     """Return a method that takes `as_model`, the last argument before the options."""
     parameter = inspect.Parameter(
-        "as_model",
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=annotation,
-        default=default.get("default", EMPTY),
+        "as_model", inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
     )
     keywords = [*method.keywords[:-1], parameter, *method.keywords[-1:]]
     return replace(method, keywords=keywords, result=result)
@@ -356,40 +356,44 @@ def _render_method(
 
 def _render_protocol(wait: Wait, imports: _Imports) -> str:
     method, overloads = _forms_of(wait)
-    summary = f'        """Wait for {wait.summary}."""\n        ...\n'
     start = "    def __call__("
-    calls = [
-        _render_signature(start, each, imports, "@overload", " ...") for each in overloads
-    ] or [_render_signature(start, method, imports) + summary]
-    text = f'    """The type of the fixture `{wait.name}`."""'
-    if overloads:
+    if not overloads:
+        text = f'    """The type of the fixture `{wait.name}`."""'
+        summary = f'        """Wait for {wait.summary}."""\n        ...\n'
+        calls = [_render_signature(start, method, imports) + summary]
+    else:
         text = f'    """The type of the fixture `{wait.name}`: wait for {wait.summary}."""'
         if len(text) > WIDTH:
             text = (
                 f'    """The type of the fixture `{wait.name}`.\n\n'
                 f'    It waits for {wait.summary}.\n    """'
             )
+        calls = [_render_signature(start, each, imports, "@overload", " ...") for each in overloads]
     return f"class {protocol_name(wait.name)}(Protocol):\n{text}\n\n" + "\n".join(calls)
 
 
 def _forms_of(wait: Wait) -> tuple[_Method, list[_Method]]:
-    """Return the signature of a wait, and its overloads: by its own, and by `as_model`."""
+    """Return the signature of a wait, and its own overloads, all with `as_model`."""
     method = _method_of(wait)
     own = _overloads_of(wait)
     if not wait.has_model or not any(each.result in _MODELS for each in own or [method]):
         return method, own
+    if not own:
+        return _with_model(method, _MODELS[method.result]), []
     overloads = []
-    for each in own or [method]:
-        if each.result not in _MODELS:
+    for each in own:
+        if each.result == _LIST_OF_ANY:
+            overloads.append(_with_model(each, each.result, "None"))
+            # Remarks are about the dicts.
+            plain = replace(each, remark="")
+            overloads.append(_with_model(plain, _MODELS[each.result], "type[_Model]", EMPTY))
+        elif each.result in _MODELS:
+            overloads.append(_with_model(each, _MODELS[each.result]))
+        else:
             overloads.append(each)
-            continue
-        overloads.append(_with_model(each, "None", each.result, default=None))
-        # Remarks are about the dicts.
-        plain = replace(each, remark="")
-        overloads.append(_with_model(plain, "type[_Model]", _MODELS[each.result]))
     models = dict.fromkeys(part for each in overloads for part in each.result.split(" | "))
     result = "Any" if method.result == "Any" else " | ".join(sorted(models, key=_result_order))
-    return _with_model(method, "type[_Model] | None", result, default=None), overloads
+    return _with_model(method, result), overloads
 
 
 def _result_order(part: str) -> tuple[bool, bool]:
@@ -492,7 +496,7 @@ class _Imports:
     """The imports for the annotations of the waits."""
 
     def __init__(self) -> None:
-        self.typing = {"TYPE_CHECKING", "Any", "TypeVar"}
+        self.typing = {"TYPE_CHECKING", "Any"}
         self._homes: dict[str, set[str]] = {}
 
     def add(self, method: _Method) -> None:
@@ -530,7 +534,8 @@ class _Imports:
                 listed = "".join(f"        {name},\n" for name in names)
                 line = f"    from {home} import (\n{listed}    )\n"
             groups.setdefault(home.startswith("pytest_kwait"), []).append(line)
-        return "\n".join("".join(groups[ours]) for ours in sorted(groups))
+        ours, others = "".join(groups[True]), "".join(groups[False])
+        return f"{others}\n{_TYPING_EXTENSIONS}\n{ours}\n{_MODEL}"
 
 
 @cache

@@ -5,11 +5,13 @@ Methods of `Kwait` of the same name satisfy them, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+
+    import typing_extensions
 
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.apimachinery.times import Duration
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.objects.lists import Count
     from pytest_kwait.framework.predicates import HeldPredicate
+
+    # Without `as_model`, objects are dicts.
+    _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
 __all__ = [
     "WaitFor",
@@ -143,8 +148,6 @@ __all__ = [
     "WaitForWebhookReady",
 ]
 
-_Model = TypeVar("_Model")
-
 
 class WaitForCacheSync(Protocol):
     """The type of the fixture `wait_for_cache_sync`."""
@@ -169,33 +172,22 @@ class WaitForApiServerHealthy(Protocol):
 
 
 class WaitForApiServiceAvailable(Protocol):
-    """The type of the fixture `wait_for_api_service_available`.
+    """The type of the fixture `wait_for_api_service_available`."""
 
-    It waits for an APIService that is available.
-    """
-
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for an APIService that is available."""
+        ...
 
 
 class WaitForAuthorizationUpdate(Protocol):
-    """The type of the fixture `wait_for_authorization_update`.
+    """The type of the fixture `wait_for_authorization_update`."""
 
-    It waits for access of a user to a kind, allowed or denied.
-    """
-
-    @overload
     def __call__(
         self,
         user: str,
@@ -206,33 +198,16 @@ class WaitForAuthorizationUpdate(Protocol):
         groups: Sequence[str] = (),
         all_namespaces: bool = False,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        all_namespaces: bool = False,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for access of a user to a kind, allowed or denied."""
+        ...
 
 
 class WaitForNamedAuthorizationUpdate(Protocol):
-    """The type of the fixture `wait_for_named_authorization_update`.
+    """The type of the fixture `wait_for_named_authorization_update`."""
 
-    It waits for access of a user to one object, allowed or denied.
-    """
-
-    @overload
     def __call__(
         self,
         user: str,
@@ -243,33 +218,16 @@ class WaitForNamedAuthorizationUpdate(Protocol):
         *,
         groups: Sequence[str] = (),
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        name: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for access of a user to one object, allowed or denied."""
+        ...
 
 
 class WaitForAuthzUpdate(Protocol):
-    """The type of the fixture `wait_for_authz_update`.
+    """The type of the fixture `wait_for_authz_update`."""
 
-    It waits for access of a user by resource attributes, allowed or denied.
-    """
-
-    @overload
     def __call__(
         self,
         user: str,
@@ -277,51 +235,30 @@ class WaitForAuthzUpdate(Protocol):
         allowed: bool = True,
         *,
         groups: Sequence[str] = (),
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        user: str,
-        attributes: Mapping[str, Any],
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for access of a user by resource attributes, allowed or denied."""
+        ...
 
 
 class WaitForCrdEstablished(Protocol):
-    """The type of the fixture `wait_for_crd_established`.
+    """The type of the fixture `wait_for_crd_established`."""
 
-    It waits for a CustomResourceDefinition that is established, with all versions served.
-    """
-
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a CustomResourceDefinition that is established, with all versions served."""
+        ...
 
 
 class WaitForHpaReplicas(Protocol):
-    """The type of the fixture `wait_for_hpa_replicas`.
+    """The type of the fixture `wait_for_hpa_replicas`."""
 
-    It waits for an autoscaler whose replicas lie in a range.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -329,21 +266,11 @@ class WaitForHpaReplicas(Protocol):
         max_replicas: int | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        min_replicas: int,
-        max_replicas: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for an autoscaler whose replicas lie in a range."""
+        ...
 
 
 class WaitForNamespacesDeleted(Protocol):
@@ -355,54 +282,36 @@ class WaitForNamespacesDeleted(Protocol):
 
 
 class WaitForDefaultServiceAccount(Protocol):
-    """The type of the fixture `wait_for_default_service_account`.
+    """The type of the fixture `wait_for_default_service_account`."""
 
-    It waits for the namespace's ServiceAccount `default`.
-    """
-
-    @overload
-    def __call__(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         *,
         namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for the namespace's ServiceAccount `default`."""
+        ...
 
 
 class WaitForKubeRootCa(Protocol):
-    """The type of the fixture `wait_for_kube_root_ca`.
+    """The type of the fixture `wait_for_kube_root_ca`."""
 
-    It waits for the namespace's config map with the cluster's root CA.
-    """
-
-    @overload
-    def __call__(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         *,
         namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for the namespace's config map with the cluster's root CA."""
+        ...
 
 
 class WaitForWebhookReady(Protocol):
-    """The type of the fixture `wait_for_webhook_ready`.
+    """The type of the fixture `wait_for_webhook_ready`."""
 
-    It waits for admission webhooks that answer, shown by a dry run.
-    """
-
-    @overload
     def __call__(
         self,
         target: str | KubernetesObject,
@@ -411,224 +320,123 @@ class WaitForWebhookReady(Protocol):
         denial: str | None = None,
         mutation: Mapping[str, Any] | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str | KubernetesObject,
-        probe: Mapping[str, Any] | None = None,
-        *,
-        denial: str | None = None,
-        mutation: Mapping[str, Any] | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for admission webhooks that answer, shown by a dry run."""
+        ...
 
 
 class WaitForDaemonSetRunningOnAllNodes(Protocol):
-    """The type of the fixture `wait_for_daemon_set_running_on_all_nodes`.
+    """The type of the fixture `wait_for_daemon_set_running_on_all_nodes`."""
 
-    It waits for a daemon set's one available pod on each eligible node.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a daemon set's one available pod on each eligible node."""
+        ...
 
 
 class WaitForDaemonSetPodsOnNodes(Protocol):
-    """The type of the fixture `wait_for_daemon_set_pods_on_nodes`.
+    """The type of the fixture `wait_for_daemon_set_pods_on_nodes`."""
 
-    It waits for a daemon set's one available pod on each of these nodes alone.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         nodes: KubernetesObjects,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        nodes: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a daemon set's one available pod on each of these nodes alone."""
+        ...
 
 
 class WaitForDaemonSetPresentOnNodes(Protocol):
-    """The type of the fixture `wait_for_daemon_set_present_on_nodes`.
+    """The type of the fixture `wait_for_daemon_set_present_on_nodes`."""
 
-    It waits for a daemon set's one started pod on each of an exact number of nodes.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a daemon set's one started pod on each of an exact number of nodes."""
+        ...
 
 
 class WaitForDaemonSetStatus(Protocol):
-    """The type of the fixture `wait_for_daemon_set_status`.
+    """The type of the fixture `wait_for_daemon_set_status`."""
 
-    It waits for a daemon set whose status has all pods scheduled and ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a daemon set whose status has all pods scheduled and ready."""
+        ...
 
 
 class WaitForDaemonSets(Protocol):
-    """The type of the fixture `wait_for_daemon_sets`.
+    """The type of the fixture `wait_for_daemon_sets`."""
 
-    It waits for all daemon sets of a namespace, except a few pods of each.
-    """
-
-    @overload
     def __call__(
         self,
         allowed_not_ready: int = 0,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for all daemon sets of a namespace, except a few pods of each."""
+        ...
 
 
 class WaitForDeploymentComplete(Protocol):
-    """The type of the fixture `wait_for_deployment_complete`.
+    """The type of the fixture `wait_for_deployment_complete`."""
 
-    It waits for a deployment whose pods are all updated and available.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment whose pods are all updated and available."""
+        ...
 
 
 class WaitForDeploymentCompleteAndCheckRolling(Protocol):
-    """The type of the fixture `wait_for_deployment_complete_and_check_rolling`.
+    """The type of the fixture `wait_for_deployment_complete_and_check_rolling`."""
 
-    It waits for a complete deployment, within the bounds of its rolling update at every step.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a complete deployment, within the bounds of its rolling update at every step."""
+        ...
 
 
 class WaitForDeploymentRevisionAndImage(Protocol):
-    """The type of the fixture `wait_for_deployment_revision_and_image`.
+    """The type of the fixture `wait_for_deployment_revision_and_image`."""
 
-    It waits for a deployment and its replica set at a revision, with an image.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -636,30 +444,16 @@ class WaitForDeploymentRevisionAndImage(Protocol):
         image: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        revision: int | str,
-        image: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment and its replica set at a revision, with an image."""
+        ...
 
 
 class WaitForDeploymentUpdatedReplicasGte(Protocol):
-    """The type of the fixture `wait_for_deployment_updated_replicas_gte`.
+    """The type of the fixture `wait_for_deployment_updated_replicas_gte`."""
 
-    It waits for a deployment with enough updated pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -667,30 +461,16 @@ class WaitForDeploymentUpdatedReplicasGte(Protocol):
         generation: int | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        min_count: int,
-        generation: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment with enough updated pods."""
+        ...
 
 
 class WaitForDeploymentWithCondition(Protocol):
-    """The type of the fixture `wait_for_deployment_with_condition`.
+    """The type of the fixture `wait_for_deployment_with_condition`."""
 
-    It waits for a deployment with a condition that has a reason.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -698,204 +478,112 @@ class WaitForDeploymentWithCondition(Protocol):
         condition: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        condition: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment with a condition that has a reason."""
+        ...
 
 
 class WaitForObservedDeployment(Protocol):
-    """The type of the fixture `wait_for_observed_deployment`.
+    """The type of the fixture `wait_for_observed_deployment`."""
 
-    It waits for a deployment whose controller has observed a generation.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         generation: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment whose controller has observed a generation."""
+        ...
 
 
 class WaitForEndpointCount(Protocol):
-    """The type of the fixture `wait_for_endpoint_count`.
+    """The type of the fixture `wait_for_endpoint_count`."""
 
-    It waits for a service with an exact number of endpoints.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service with an exact number of endpoints."""
+        ...
 
 
 class WaitForEndpointPods(Protocol):
-    """The type of the fixture `wait_for_endpoint_pods`.
+    """The type of the fixture `wait_for_endpoint_pods`."""
 
-    It waits for a service with endpoints at exactly these pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         pods: KubernetesObjects,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        pods: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service with endpoints at exactly these pods."""
+        ...
 
 
 class WaitForEndpointPorts(Protocol):
-    """The type of the fixture `wait_for_endpoint_ports`.
+    """The type of the fixture `wait_for_endpoint_ports`."""
 
-    It waits for a service with endpoints at exactly these ports of pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         ports: Mapping[str, Sequence[int | str]],
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        ports: Mapping[str, Sequence[int | str]],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service with endpoints at exactly these ports of pods."""
+        ...
 
 
 class WaitForEndpointOnNode(Protocol):
-    """The type of the fixture `wait_for_endpoint_on_node`.
+    """The type of the fixture `wait_for_endpoint_on_node`."""
 
-    It waits for a service with ready endpoints on one node.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         node: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        node: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service with ready endpoints on one node."""
+        ...
 
 
 class WaitForEndpointSlices(Protocol):
-    """The type of the fixture `wait_for_endpoint_slices`.
+    """The type of the fixture `wait_for_endpoint_slices`."""
 
-    It waits for a service whose EndpointSlices a callable accepts.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         condition: Callable[[list[dict[str, Any]]], Any],
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        condition: Callable[[list[dict[str, Any]]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service whose EndpointSlices a callable accepts."""
+        ...
 
 
 class WaitForEvent(Protocol):
-    """The type of the fixture `wait_for_event`.
+    """The type of the fixture `wait_for_event`."""
 
-    It waits for an event with a reason, with words in its message, about an object.
-    """
-
-    @overload
     def __call__(
         self,
         reason: str | None = None,
@@ -904,113 +592,63 @@ class WaitForEvent(Protocol):
         about: str | KubernetesObject | None = None,
         type: str | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        about: str | KubernetesObject | None = None,
-        type: str | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for an event with a reason, with words in its message, about an object."""
+        ...
 
 
 class WaitForJobPodsRunning(Protocol):
-    """The type of the fixture `wait_for_job_pods_running`.
+    """The type of the fixture `wait_for_job_pods_running`."""
 
-    It waits for an exact number of a job's pods in phase Running.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of a job's pods in phase Running."""
+        ...
 
 
 class WaitForJobPodsSucceeded(Protocol):
-    """The type of the fixture `wait_for_job_pods_succeeded`.
+    """The type of the fixture `wait_for_job_pods_succeeded`."""
 
-    It waits for an exact number of a job's pods in phase Succeeded.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of a job's pods in phase Succeeded."""
+        ...
 
 
 class WaitForJobFinish(Protocol):
-    """The type of the fixture `wait_for_job_finish`.
+    """The type of the fixture `wait_for_job_finish`."""
 
-    It waits for a job that is complete or has failed.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job that is complete or has failed."""
+        ...
 
 
 class WaitForJobComplete(Protocol):
-    """The type of the fixture `wait_for_job_complete`: wait for a job that is complete."""
+    """The type of the fixture `wait_for_job_complete`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -1018,107 +656,62 @@ class WaitForJobComplete(Protocol):
         completions: int | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        reason: str | None = None,
-        completions: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job that is complete."""
+        ...
 
 
 class WaitForJobFailed(Protocol):
-    """The type of the fixture `wait_for_job_failed`: wait for a job that has failed."""
+    """The type of the fixture `wait_for_job_failed`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job that has failed."""
+        ...
 
 
 class WaitForJobReady(Protocol):
-    """The type of the fixture `wait_for_job_ready`.
+    """The type of the fixture `wait_for_job_ready`."""
 
-    It waits for a job whose status has an exact number of ready pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job whose status has an exact number of ready pods."""
+        ...
 
 
 class WaitForJobSuspend(Protocol):
-    """The type of the fixture `wait_for_job_suspend`: wait for a job that is suspended."""
+    """The type of the fixture `wait_for_job_suspend`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job that is suspended."""
+        ...
 
 
 class WaitForJobCondition(Protocol):
-    """The type of the fixture `wait_for_job_condition`.
+    """The type of the fixture `wait_for_job_condition`."""
 
-    It waits for a job with a condition that is True.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -1126,47 +719,27 @@ class WaitForJobCondition(Protocol):
         reason: str | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        reason: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job with a condition that is True."""
+        ...
 
 
 class WaitForJobState(Protocol):
-    """The type of the fixture `wait_for_job_state`: wait for a job that a callable accepts."""
+    """The type of the fixture `wait_for_job_state`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         state: Callable[[dict[str, Any]], Any],
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        state: Callable[[dict[str, Any]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a job that a callable accepts."""
+        ...
 
 
 class WaitForJobGone(Protocol):
@@ -1200,12 +773,8 @@ class WaitForAllJobPodsGone(Protocol):
 
 
 class WaitForPodsRunningOnNodes(Protocol):
-    """The type of the fixture `wait_for_pods_running_on_nodes`.
+    """The type of the fixture `wait_for_pods_running_on_nodes`."""
 
-    It waits for an exact number of running pods, as kubelets report them.
-    """
-
-    @overload
     def __call__(
         self,
         nodes: KubernetesObjects,
@@ -1213,30 +782,16 @@ class WaitForPodsRunningOnNodes(Protocol):
         prefix: str = "",
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        nodes: KubernetesObjects,
-        count: int,
-        prefix: str = "",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of running pods, as kubelets report them."""
+        ...
 
 
 class WaitForPodsOnMinions(Protocol):
-    """The type of the fixture `wait_for_pods_on_minions`.
+    """The type of the fixture `wait_for_pods_on_minions`."""
 
-    It waits for pods that are known to the agents of their hosts.
-    """
-
-    @overload
     def __call__(
         self,
         controller: str | KubernetesObject | None = None,
@@ -1245,212 +800,125 @@ class WaitForPodsOnMinions(Protocol):
         pods: KubernetesObjects | None = None,
         pod_info: PodInfo | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        controller: str | KubernetesObject | None = None,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        pod_info: PodInfo | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for pods that are known to the agents of their hosts."""
+        ...
 
 
 class WaitForNodeReady(Protocol):
-    """The type of the fixture `wait_for_node_ready`: wait for a node that is ready."""
+    """The type of the fixture `wait_for_node_ready`."""
 
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a node that is ready."""
+        ...
 
 
 class WaitForNodeNotReady(Protocol):
-    """The type of the fixture `wait_for_node_not_ready`: wait for a node that is not ready."""
+    """The type of the fixture `wait_for_node_not_ready`."""
 
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a node that is not ready."""
+        ...
 
 
 class WaitForNodeCondition(Protocol):
-    """The type of the fixture `wait_for_node_condition`.
+    """The type of the fixture `wait_for_node_condition`."""
 
-    It waits for a node with a condition that is True, or is not.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         condition: str,
         status: bool = True,
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        status: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a node with a condition that is True, or is not."""
+        ...
 
 
 class WaitForNodeSchedulable(Protocol):
-    """The type of the fixture `wait_for_node_schedulable`.
+    """The type of the fixture `wait_for_node_schedulable`."""
 
-    It waits for a node that takes pods, or takes none.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         schedulable: bool = True,
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        schedulable: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a node that takes pods, or takes none."""
+        ...
 
 
 class WaitForNodeHeartbeatAfter(Protocol):
-    """The type of the fixture `wait_for_node_heartbeat_after`.
+    """The type of the fixture `wait_for_node_heartbeat_after`."""
 
-    It waits for a node whose last heartbeat is later.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         after: datetime | str,
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        after: datetime | str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a node whose last heartbeat is later."""
+        ...
 
 
 class WaitForAllNodesSchedulable(Protocol):
-    """The type of the fixture `wait_for_all_nodes_schedulable`.
+    """The type of the fixture `wait_for_all_nodes_schedulable`."""
 
-    It waits for nodes that take pods, all but a few.
-    """
-
-    @overload
     def __call__(
         self,
         allowed_not_ready: int = 0,
         non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        allowed_not_ready: int = 0,
-        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for nodes that take pods, all but a few."""
+        ...
 
 
 class WaitForNodesReady(Protocol):
-    """The type of the fixture `wait_for_nodes_ready`.
+    """The type of the fixture `wait_for_nodes_ready`."""
 
-    It waits for an exact number of uncordoned nodes, all ready.
-    """
-
-    @overload
     def __call__(
-        self, count: int, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self, count: int, *, as_model: type[_Model], **options: Unpack[WaitOptions]
-    ) -> list[_Model]: ...
+        self, count: int, *, as_model: type[_Model] | None = None, **options: Unpack[WaitOptions]
+    ) -> list[_Model]:
+        """Wait for an exact number of uncordoned nodes, all ready."""
+        ...
 
 
 class WaitForTotalHealthy(Protocol):
-    """The type of the fixture `wait_for_total_healthy`.
+    """The type of the fixture `wait_for_total_healthy`."""
 
-    It waits for nodes that are all ready and run what they must.
-    """
-
-    @overload
     def __call__(
         self,
         required_pods: Sequence[str] = (),
         system_namespace: str = "kube-system",
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        required_pods: Sequence[str] = (),
-        system_namespace: str = "kube-system",
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for nodes that are all ready and run what they must."""
+        ...
 
 
 class WaitFor(Protocol):
@@ -1497,18 +965,7 @@ class WaitFor(Protocol):
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str | KubernetesObject,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -1521,144 +978,78 @@ class WaitFor(Protocol):
         selector: Selector,
         count: int | Count | None = None,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        selector: Selector,
-        count: int | Count | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> list[_Model]: ...
 
 
 class WaitForRolloutStatus(Protocol):
-    """The type of the fixture `wait_for_rollout_status`.
+    """The type of the fixture `wait_for_rollout_status`."""
 
-    It waits for a deployment, daemon set or stateful set rolled out by kubectl's rules.
-    """
-
-    @overload
     def __call__(
         self,
         target: str | KubernetesObject,
         revision: int | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str | KubernetesObject,
-        revision: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a deployment, daemon set or stateful set rolled out by kubectl's rules."""
+        ...
 
 
 class WaitForContainerStarted(Protocol):
-    """The type of the fixture `wait_for_container_started`.
+    """The type of the fixture `wait_for_container_started`."""
 
-    It waits for a container that has passed its startup probe.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         container: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a container that has passed its startup probe."""
+        ...
 
 
 class WaitForContainerRunning(Protocol):
-    """The type of the fixture `wait_for_container_running`: wait for a container that runs."""
+    """The type of the fixture `wait_for_container_running`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         container: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a container that runs."""
+        ...
 
 
 class WaitForContainerTerminated(Protocol):
-    """The type of the fixture `wait_for_container_terminated`.
+    """The type of the fixture `wait_for_container_terminated`."""
 
-    It waits for a container that has ended.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         container: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a container that has ended."""
+        ...
 
 
 class WaitForContainerToFail(Protocol):
-    """The type of the fixture `wait_for_container_to_fail`.
+    """The type of the fixture `wait_for_container_to_fail`."""
 
-    It waits for a container that waits for a reason.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -1666,114 +1057,64 @@ class WaitForContainerToFail(Protocol):
         reason: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a container that waits for a reason."""
+        ...
 
 
 class WaitForNumberOfPods(Protocol):
-    """The type of the fixture `wait_for_number_of_pods`: wait for an exact number of pods."""
+    """The type of the fixture `wait_for_number_of_pods`."""
 
-    @overload
     def __call__(
         self,
         count: int,
         *,
         selector: Selector | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of pods."""
+        ...
 
 
 class WaitForPodsRunning(Protocol):
-    """The type of the fixture `wait_for_pods_running`.
+    """The type of the fixture `wait_for_pods_running`."""
 
-    It waits for an exact number of pods that are Running and ready.
-    """
-
-    @overload
     def __call__(
         self,
         count: int,
         *,
         selector: Selector | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of pods that are Running and ready."""
+        ...
 
 
 class WaitForPodsSchedulingGated(Protocol):
-    """The type of the fixture `wait_for_pods_scheduling_gated`.
+    """The type of the fixture `wait_for_pods_scheduling_gated`."""
 
-    It waits for an exact number of pods behind scheduling gates.
-    """
-
-    @overload
     def __call__(
         self,
         count: int,
         *,
         selector: Selector | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of pods behind scheduling gates."""
+        ...
 
 
 class WaitForPodsWithSchedulingGates(Protocol):
-    """The type of the fixture `wait_for_pods_with_scheduling_gates`.
+    """The type of the fixture `wait_for_pods_with_scheduling_gates`."""
 
-    It waits for an exact number of pods with exactly these gates.
-    """
-
-    @overload
     def __call__(
         self,
         count: int,
@@ -1781,139 +1122,78 @@ class WaitForPodsWithSchedulingGates(Protocol):
         *,
         selector: Selector | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        count: int,
-        gates: Sequence[str],
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for an exact number of pods with exactly these gates."""
+        ...
 
 
 class WaitForPodsWithLabel(Protocol):
-    """The type of the fixture `wait_for_pods_with_label`: wait for a pod with a label."""
+    """The type of the fixture `wait_for_pods_with_label`."""
 
-    @overload
     def __call__(
         self,
         selector: Selector,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a pod with a label."""
+        ...
 
 
 class WaitForPodsWithLabelScheduled(Protocol):
-    """The type of the fixture `wait_for_pods_with_label_scheduled`.
+    """The type of the fixture `wait_for_pods_with_label_scheduled`."""
 
-    It waits for pods with a label, all with a node.
-    """
-
-    @overload
     def __call__(
         self,
         selector: Selector,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for pods with a label, all with a node."""
+        ...
 
 
 class WaitForPodsWithLabelRunning(Protocol):
-    """The type of the fixture `wait_for_pods_with_label_running`.
+    """The type of the fixture `wait_for_pods_with_label_running`."""
 
-    It waits for enough pods with a label, all in phase Running.
-    """
-
-    @overload
     def __call__(
         self,
         selector: Selector,
         count: int = 1,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        selector: Selector,
-        count: int = 1,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for enough pods with a label, all in phase Running."""
+        ...
 
 
 class WaitForPodsWithLabelRunningReady(Protocol):
-    """The type of the fixture `wait_for_pods_with_label_running_ready`.
+    """The type of the fixture `wait_for_pods_with_label_running_ready`."""
 
-    It waits for enough pods with a label, all Running and ready.
-    """
-
-    @overload
     def __call__(
         self,
         selector: Selector,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        selector: Selector,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for enough pods with a label, all Running and ready."""
+        ...
 
 
 class WaitForPodsRunningReady(Protocol):
-    """The type of the fixture `wait_for_pods_running_ready`.
+    """The type of the fixture `wait_for_pods_running_ready`."""
 
-    It waits for enough pods Running and ready, and few that are not.
-    """
-
-    @overload
     def __call__(
         self,
         min_count: int,
@@ -1921,59 +1201,32 @@ class WaitForPodsRunningReady(Protocol):
         *,
         selector: Selector | None = None,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for enough pods Running and ready, and few that are not."""
+        ...
 
 
 class WaitForAlmostAllPodsReady(Protocol):
-    """The type of the fixture `wait_for_almost_all_pods_ready`.
+    """The type of the fixture `wait_for_almost_all_pods_ready`."""
 
-    It waits for enough pods Running and ready, and few replicas missing.
-    """
-
-    @overload
     def __call__(
         self,
         min_count: int,
         allowed_not_ready: int = 0,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for enough pods Running and ready, and few replicas missing."""
+        ...
 
 
 class WaitForPodsResponding(Protocol):
-    """The type of the fixture `wait_for_pods_responding`.
+    """The type of the fixture `wait_for_pods_responding`."""
 
-    It waits for pods that answer through the API server's proxy.
-    """
-
-    @overload
     def __call__(
         self,
         *,
@@ -1983,29 +1236,16 @@ class WaitForPodsResponding(Protocol):
         port: int | None = None,
         path: str = "",
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        want_name: bool = False,
-        port: int | None = None,
-        path: str = "",
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for pods that answer through the API server's proxy."""
+        ...
 
 
 class WaitForPodCondition(Protocol):
-    """The type of the fixture `wait_for_pod_condition`: wait for a pod that a callable accepts."""
+    """The type of the fixture `wait_for_pod_condition`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -2013,307 +1253,178 @@ class WaitForPodCondition(Protocol):
         condition: Callable[[dict[str, Any]], bool | Verdict],
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        description: str,
-        condition: Callable[[dict[str, Any]], bool | Verdict],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that a callable accepts."""
+        ...
 
 
 class WaitForPodRunning(Protocol):
-    """The type of the fixture `wait_for_pod_running`: wait for a pod in phase Running."""
+    """The type of the fixture `wait_for_pod_running`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod in phase Running."""
+        ...
 
 
 class WaitForPodReady(Protocol):
-    """The type of the fixture `wait_for_pod_ready`: wait for a pod that is Running and ready."""
+    """The type of the fixture `wait_for_pod_ready`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that is Running and ready."""
+        ...
 
 
 class WaitForPodRunningReady(Protocol):
-    """The type of the fixture `wait_for_pod_running_ready`.
+    """The type of the fixture `wait_for_pod_running_ready`."""
 
-    It waits for a pod that is Running and ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that is Running and ready."""
+        ...
 
 
 class WaitForPodSuccess(Protocol):
-    """The type of the fixture `wait_for_pod_success`: wait for a pod in phase Succeeded."""
+    """The type of the fixture `wait_for_pod_success`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod in phase Succeeded."""
+        ...
 
 
 class WaitForPodNoLongerRunning(Protocol):
-    """The type of the fixture `wait_for_pod_no_longer_running`.
+    """The type of the fixture `wait_for_pod_no_longer_running`."""
 
-    It waits for a pod in phase Succeeded or Failed.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod in phase Succeeded or Failed."""
+        ...
 
 
 class WaitForPodTerminated(Protocol):
-    """The type of the fixture `wait_for_pod_terminated`.
+    """The type of the fixture `wait_for_pod_terminated`."""
 
-    It waits for a pod that failed with a reason, or without any.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         reason: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that failed with a reason, or without any."""
+        ...
 
 
 class WaitForPodFailedReason(Protocol):
-    """The type of the fixture `wait_for_pod_failed_reason`.
+    """The type of the fixture `wait_for_pod_failed_reason`."""
 
-    It waits for a pod that failed with a reason.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         reason: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that failed with a reason."""
+        ...
 
 
 class WaitForPodNotPending(Protocol):
-    """The type of the fixture `wait_for_pod_not_pending`.
+    """The type of the fixture `wait_for_pod_not_pending`."""
 
-    It waits for a pod in any phase but Pending.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod in any phase but Pending."""
+        ...
 
 
 class WaitForPodScheduled(Protocol):
-    """The type of the fixture `wait_for_pod_scheduled`: wait for a pod that has a node."""
+    """The type of the fixture `wait_for_pod_scheduled`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that has a node."""
+        ...
 
 
 class WaitForPodUnschedulable(Protocol):
-    """The type of the fixture `wait_for_pod_unschedulable`.
+    """The type of the fixture `wait_for_pod_unschedulable`."""
 
-    It waits for a pod that no node can take.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that no node can take."""
+        ...
 
 
 class WaitForPodTerminating(Protocol):
-    """The type of the fixture `wait_for_pod_terminating`: wait for a pod that is being deleted."""
+    """The type of the fixture `wait_for_pod_terminating`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod that is being deleted."""
+        ...
 
 
 class WaitForPodNotFound(Protocol):
@@ -2332,12 +1443,8 @@ class WaitForPodNotFound(Protocol):
 
 
 class WaitForPodObservedGeneration(Protocol):
-    """The type of the fixture `wait_for_pod_observed_generation`.
+    """The type of the fixture `wait_for_pod_observed_generation`."""
 
-    It waits for a pod whose kubelet has observed a generation.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -2345,352 +1452,196 @@ class WaitForPodObservedGeneration(Protocol):
         condition: str | None = None,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        condition: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a pod whose kubelet has observed a generation."""
+        ...
 
 
 class WaitForControlledPods(Protocol):
-    """The type of the fixture `wait_for_controlled_pods`: wait for a pod of any controller."""
+    """The type of the fixture `wait_for_controlled_pods`."""
 
-    @overload
     def __call__(
         self,
         target: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a pod of any controller."""
+        ...
 
 
 class WaitForControlledPodsRunning(Protocol):
-    """The type of the fixture `wait_for_controlled_pods_running`.
+    """The type of the fixture `wait_for_controlled_pods_running`."""
 
-    It waits for all pods of any controller in phase Running.
-    """
-
-    @overload
     def __call__(
         self,
         target: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for all pods of any controller in phase Running."""
+        ...
 
 
 class WaitForRcPodsRunning(Protocol):
-    """The type of the fixture `wait_for_rc_pods_running`.
+    """The type of the fixture `wait_for_rc_pods_running`."""
 
-    It waits for a replication controller's exact number of pods in phase Running.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a replication controller's exact number of pods in phase Running."""
+        ...
 
 
 class WaitForRcToStabilize(Protocol):
-    """The type of the fixture `wait_for_rc_to_stabilize`.
+    """The type of the fixture `wait_for_rc_to_stabilize`."""
 
-    It waits for a replication controller whose status has its desired number of pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replication controller whose status has its desired number of pods."""
+        ...
 
 
 class WaitForReadyReplicaSet(Protocol):
-    """The type of the fixture `wait_for_ready_replica_set`.
+    """The type of the fixture `wait_for_ready_replica_set`."""
 
-    It waits for a replica set whose pods are all ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replica set whose pods are all ready."""
+        ...
 
 
 class WaitForReplicaSetTargetAvailableReplicas(Protocol):
-    """The type of the fixture `wait_for_replica_set_target_available_replicas`.
+    """The type of the fixture `wait_for_replica_set_target_available_replicas`."""
 
-    It waits for a replica set with an exact number of available pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replica set with an exact number of available pods."""
+        ...
 
 
 class WaitForReplicaSetTargetSpecReplicas(Protocol):
-    """The type of the fixture `wait_for_replica_set_target_spec_replicas`.
+    """The type of the fixture `wait_for_replica_set_target_spec_replicas`."""
 
-    It waits for a replica set whose spec has an exact number of replicas.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replica set whose spec has an exact number of replicas."""
+        ...
 
 
 class WaitForReplicaSetDesiredReplicas(Protocol):
-    """The type of the fixture `wait_for_replica_set_desired_replicas`.
+    """The type of the fixture `wait_for_replica_set_desired_replicas`."""
 
-    It waits for a replica set with its desired number of pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replica set with its desired number of pods."""
+        ...
 
 
 class WaitForObservedReplicaSet(Protocol):
-    """The type of the fixture `wait_for_observed_replica_set`.
+    """The type of the fixture `wait_for_observed_replica_set`."""
 
-    It waits for a replica set whose controller has observed a generation.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         generation: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a replica set whose controller has observed a generation."""
+        ...
 
 
 class WaitForLoadBalancer(Protocol):
-    """The type of the fixture `wait_for_load_balancer`.
+    """The type of the fixture `wait_for_load_balancer`."""
 
-    It waits for a service whose load balancer has an address.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a service whose load balancer has an address."""
+        ...
 
 
 class WaitForNewIngressIp(Protocol):
-    """The type of the fixture `wait_for_new_ingress_ip`.
+    """The type of the fixture `wait_for_new_ingress_ip`."""
 
-    It waits for a service whose load balancer has another address.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         existing_ip: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        existing_ip: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a service whose load balancer has another address."""
+        ...
 
 
 class WaitForLoadBalancerDestroy(Protocol):
-    """The type of the fixture `wait_for_load_balancer_destroy`.
+    """The type of the fixture `wait_for_load_balancer_destroy`."""
 
-    It waits for a service without load balancer.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model | None: ...
+    ) -> _Model | None:
+        """Wait for a service without load balancer."""
+        ...
 
 
 class WaitForServiceUpdatedWithFinalizer(Protocol):
@@ -2706,18 +1657,7 @@ class WaitForServiceUpdatedWithFinalizer(Protocol):
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2728,18 +1668,7 @@ class WaitForServiceUpdatedWithFinalizer(Protocol):
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -2769,18 +1698,7 @@ class WaitForService(Protocol):
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2801,29 +1719,14 @@ class WaitForService(Protocol):
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
 
 class WaitForServiceReachable(Protocol):
-    """The type of the fixture `wait_for_service_reachable`.
+    """The type of the fixture `wait_for_service_reachable`."""
 
-    It waits for a service behind which a pod answers anything.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -2832,31 +1735,16 @@ class WaitForServiceReachable(Protocol):
         scheme: str = "http",
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service behind which a pod answers anything."""
+        ...
 
 
 class WaitForServiceResponding(Protocol):
-    """The type of the fixture `wait_for_service_responding`.
+    """The type of the fixture `wait_for_service_responding`."""
 
-    It waits for a service that answers with success.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -2865,31 +1753,16 @@ class WaitForServiceResponding(Protocol):
         scheme: str = "http",
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a service that answers with success."""
+        ...
 
 
 class WaitForStatefulSetRunning(Protocol):
-    """The type of the fixture `wait_for_stateful_set_running`.
+    """The type of the fixture `wait_for_stateful_set_running`."""
 
-    It waits for a stateful set with an exact number of running pods, the first of them ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
@@ -2897,204 +1770,112 @@ class WaitForStatefulSetRunning(Protocol):
         ready_count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        ready_count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a stateful set with an exact number of running pods, the first of them ready."""
+        ...
 
 
 class WaitForStatefulSetRunningAndReady(Protocol):
-    """The type of the fixture `wait_for_stateful_set_running_and_ready`.
+    """The type of the fixture `wait_for_stateful_set_running_and_ready`."""
 
-    It waits for a stateful set's exact number of pods, all Running and ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for a stateful set's exact number of pods, all Running and ready."""
+        ...
 
 
 class WaitForStatefulSetPodReady(Protocol):
-    """The type of the fixture `wait_for_stateful_set_pod_ready`.
+    """The type of the fixture `wait_for_stateful_set_pod_ready`."""
 
-    It waits for one pod of a stateful set that is Running and ready.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         pod: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        pod: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for one pod of a stateful set that is Running and ready."""
+        ...
 
 
 class WaitForStatefulSetStatusReplicas(Protocol):
-    """The type of the fixture `wait_for_stateful_set_status_replicas`.
+    """The type of the fixture `wait_for_stateful_set_status_replicas`."""
 
-    It waits for a stateful set whose status has an exact number of pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a stateful set whose status has an exact number of pods."""
+        ...
 
 
 class WaitForStatefulSetStatusReadyReplicas(Protocol):
-    """The type of the fixture `wait_for_stateful_set_status_ready_replicas`.
+    """The type of the fixture `wait_for_stateful_set_status_ready_replicas`."""
 
-    It waits for a stateful set whose status has an exact number of ready pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a stateful set whose status has an exact number of ready pods."""
+        ...
 
 
 class WaitForStatefulSetStatusAvailableReplicas(Protocol):
-    """The type of the fixture `wait_for_stateful_set_status_available_replicas`.
+    """The type of the fixture `wait_for_stateful_set_status_available_replicas`."""
 
-    It waits for a stateful set whose status has an exact number of available pods.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         count: int,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a stateful set whose status has an exact number of available pods."""
+        ...
 
 
 class WaitForPersistentVolumeClaimPhase(Protocol):
-    """The type of the fixture `wait_for_persistent_volume_claim_phase`.
+    """The type of the fixture `wait_for_persistent_volume_claim_phase`."""
 
-    It waits for a claim in a phase.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         phase: str,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a claim in a phase."""
+        ...
 
 
 class WaitForPersistentVolumeClaimsPhase(Protocol):
-    """The type of the fixture `wait_for_persistent_volume_claims_phase`.
+    """The type of the fixture `wait_for_persistent_volume_claims_phase`."""
 
-    It waits for claims in a phase, all of them or any.
-    """
-
-    @overload
     def __call__(
         self,
         claims: KubernetesObjects,
@@ -3102,21 +1883,11 @@ class WaitForPersistentVolumeClaimsPhase(Protocol):
         match_any: bool = False,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def __call__(
-        self,
-        claims: KubernetesObjects,
-        phase: str,
-        match_any: bool = False,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
+    ) -> list[_Model]:
+        """Wait for claims in a phase, all of them or any."""
+        ...
 
 
 class WaitForPersistentVolumeClaimDeleted(Protocol):
@@ -3148,19 +1919,7 @@ class WaitForPvcFinalizer(Protocol):
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -3172,75 +1931,39 @@ class WaitForPvcFinalizer(Protocol):
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
 
 class WaitForPersistentVolumeClaimModified(Protocol):
-    """The type of the fixture `wait_for_persistent_volume_claim_modified`.
+    """The type of the fixture `wait_for_persistent_volume_claim_modified`."""
 
-    It waits for a claim with its requested class of volume attributes.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a claim with its requested class of volume attributes."""
+        ...
 
 
 class WaitForPersistentVolumeClaimModificationFailure(Protocol):
-    """The type of the fixture `wait_for_persistent_volume_claim_modification_failure`.
+    """The type of the fixture `wait_for_persistent_volume_claim_modification_failure`."""
 
-    It waits for a claim whose requested class of volume attributes was refused.
-    """
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
         namespace: str | None = None,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a claim whose requested class of volume attributes was refused."""
+        ...
 
 
 class WaitForPvAndPvc(Protocol):
@@ -3273,27 +1996,18 @@ class WaitForPvClaimBoundPhase(Protocol):
 
 
 class WaitForPersistentVolumePhase(Protocol):
-    """The type of the fixture `wait_for_persistent_volume_phase`: wait for a volume in a phase."""
+    """The type of the fixture `wait_for_persistent_volume_phase`."""
 
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         phase: str,
         *,
-        as_model: None = None,
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a volume in a phase."""
+        ...
 
 
 class WaitForPersistentVolumeDeleted(Protocol):
@@ -3319,18 +2033,7 @@ class WaitForPvFinalizer(Protocol):
         finalizer: str,
         present: Literal[True] = True,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -3341,62 +2044,37 @@ class WaitForPvFinalizer(Protocol):
         finalizer: str,
         present: bool,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def __call__(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
 
 class WaitForVolumeAttachmentCreated(Protocol):
-    """The type of the fixture `wait_for_volume_attachment_created`.
+    """The type of the fixture `wait_for_volume_attachment_created`."""
 
-    It waits for a VolumeAttachment that is there.
-    """
-
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a VolumeAttachment that is there."""
+        ...
 
 
 class WaitForVolumeAttachmentAttached(Protocol):
-    """The type of the fixture `wait_for_volume_attachment_attached`.
+    """The type of the fixture `wait_for_volume_attachment_attached`."""
 
-    It waits for a VolumeAttachment whose volume is attached.
-    """
-
-    @overload
-    def __call__(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
     def __call__(
         self,
         name: str | KubernetesObject,
         *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model: ...
+    ) -> _Model:
+        """Wait for a VolumeAttachment whose volume is attached."""
+        ...
 
 
 class WaitForVolumeAttachmentTerminated(Protocol):

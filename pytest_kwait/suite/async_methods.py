@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
+    import typing_extensions
+
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.sync import Stop, Synced
@@ -26,10 +28,12 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.manifest_namespaces import TargetNamespace
     from pytest_kwait.suite.manifests import Models, Objects, Source
 
+    # Without `as_model`, objects are dicts.
+    _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
+
 __all__ = ["AsyncMethods", "AsyncWaitMethods"]
 
 _Kwait = TypeVar("_Kwait")
-_Model = TypeVar("_Model")
 
 # Failures show the caller's line.
 __tracebackhide__ = True
@@ -71,27 +75,13 @@ class AsyncWaitMethods:
         """
         await self._call("wait_for_api_server_healthy", **options)
 
-    @overload
-    async def wait_for_api_service_available(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_api_service_available(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_api_service_available(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an APIService that is available.
 
         Return an APIService once its condition Available is True.
@@ -103,36 +93,6 @@ class AsyncWaitMethods:
             "wait_for_api_service_available", name, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        all_namespaces: bool = False,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        all_namespaces: bool = False,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_authorization_update(
         self,
         user: str,
@@ -145,7 +105,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user to a kind, allowed or denied.
 
         Return the SubjectAccessReview once it allows an action, or no longer allows it.
@@ -173,36 +133,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_named_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        name: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_named_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        name: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_named_authorization_update(
         self,
         user: str,
@@ -215,7 +145,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user to one object, allowed or denied.
 
         Return the SubjectAccessReview once it allows, or denies, an action on one object.
@@ -242,30 +172,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_authz_update(
-        self,
-        user: str,
-        attributes: Mapping[str, Any],
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_authz_update(
-        self,
-        user: str,
-        attributes: Mapping[str, Any],
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_authz_update(
         self,
         user: str,
@@ -275,7 +181,7 @@ class AsyncWaitMethods:
         groups: Sequence[str] = (),
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user by resource attributes, allowed or denied.
 
         Return the SubjectAccessReview on any resource attributes once its answer is as expected.
@@ -296,27 +202,13 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_crd_established(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_crd_established(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_crd_established(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a CustomResourceDefinition that is established, with all versions served.
 
         Return a definition once it is established and every version it serves can be used.
@@ -326,30 +218,6 @@ class AsyncWaitMethods:
         """
         return await self._call("wait_for_crd_established", name, as_model=as_model, **options)
 
-    @overload
-    async def wait_for_hpa_replicas(
-        self,
-        name: str | KubernetesObject,
-        min_replicas: int,
-        max_replicas: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_hpa_replicas(
-        self,
-        name: str | KubernetesObject,
-        min_replicas: int,
-        max_replicas: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_hpa_replicas(
         self,
         name: str | KubernetesObject,
@@ -359,7 +227,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an autoscaler whose replicas lie in a range.
 
         Return a HorizontalPodAutoscaler once its current and desired replicas are in range.
@@ -391,27 +259,13 @@ class AsyncWaitMethods:
         """
         await self._call("wait_for_namespaces_deleted", namespaces, **options)
 
-    @overload
-    async def wait_for_default_service_account(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_default_service_account(
-        self,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_default_service_account(
         self,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for the namespace's ServiceAccount `default`.
 
         Return a namespace's ServiceAccount `default` once it exists.
@@ -420,27 +274,13 @@ class AsyncWaitMethods:
             "wait_for_default_service_account", namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_kube_root_ca(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_kube_root_ca(
-        self,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_kube_root_ca(
         self,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for the namespace's config map with the cluster's root CA.
 
         Return a namespace's config map `kube-root-ca.crt` once it exists.
@@ -449,32 +289,6 @@ class AsyncWaitMethods:
             "wait_for_kube_root_ca", namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_webhook_ready(
-        self,
-        target: str | KubernetesObject,
-        probe: Mapping[str, Any] | None = None,
-        *,
-        denial: str | None = None,
-        mutation: Mapping[str, Any] | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_webhook_ready(
-        self,
-        target: str | KubernetesObject,
-        probe: Mapping[str, Any] | None = None,
-        *,
-        denial: str | None = None,
-        mutation: Mapping[str, Any] | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_webhook_ready(
         self,
         target: str | KubernetesObject,
@@ -485,7 +299,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for admission webhooks that answer, shown by a dry run.
 
         Return a webhook configuration once its webhooks answer the API server.
@@ -511,26 +325,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_daemon_set_running_on_all_nodes(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_daemon_set_running_on_all_nodes(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_daemon_set_running_on_all_nodes(
         self,
         name: str | KubernetesObject,
@@ -538,7 +332,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one available pod on each eligible node.
 
         Return a set's pods once exactly one is available on each eligible node.
@@ -551,28 +345,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_daemon_set_pods_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        nodes: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_daemon_set_pods_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        nodes: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_daemon_set_pods_on_nodes(
         self,
         name: str | KubernetesObject,
@@ -581,7 +353,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one available pod on each of these nodes alone.
 
         Return a set's pods once exactly one is available on each given node.
@@ -598,28 +370,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_daemon_set_present_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_daemon_set_present_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_daemon_set_present_on_nodes(
         self,
         name: str | KubernetesObject,
@@ -628,7 +378,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one started pod on each of an exact number of nodes.
 
         Return a set's pods once each of at least `count` nodes has a started one.
@@ -645,26 +395,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_daemon_set_status(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_daemon_set_status(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_daemon_set_status(
         self,
         name: str | KubernetesObject,
@@ -672,7 +402,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a daemon set whose status has all pods scheduled and ready.
 
         Return a set once its status counts all desired pods as scheduled and ready.
@@ -681,26 +411,6 @@ class AsyncWaitMethods:
             "wait_for_daemon_set_status", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_daemon_sets(
-        self,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_daemon_sets(
-        self,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_daemon_sets(
         self,
         allowed_not_ready: int = 0,
@@ -708,7 +418,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for all daemon sets of a namespace, except a few pods of each.
 
         Return all sets of a namespace once each has all but a few pods ready.
@@ -724,26 +434,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_deployment_complete(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_deployment_complete(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_deployment_complete(
         self,
         name: str | KubernetesObject,
@@ -751,7 +441,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment whose pods are all updated and available.
 
         Return a Deployment once exactly its replicas exist, all updated and available.
@@ -760,26 +450,6 @@ class AsyncWaitMethods:
             "wait_for_deployment_complete", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_deployment_complete_and_check_rolling(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_deployment_complete_and_check_rolling(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_deployment_complete_and_check_rolling(
         self,
         name: str | KubernetesObject,
@@ -787,7 +457,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a complete deployment, within the bounds of its rolling update at every step.
 
         Return a complete Deployment that kept the bounds of its strategy throughout.
@@ -800,30 +470,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_deployment_revision_and_image(
-        self,
-        name: str | KubernetesObject,
-        revision: int | str,
-        image: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_deployment_revision_and_image(
-        self,
-        name: str | KubernetesObject,
-        revision: int | str,
-        image: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_deployment_revision_and_image(
         self,
         name: str | KubernetesObject,
@@ -833,7 +479,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment and its replica set at a revision, with an image.
 
         Return a Deployment once it and its present ReplicaSet have a revision and image.
@@ -852,30 +498,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_deployment_updated_replicas_gte(
-        self,
-        name: str | KubernetesObject,
-        min_count: int,
-        generation: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_deployment_updated_replicas_gte(
-        self,
-        name: str | KubernetesObject,
-        min_count: int,
-        generation: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_deployment_updated_replicas_gte(
         self,
         name: str | KubernetesObject,
@@ -885,7 +507,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment with enough updated pods.
 
         Return a Deployment once at least `min_count` of its pods are updated.
@@ -904,30 +526,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_deployment_with_condition(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        condition: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_deployment_with_condition(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        condition: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_deployment_with_condition(
         self,
         name: str | KubernetesObject,
@@ -937,7 +535,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment with a condition that has a reason.
 
         Return a Deployment once one of its conditions has a reason, whatever its status.
@@ -956,28 +554,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_observed_deployment(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_observed_deployment(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_observed_deployment(
         self,
         name: str | KubernetesObject,
@@ -986,7 +562,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment whose controller has observed a generation.
 
         Return a Deployment once its controller has observed its present generation.
@@ -1003,28 +579,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_endpoint_count(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_endpoint_count(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_endpoint_count(
         self,
         name: str | KubernetesObject,
@@ -1033,7 +587,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with an exact number of endpoints.
 
         Return a service's EndpointSlices once they have exactly `count` addresses.
@@ -1050,28 +604,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_endpoint_pods(
-        self,
-        name: str | KubernetesObject,
-        pods: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_endpoint_pods(
-        self,
-        name: str | KubernetesObject,
-        pods: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_endpoint_pods(
         self,
         name: str | KubernetesObject,
@@ -1080,7 +612,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with endpoints at exactly these pods.
 
         Return a service's EndpointSlices once exactly these pods are behind them.
@@ -1092,28 +624,6 @@ class AsyncWaitMethods:
             "wait_for_endpoint_pods", name, pods, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_endpoint_ports(
-        self,
-        name: str | KubernetesObject,
-        ports: Mapping[str, Sequence[int | str]],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_endpoint_ports(
-        self,
-        name: str | KubernetesObject,
-        ports: Mapping[str, Sequence[int | str]],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_endpoint_ports(
         self,
         name: str | KubernetesObject,
@@ -1122,7 +632,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with endpoints at exactly these ports of pods.
 
         Return a service's EndpointSlices once they have exactly these ports of these pods.
@@ -1142,28 +652,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_endpoint_on_node(
-        self,
-        name: str | KubernetesObject,
-        node: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_endpoint_on_node(
-        self,
-        name: str | KubernetesObject,
-        node: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_endpoint_on_node(
         self,
         name: str | KubernetesObject,
@@ -1172,7 +660,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with ready endpoints on one node.
 
         Return a service's EndpointSlices once its endpoints are ready and all on one node.
@@ -1189,28 +677,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_endpoint_slices(
-        self,
-        name: str | KubernetesObject,
-        condition: Callable[[list[dict[str, Any]]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_endpoint_slices(
-        self,
-        name: str | KubernetesObject,
-        condition: Callable[[list[dict[str, Any]]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_endpoint_slices(
         self,
         name: str | KubernetesObject,
@@ -1219,7 +685,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service whose EndpointSlices a callable accepts.
 
         Return a service's EndpointSlices once a callable accepts them.
@@ -1236,32 +702,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_event(
-        self,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        about: str | KubernetesObject | None = None,
-        type: str | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_event(
-        self,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        about: str | KubernetesObject | None = None,
-        type: str | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_event(
         self,
         reason: str | None = None,
@@ -1272,7 +712,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an event with a reason, with words in its message, about an object.
 
         Return the latest event that matches, once there is one; earlier ones count.
@@ -1297,28 +737,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_job_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_job_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_job_pods_running(
         self,
         name: str | KubernetesObject,
@@ -1327,7 +745,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of a job's pods in phase Running.
 
         Return a Job's pods in phase Running once there are exactly `count`.
@@ -1344,28 +762,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_job_pods_succeeded(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_job_pods_succeeded(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_job_pods_succeeded(
         self,
         name: str | KubernetesObject,
@@ -1374,7 +770,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of a job's pods in phase Succeeded.
 
         Return a Job's pods in phase Succeeded once there are exactly `count`.
@@ -1391,26 +787,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_job_finish(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_finish(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_finish(
         self,
         name: str | KubernetesObject,
@@ -1418,7 +794,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is complete or has failed.
 
         Return a Job once it is Complete or Failed.
@@ -1427,30 +803,6 @@ class AsyncWaitMethods:
             "wait_for_job_finish", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_job_complete(
-        self,
-        name: str | KubernetesObject,
-        reason: str | None = None,
-        completions: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_complete(
-        self,
-        name: str | KubernetesObject,
-        reason: str | None = None,
-        completions: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_complete(
         self,
         name: str | KubernetesObject,
@@ -1460,7 +812,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is complete.
 
         Return a Job once its Complete condition is True.
@@ -1481,26 +833,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_job_failed(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_failed(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_failed(
         self,
         name: str | KubernetesObject,
@@ -1508,7 +840,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that has failed.
 
         Return a Job once its Failed condition is True.
@@ -1517,28 +849,6 @@ class AsyncWaitMethods:
             "wait_for_job_failed", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_job_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_ready(
         self,
         name: str | KubernetesObject,
@@ -1547,7 +857,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job whose status has an exact number of ready pods.
 
         Return a Job once its controller has counted exactly `count` ready pods.
@@ -1559,26 +869,6 @@ class AsyncWaitMethods:
             "wait_for_job_ready", name, count, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_job_suspend(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_suspend(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_suspend(
         self,
         name: str | KubernetesObject,
@@ -1586,7 +876,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is suspended.
 
         Return a Job once its Suspended condition is True.
@@ -1595,30 +885,6 @@ class AsyncWaitMethods:
             "wait_for_job_suspend", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_job_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        reason: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        reason: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_condition(
         self,
         name: str | KubernetesObject,
@@ -1628,7 +894,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job with a condition that is True.
 
         Return a Job once one of its conditions is True, with the given reason.
@@ -1649,28 +915,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_job_state(
-        self,
-        name: str | KubernetesObject,
-        state: Callable[[dict[str, Any]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_job_state(
-        self,
-        name: str | KubernetesObject,
-        state: Callable[[dict[str, Any]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_job_state(
         self,
         name: str | KubernetesObject,
@@ -1679,7 +923,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that a callable accepts.
 
         Return a Job once a callable reports nothing missing.
@@ -1726,30 +970,6 @@ class AsyncWaitMethods:
         """
         await self._call("wait_for_all_job_pods_gone", name, uid, namespace=namespace, **options)
 
-    @overload
-    async def wait_for_pods_running_on_nodes(
-        self,
-        nodes: KubernetesObjects,
-        count: int,
-        prefix: str = "",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_running_on_nodes(
-        self,
-        nodes: KubernetesObjects,
-        count: int,
-        prefix: str = "",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_running_on_nodes(
         self,
         nodes: KubernetesObjects,
@@ -1759,7 +979,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of running pods, as kubelets report them.
 
         Return the pods that kubelets report as running once there are exactly `count`.
@@ -1779,32 +999,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_on_minions(
-        self,
-        controller: str | KubernetesObject | None = None,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        pod_info: PodInfo | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_on_minions(
-        self,
-        controller: str | KubernetesObject | None = None,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        pod_info: PodInfo | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_on_minions(
         self,
         controller: str | KubernetesObject | None = None,
@@ -1815,7 +1009,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods that are known to the agents of their hosts.
 
         Return the selected pods once each is known to its host's agent.
@@ -1840,82 +1034,32 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_node_ready(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_node_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_node_ready(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that is ready.
 
         Return a node once it is Ready and the node controller's taints are gone.
         """
         return await self._call("wait_for_node_ready", name, as_model=as_model, **options)
 
-    @overload
-    async def wait_for_node_not_ready(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_node_not_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_node_not_ready(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that is not ready.
 
         Return a node once its Ready condition is anything but True.
         """
         return await self._call("wait_for_node_not_ready", name, as_model=as_model, **options)
 
-    @overload
-    async def wait_for_node_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        status: bool = True,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_node_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        status: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_node_condition(
         self,
         name: str | KubernetesObject,
@@ -1924,7 +1068,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node with a condition that is True, or is not.
 
         Return a node once one of its conditions is True, or is not.
@@ -1937,26 +1081,6 @@ class AsyncWaitMethods:
             "wait_for_node_condition", name, condition, status, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_node_schedulable(
-        self,
-        name: str | KubernetesObject,
-        schedulable: bool = True,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_node_schedulable(
-        self,
-        name: str | KubernetesObject,
-        schedulable: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_node_schedulable(
         self,
         name: str | KubernetesObject,
@@ -1964,7 +1088,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that takes pods, or takes none.
 
         Return a node once it is schedulable, or once it is not.
@@ -1976,26 +1100,6 @@ class AsyncWaitMethods:
             "wait_for_node_schedulable", name, schedulable, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_node_heartbeat_after(
-        self,
-        name: str | KubernetesObject,
-        after: datetime | str,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_node_heartbeat_after(
-        self,
-        name: str | KubernetesObject,
-        after: datetime | str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_node_heartbeat_after(
         self,
         name: str | KubernetesObject,
@@ -2003,7 +1107,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node whose last heartbeat is later.
 
         Return a node once its Ready condition has a heartbeat later than `after`.
@@ -2015,26 +1119,6 @@ class AsyncWaitMethods:
             "wait_for_node_heartbeat_after", name, after, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_all_nodes_schedulable(
-        self,
-        allowed_not_ready: int = 0,
-        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_all_nodes_schedulable(
-        self,
-        allowed_not_ready: int = 0,
-        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_all_nodes_schedulable(
         self,
         allowed_not_ready: int = 0,
@@ -2042,7 +1126,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for nodes that take pods, all but a few.
 
         Return the nodes fit for test pods once all but a few uncordoned ones are.
@@ -2059,19 +1143,9 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_nodes_ready(
-        self, count: int, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_nodes_ready(
-        self, count: int, *, as_model: type[_Model], **options: Unpack[WaitOptions]
-    ) -> list[_Model]: ...
-
     async def wait_for_nodes_ready(
         self, count: int, *, as_model: type[_Model] | None = None, **options: Unpack[WaitOptions]
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of uncordoned nodes, all ready.
 
         Return the uncordoned nodes once there are exactly `count`, all ready.
@@ -2081,26 +1155,6 @@ class AsyncWaitMethods:
         """
         return await self._call("wait_for_nodes_ready", count, as_model=as_model, **options)
 
-    @overload
-    async def wait_for_total_healthy(
-        self,
-        required_pods: Sequence[str] = (),
-        system_namespace: str = "kube-system",
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_total_healthy(
-        self,
-        required_pods: Sequence[str] = (),
-        system_namespace: str = "kube-system",
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_total_healthy(
         self,
         required_pods: Sequence[str] = (),
@@ -2108,7 +1162,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for nodes that are all ready and run what they must.
 
         Return all nodes once all are ready and run the required pods.
@@ -2163,18 +1217,7 @@ class AsyncWaitMethods:
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for(
-        self,
-        target: str | KubernetesObject,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2187,20 +1230,7 @@ class AsyncWaitMethods:
         selector: Selector,
         count: int | Count | None = None,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for(
-        self,
-        target: str,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        selector: Selector,
-        count: int | Count | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> list[_Model]: ...
 
@@ -2244,28 +1274,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_rollout_status(
-        self,
-        target: str | KubernetesObject,
-        revision: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_rollout_status(
-        self,
-        target: str | KubernetesObject,
-        revision: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_rollout_status(
         self,
         target: str | KubernetesObject,
@@ -2274,7 +1282,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment, daemon set or stateful set rolled out by kubectl's rules.
 
         Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
@@ -2294,28 +1302,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_container_started(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_container_started(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_container_started(
         self,
         name: str | KubernetesObject,
@@ -2324,7 +1310,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that has passed its startup probe.
 
         Return a pod once one of its containers runs and has started.
@@ -2338,28 +1324,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_container_running(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_container_running(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_container_running(
         self,
         name: str | KubernetesObject,
@@ -2368,7 +1332,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that runs.
 
         Return a pod once one of its containers is in state running.
@@ -2382,28 +1346,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_container_terminated(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_container_terminated(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_container_terminated(
         self,
         name: str | KubernetesObject,
@@ -2412,7 +1354,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that has ended.
 
         Return a pod once one of its containers is in state terminated.
@@ -2426,30 +1368,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_container_to_fail(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_container_to_fail(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_container_to_fail(
         self,
         name: str | KubernetesObject,
@@ -2459,7 +1377,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that waits for a reason.
 
         Return a pod once one of its containers is waiting with a reason.
@@ -2477,28 +1395,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_number_of_pods(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_number_of_pods(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_number_of_pods(
         self,
         count: int,
@@ -2507,7 +1403,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods.
 
         Return the pods of a namespace once there are exactly `count`, in any phase.
@@ -2525,28 +1421,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_running(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_running(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_running(
         self,
         count: int,
@@ -2555,7 +1429,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods that are Running and ready.
 
         Return the pods that are Running and ready once there are exactly `count`.
@@ -2573,28 +1447,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_scheduling_gated(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_scheduling_gated(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_scheduling_gated(
         self,
         count: int,
@@ -2603,7 +1455,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods behind scheduling gates.
 
         Return the pods held by a scheduling gate once there are exactly `count`.
@@ -2621,30 +1473,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_with_scheduling_gates(
-        self,
-        count: int,
-        gates: Sequence[str],
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_with_scheduling_gates(
-        self,
-        count: int,
-        gates: Sequence[str],
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_with_scheduling_gates(
         self,
         count: int,
@@ -2654,7 +1482,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods with exactly these gates.
 
         Return the pods with exactly these scheduling gates once there are `count`.
@@ -2674,26 +1502,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_with_label(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_with_label(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_with_label(
         self,
         selector: Selector,
@@ -2701,7 +1509,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a pod with a label.
 
         Return the pods with a label once there is at least one, in whatever phase.
@@ -2713,26 +1521,6 @@ class AsyncWaitMethods:
             "wait_for_pods_with_label", selector, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pods_with_label_scheduled(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_with_label_scheduled(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_with_label_scheduled(
         self,
         selector: Selector,
@@ -2740,7 +1528,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods with a label, all with a node.
 
         Return the pods with a label once at least one exists and all have a node.
@@ -2756,28 +1544,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_with_label_running(
-        self,
-        selector: Selector,
-        count: int = 1,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_with_label_running(
-        self,
-        selector: Selector,
-        count: int = 1,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_with_label_running(
         self,
         selector: Selector,
@@ -2786,7 +1552,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods with a label, all in phase Running.
 
         Return at least `count` pods with a label once all are in phase Running.
@@ -2804,28 +1570,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_with_label_running_ready(
-        self,
-        selector: Selector,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_with_label_running_ready(
-        self,
-        selector: Selector,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_with_label_running_ready(
         self,
         selector: Selector,
@@ -2834,7 +1578,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods with a label, all Running and ready.
 
         Return at least `count` pods with a label once all are Running and ready.
@@ -2852,30 +1596,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_running_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_running_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_running_ready(
         self,
         min_count: int,
@@ -2885,7 +1605,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods Running and ready, and few that are not.
 
         Return the Running and ready pods once they suffice and few others remain.
@@ -2905,28 +1625,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_almost_all_pods_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_almost_all_pods_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_almost_all_pods_ready(
         self,
         min_count: int,
@@ -2935,7 +1633,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods Running and ready, and few replicas missing.
 
         Return the ready pods once they suffice and controllers have their replicas.
@@ -2953,34 +1651,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pods_responding(
-        self,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        want_name: bool = False,
-        port: int | None = None,
-        path: str = "",
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_pods_responding(
-        self,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        want_name: bool = False,
-        port: int | None = None,
-        path: str = "",
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_pods_responding(
         self,
         *,
@@ -2992,7 +1662,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods that answer through the API server's proxy.
 
         Return pods once each has answered a request through the API server's proxy.
@@ -3017,30 +1687,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pod_condition(
-        self,
-        name: str | KubernetesObject,
-        description: str,
-        condition: Callable[[dict[str, Any]], bool | Verdict],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_condition(
-        self,
-        name: str | KubernetesObject,
-        description: str,
-        condition: Callable[[dict[str, Any]], bool | Verdict],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_condition(
         self,
         name: str | KubernetesObject,
@@ -3050,7 +1696,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that a callable accepts.
 
         Return a pod once it satisfies a callable.
@@ -3069,26 +1715,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pod_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_running(
         self,
         name: str | KubernetesObject,
@@ -3096,7 +1722,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Running.
 
         Return a pod once it is in phase Running.
@@ -3105,26 +1731,6 @@ class AsyncWaitMethods:
             "wait_for_pod_running", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_ready(
         self,
         name: str | KubernetesObject,
@@ -3132,7 +1738,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is Running and ready.
 
         Return a pod once it is in phase Running and its Ready condition is True.
@@ -3141,26 +1747,6 @@ class AsyncWaitMethods:
             "wait_for_pod_ready", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_running_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_running_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_running_ready(
         self,
         name: str | KubernetesObject,
@@ -3168,7 +1754,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is Running and ready.
 
         Return a pod once it is in phase Running and its Ready condition is True.
@@ -3177,26 +1763,6 @@ class AsyncWaitMethods:
             "wait_for_pod_running_ready", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_success(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_success(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_success(
         self,
         name: str | KubernetesObject,
@@ -3204,7 +1770,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Succeeded.
 
         Return a pod once it is in phase Succeeded.
@@ -3213,26 +1779,6 @@ class AsyncWaitMethods:
             "wait_for_pod_success", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_no_longer_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_no_longer_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_no_longer_running(
         self,
         name: str | KubernetesObject,
@@ -3240,7 +1786,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Succeeded or Failed.
 
         Return a pod once it is in phase Succeeded or Failed.
@@ -3253,28 +1799,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pod_terminated(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_terminated(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_terminated(
         self,
         name: str | KubernetesObject,
@@ -3283,7 +1807,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that failed with a reason, or without any.
 
         Return a pod once it is in phase Failed with a reason in its status.
@@ -3300,28 +1824,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pod_failed_reason(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_failed_reason(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_failed_reason(
         self,
         name: str | KubernetesObject,
@@ -3330,7 +1832,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that failed with a reason.
 
         Return a pod once it is in phase Failed with a reason in its status.
@@ -3347,26 +1849,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_pod_not_pending(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_not_pending(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_not_pending(
         self,
         name: str | KubernetesObject,
@@ -3374,7 +1856,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in any phase but Pending.
 
         Return a pod once it is in any phase but Pending.
@@ -3383,26 +1865,6 @@ class AsyncWaitMethods:
             "wait_for_pod_not_pending", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_scheduled(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_scheduled(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_scheduled(
         self,
         name: str | KubernetesObject,
@@ -3410,7 +1872,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that has a node.
 
         Return a pod once it has a node.
@@ -3419,26 +1881,6 @@ class AsyncWaitMethods:
             "wait_for_pod_scheduled", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_unschedulable(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_unschedulable(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_unschedulable(
         self,
         name: str | KubernetesObject,
@@ -3446,7 +1888,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that no node can take.
 
         Return a pod once the scheduler reports that it is unschedulable.
@@ -3455,26 +1897,6 @@ class AsyncWaitMethods:
             "wait_for_pod_unschedulable", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_pod_terminating(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_terminating(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_terminating(
         self,
         name: str | KubernetesObject,
@@ -3482,7 +1904,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is being deleted.
 
         Return a pod while it is being deleted.
@@ -3508,30 +1930,6 @@ class AsyncWaitMethods:
         """
         await self._call("wait_for_pod_not_found", name, uid, namespace=namespace, **options)
 
-    @overload
-    async def wait_for_pod_observed_generation(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        condition: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pod_observed_generation(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        condition: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_pod_observed_generation(
         self,
         name: str | KubernetesObject,
@@ -3541,7 +1939,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod whose kubelet has observed a generation.
 
         Return a pod once a generation of it has been observed.
@@ -3561,26 +1959,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_controlled_pods(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_controlled_pods(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_controlled_pods(
         self,
         target: str | KubernetesObject,
@@ -3588,7 +1966,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a pod of any controller.
 
         Return the pods of a controller once there is one.
@@ -3601,26 +1979,6 @@ class AsyncWaitMethods:
             "wait_for_controlled_pods", target, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_controlled_pods_running(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_controlled_pods_running(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_controlled_pods_running(
         self,
         target: str | KubernetesObject,
@@ -3628,7 +1986,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for all pods of any controller in phase Running.
 
         Return the Running pods of a controller once it has the desired number or more.
@@ -3645,28 +2003,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_rc_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_rc_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_rc_pods_running(
         self,
         name: str | KubernetesObject,
@@ -3675,7 +2011,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a replication controller's exact number of pods in phase Running.
 
         Return a ReplicationController's Running pods once there are exactly `count`.
@@ -3692,26 +2028,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_rc_to_stabilize(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_rc_to_stabilize(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_rc_to_stabilize(
         self,
         name: str | KubernetesObject,
@@ -3719,7 +2035,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replication controller whose status has its desired number of pods.
 
         Return a ReplicationController once it has observed its spec and has its pods.
@@ -3728,26 +2044,6 @@ class AsyncWaitMethods:
             "wait_for_rc_to_stabilize", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_ready_replica_set(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_ready_replica_set(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_ready_replica_set(
         self,
         name: str | KubernetesObject,
@@ -3755,7 +2051,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose pods are all ready.
 
         Return a ReplicaSet once it has exactly its desired pods, all of them ready.
@@ -3764,28 +2060,6 @@ class AsyncWaitMethods:
             "wait_for_ready_replica_set", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_replica_set_target_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_replica_set_target_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_replica_set_target_available_replicas(
         self,
         name: str | KubernetesObject,
@@ -3794,7 +2068,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set with an exact number of available pods.
 
         Return a ReplicaSet once exactly `count` of its pods are available.
@@ -3811,28 +2085,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_replica_set_target_spec_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_replica_set_target_spec_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_replica_set_target_spec_replicas(
         self,
         name: str | KubernetesObject,
@@ -3841,7 +2093,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose spec has an exact number of replicas.
 
         Return a ReplicaSet once its controller has observed the target replicas.
@@ -3858,26 +2110,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_replica_set_desired_replicas(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_replica_set_desired_replicas(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_replica_set_desired_replicas(
         self,
         name: str | KubernetesObject,
@@ -3885,7 +2117,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set with its desired number of pods.
 
         Return a ReplicaSet once it has exactly its desired pods, in any state.
@@ -3898,28 +2130,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_observed_replica_set(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_observed_replica_set(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_observed_replica_set(
         self,
         name: str | KubernetesObject,
@@ -3928,7 +2138,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose controller has observed a generation.
 
         Return a ReplicaSet once its controller has observed its present generation.
@@ -3945,26 +2155,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_load_balancer(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_load_balancer(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_load_balancer(
         self,
         name: str | KubernetesObject,
@@ -3972,7 +2162,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a service whose load balancer has an address.
 
         Return a service of type LoadBalancer once each ingress, at least one, has an address.
@@ -3981,28 +2171,6 @@ class AsyncWaitMethods:
             "wait_for_load_balancer", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_new_ingress_ip(
-        self,
-        name: str | KubernetesObject,
-        existing_ip: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_new_ingress_ip(
-        self,
-        name: str | KubernetesObject,
-        existing_ip: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_new_ingress_ip(
         self,
         name: str | KubernetesObject,
@@ -4011,7 +2179,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a service whose load balancer has another address.
 
         Return a service once its load balancer has a new first address.
@@ -4028,26 +2196,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_load_balancer_destroy(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    async def wait_for_load_balancer_destroy(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model | None: ...
-
     async def wait_for_load_balancer_destroy(
         self,
         name: str | KubernetesObject,
@@ -4055,7 +2203,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service without load balancer.
 
         Return a service once it has no load balancer; None if it does not exist.
@@ -4075,18 +2223,7 @@ class AsyncWaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_service_updated_with_finalizer(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4097,18 +2234,7 @@ class AsyncWaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    async def wait_for_service_updated_with_finalizer(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4120,7 +2246,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service with the load balancer's finalizer, or without.
 
         Return a service once it has, or no longer has, the load balancer's finalizer.
@@ -4163,18 +2289,7 @@ class AsyncWaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_service(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4195,18 +2310,7 @@ class AsyncWaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    async def wait_for_service(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4218,7 +2322,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service that is there, or gone.
 
         Return a service once it exists, or None once it is gone.
@@ -4230,32 +2334,6 @@ class AsyncWaitMethods:
             "wait_for_service", name, present, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_service_reachable(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_service_reachable(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_service_reachable(
         self,
         name: str | KubernetesObject,
@@ -4266,7 +2344,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service behind which a pod answers anything.
 
         Return a service's EndpointSlices once a pod behind it has answered, with any status.
@@ -4287,32 +2365,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_service_responding(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_service_responding(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_service_responding(
         self,
         name: str | KubernetesObject,
@@ -4323,7 +2375,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service that answers with success.
 
         Return a service's EndpointSlices once it has answered with status 2xx and content.
@@ -4344,30 +2396,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        ready_count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_stateful_set_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        ready_count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_stateful_set_running(
         self,
         name: str | KubernetesObject,
@@ -4377,7 +2405,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a stateful set with an exact number of running pods, the first of them ready.
 
         Return a set's pods once exactly `count` run, the first of them ready.
@@ -4396,28 +2424,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_running_and_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_stateful_set_running_and_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_stateful_set_running_and_ready(
         self,
         name: str | KubernetesObject,
@@ -4426,7 +2432,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a stateful set's exact number of pods, all Running and ready.
 
         Return a set's pods once there are exactly `count`, all Running and ready.
@@ -4443,28 +2449,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        pod: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_stateful_set_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        pod: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_stateful_set_pod_ready(
         self,
         name: str | KubernetesObject,
@@ -4473,7 +2457,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for one pod of a stateful set that is Running and ready.
 
         Return one pod of a set once it is Running and ready.
@@ -4490,28 +2474,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_status_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_stateful_set_status_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_stateful_set_status_replicas(
         self,
         name: str | KubernetesObject,
@@ -4520,7 +2482,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of pods.
 
         Return a set once its current status counts exactly `count` pods.
@@ -4537,28 +2499,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_status_ready_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_stateful_set_status_ready_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_stateful_set_status_ready_replicas(
         self,
         name: str | KubernetesObject,
@@ -4567,7 +2507,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of ready pods.
 
         Return a set once its current status counts exactly `count` ready pods.
@@ -4584,28 +2524,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_stateful_set_status_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_stateful_set_status_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_stateful_set_status_available_replicas(
         self,
         name: str | KubernetesObject,
@@ -4614,7 +2532,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of available pods.
 
         Return a set once its current status counts exactly `count` available pods.
@@ -4631,28 +2549,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_persistent_volume_claim_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_persistent_volume_claim_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_persistent_volume_claim_phase(
         self,
         name: str | KubernetesObject,
@@ -4661,7 +2557,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim in a phase.
 
         Return a claim once it is in a phase.
@@ -4678,30 +2574,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_persistent_volume_claims_phase(
-        self,
-        claims: KubernetesObjects,
-        phase: str,
-        match_any: bool = False,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    async def wait_for_persistent_volume_claims_phase(
-        self,
-        claims: KubernetesObjects,
-        phase: str,
-        match_any: bool = False,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     async def wait_for_persistent_volume_claims_phase(
         self,
         claims: KubernetesObjects,
@@ -4711,7 +2583,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for claims in a phase, all of them or any.
 
         Return claims once all of them are in a phase, or any.
@@ -4759,19 +2631,7 @@ class AsyncWaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pvc_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4783,19 +2643,7 @@ class AsyncWaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    async def wait_for_pvc_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4808,7 +2656,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a claim with a finalizer, or without.
 
         Return a claim once it has, or no longer has, a finalizer.
@@ -4827,26 +2675,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_persistent_volume_claim_modified(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_persistent_volume_claim_modified(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_persistent_volume_claim_modified(
         self,
         name: str | KubernetesObject,
@@ -4854,7 +2682,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim with its requested class of volume attributes.
 
         Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
@@ -4867,26 +2695,6 @@ class AsyncWaitMethods:
             **options,
         )
 
-    @overload
-    async def wait_for_persistent_volume_claim_modification_failure(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_persistent_volume_claim_modification_failure(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_persistent_volume_claim_modification_failure(
         self,
         name: str | KubernetesObject,
@@ -4894,7 +2702,7 @@ class AsyncWaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim whose requested class of volume attributes was refused.
 
         Return a Bound claim once a change of its VolumeAttributesClass has failed.
@@ -4944,26 +2752,6 @@ class AsyncWaitMethods:
             "wait_for_pv_claim_bound_phase", claims, namespace=namespace, **options
         )
 
-    @overload
-    async def wait_for_persistent_volume_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_persistent_volume_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_persistent_volume_phase(
         self,
         name: str | KubernetesObject,
@@ -4971,7 +2759,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a volume in a phase.
 
         Return a volume once it is in a phase.
@@ -5002,18 +2790,7 @@ class AsyncWaitMethods:
         finalizer: str,
         present: Literal[True] = True,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_pv_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -5024,18 +2801,7 @@ class AsyncWaitMethods:
         finalizer: str,
         present: bool,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    async def wait_for_pv_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -5047,7 +2813,7 @@ class AsyncWaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a volume with a finalizer, or without.
 
         Return a volume once it has, or no longer has, a finalizer.
@@ -5060,27 +2826,13 @@ class AsyncWaitMethods:
             "wait_for_pv_finalizer", name, finalizer, present, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_volume_attachment_created(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_volume_attachment_created(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_volume_attachment_created(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a VolumeAttachment that is there.
 
         Return a VolumeAttachment once it exists, attached or not.
@@ -5089,27 +2841,13 @@ class AsyncWaitMethods:
             "wait_for_volume_attachment_created", name, as_model=as_model, **options
         )
 
-    @overload
-    async def wait_for_volume_attachment_attached(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def wait_for_volume_attachment_attached(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     async def wait_for_volume_attachment_attached(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a VolumeAttachment whose volume is attached.
 
         Return a VolumeAttachment once its status reports the volume as attached.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+
+    import typing_extensions
 
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.apimachinery.times import Duration
@@ -19,9 +21,10 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.lists import Count
     from pytest_kwait.framework.predicates import HeldPredicate
 
-__all__ = ["WaitMethods"]
+    # Without `as_model`, objects are dicts.
+    _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
-_Model = TypeVar("_Model")
+__all__ = ["WaitMethods"]
 
 # Failures show the caller's line.
 __tracebackhide__ = True
@@ -66,27 +69,13 @@ class WaitMethods:
         """
         self._wait("wait_for_api_server_healthy", **options)
 
-    @overload
-    def wait_for_api_service_available(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_api_service_available(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_api_service_available(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an APIService that is available.
 
         Return an APIService once its condition Available is True.
@@ -96,36 +85,6 @@ class WaitMethods:
         """
         return self._wait("wait_for_api_service_available", name, as_model=as_model, **options)
 
-    @overload
-    def wait_for_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        all_namespaces: bool = False,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        all_namespaces: bool = False,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_authorization_update(
         self,
         user: str,
@@ -138,7 +97,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user to a kind, allowed or denied.
 
         Return the SubjectAccessReview once it allows an action, or no longer allows it.
@@ -166,36 +125,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_named_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        name: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_named_authorization_update(
-        self,
-        user: str,
-        verb: str,
-        resource: str,
-        name: str,
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_named_authorization_update(
         self,
         user: str,
@@ -208,7 +137,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user to one object, allowed or denied.
 
         Return the SubjectAccessReview once it allows, or denies, an action on one object.
@@ -235,30 +164,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_authz_update(
-        self,
-        user: str,
-        attributes: Mapping[str, Any],
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_authz_update(
-        self,
-        user: str,
-        attributes: Mapping[str, Any],
-        allowed: bool = True,
-        *,
-        groups: Sequence[str] = (),
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_authz_update(
         self,
         user: str,
@@ -268,7 +173,7 @@ class WaitMethods:
         groups: Sequence[str] = (),
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for access of a user by resource attributes, allowed or denied.
 
         Return the SubjectAccessReview on any resource attributes once its answer is as expected.
@@ -289,27 +194,13 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_crd_established(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_crd_established(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_crd_established(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a CustomResourceDefinition that is established, with all versions served.
 
         Return a definition once it is established and every version it serves can be used.
@@ -319,30 +210,6 @@ class WaitMethods:
         """
         return self._wait("wait_for_crd_established", name, as_model=as_model, **options)
 
-    @overload
-    def wait_for_hpa_replicas(
-        self,
-        name: str | KubernetesObject,
-        min_replicas: int,
-        max_replicas: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_hpa_replicas(
-        self,
-        name: str | KubernetesObject,
-        min_replicas: int,
-        max_replicas: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_hpa_replicas(
         self,
         name: str | KubernetesObject,
@@ -352,7 +219,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an autoscaler whose replicas lie in a range.
 
         Return a HorizontalPodAutoscaler once its current and desired replicas are in range.
@@ -384,27 +251,13 @@ class WaitMethods:
         """
         self._wait("wait_for_namespaces_deleted", namespaces, **options)
 
-    @overload
-    def wait_for_default_service_account(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_default_service_account(
-        self,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_default_service_account(
         self,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for the namespace's ServiceAccount `default`.
 
         Return a namespace's ServiceAccount `default` once it exists.
@@ -413,27 +266,13 @@ class WaitMethods:
             "wait_for_default_service_account", namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_kube_root_ca(
-        self, *, namespace: str | None = None, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_kube_root_ca(
-        self,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_kube_root_ca(
         self,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for the namespace's config map with the cluster's root CA.
 
         Return a namespace's config map `kube-root-ca.crt` once it exists.
@@ -442,32 +281,6 @@ class WaitMethods:
             "wait_for_kube_root_ca", namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_webhook_ready(
-        self,
-        target: str | KubernetesObject,
-        probe: Mapping[str, Any] | None = None,
-        *,
-        denial: str | None = None,
-        mutation: Mapping[str, Any] | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_webhook_ready(
-        self,
-        target: str | KubernetesObject,
-        probe: Mapping[str, Any] | None = None,
-        *,
-        denial: str | None = None,
-        mutation: Mapping[str, Any] | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_webhook_ready(
         self,
         target: str | KubernetesObject,
@@ -478,7 +291,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for admission webhooks that answer, shown by a dry run.
 
         Return a webhook configuration once its webhooks answer the API server.
@@ -504,26 +317,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_daemon_set_running_on_all_nodes(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_daemon_set_running_on_all_nodes(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_daemon_set_running_on_all_nodes(
         self,
         name: str | KubernetesObject,
@@ -531,7 +324,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one available pod on each eligible node.
 
         Return a set's pods once exactly one is available on each eligible node.
@@ -544,28 +337,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_daemon_set_pods_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        nodes: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_daemon_set_pods_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        nodes: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_daemon_set_pods_on_nodes(
         self,
         name: str | KubernetesObject,
@@ -574,7 +345,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one available pod on each of these nodes alone.
 
         Return a set's pods once exactly one is available on each given node.
@@ -591,28 +362,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_daemon_set_present_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_daemon_set_present_on_nodes(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_daemon_set_present_on_nodes(
         self,
         name: str | KubernetesObject,
@@ -621,7 +370,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a daemon set's one started pod on each of an exact number of nodes.
 
         Return a set's pods once each of at least `count` nodes has a started one.
@@ -638,26 +387,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_daemon_set_status(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_daemon_set_status(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_daemon_set_status(
         self,
         name: str | KubernetesObject,
@@ -665,7 +394,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a daemon set whose status has all pods scheduled and ready.
 
         Return a set once its status counts all desired pods as scheduled and ready.
@@ -674,26 +403,6 @@ class WaitMethods:
             "wait_for_daemon_set_status", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_daemon_sets(
-        self,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_daemon_sets(
-        self,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_daemon_sets(
         self,
         allowed_not_ready: int = 0,
@@ -701,7 +410,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for all daemon sets of a namespace, except a few pods of each.
 
         Return all sets of a namespace once each has all but a few pods ready.
@@ -717,26 +426,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_deployment_complete(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_deployment_complete(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_deployment_complete(
         self,
         name: str | KubernetesObject,
@@ -744,7 +433,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment whose pods are all updated and available.
 
         Return a Deployment once exactly its replicas exist, all updated and available.
@@ -753,26 +442,6 @@ class WaitMethods:
             "wait_for_deployment_complete", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_deployment_complete_and_check_rolling(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_deployment_complete_and_check_rolling(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_deployment_complete_and_check_rolling(
         self,
         name: str | KubernetesObject,
@@ -780,7 +449,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a complete deployment, within the bounds of its rolling update at every step.
 
         Return a complete Deployment that kept the bounds of its strategy throughout.
@@ -793,30 +462,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_deployment_revision_and_image(
-        self,
-        name: str | KubernetesObject,
-        revision: int | str,
-        image: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_deployment_revision_and_image(
-        self,
-        name: str | KubernetesObject,
-        revision: int | str,
-        image: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_deployment_revision_and_image(
         self,
         name: str | KubernetesObject,
@@ -826,7 +471,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment and its replica set at a revision, with an image.
 
         Return a Deployment once it and its present ReplicaSet have a revision and image.
@@ -845,30 +490,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_deployment_updated_replicas_gte(
-        self,
-        name: str | KubernetesObject,
-        min_count: int,
-        generation: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_deployment_updated_replicas_gte(
-        self,
-        name: str | KubernetesObject,
-        min_count: int,
-        generation: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_deployment_updated_replicas_gte(
         self,
         name: str | KubernetesObject,
@@ -878,7 +499,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment with enough updated pods.
 
         Return a Deployment once at least `min_count` of its pods are updated.
@@ -897,30 +518,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_deployment_with_condition(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        condition: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_deployment_with_condition(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        condition: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_deployment_with_condition(
         self,
         name: str | KubernetesObject,
@@ -930,7 +527,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment with a condition that has a reason.
 
         Return a Deployment once one of its conditions has a reason, whatever its status.
@@ -949,28 +546,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_observed_deployment(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_observed_deployment(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_observed_deployment(
         self,
         name: str | KubernetesObject,
@@ -979,7 +554,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment whose controller has observed a generation.
 
         Return a Deployment once its controller has observed its present generation.
@@ -996,28 +571,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_endpoint_count(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_endpoint_count(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_endpoint_count(
         self,
         name: str | KubernetesObject,
@@ -1026,7 +579,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with an exact number of endpoints.
 
         Return a service's EndpointSlices once they have exactly `count` addresses.
@@ -1043,28 +596,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_endpoint_pods(
-        self,
-        name: str | KubernetesObject,
-        pods: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_endpoint_pods(
-        self,
-        name: str | KubernetesObject,
-        pods: KubernetesObjects,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_endpoint_pods(
         self,
         name: str | KubernetesObject,
@@ -1073,7 +604,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with endpoints at exactly these pods.
 
         Return a service's EndpointSlices once exactly these pods are behind them.
@@ -1085,28 +616,6 @@ class WaitMethods:
             "wait_for_endpoint_pods", name, pods, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_endpoint_ports(
-        self,
-        name: str | KubernetesObject,
-        ports: Mapping[str, Sequence[int | str]],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_endpoint_ports(
-        self,
-        name: str | KubernetesObject,
-        ports: Mapping[str, Sequence[int | str]],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_endpoint_ports(
         self,
         name: str | KubernetesObject,
@@ -1115,7 +624,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with endpoints at exactly these ports of pods.
 
         Return a service's EndpointSlices once they have exactly these ports of these pods.
@@ -1135,28 +644,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_endpoint_on_node(
-        self,
-        name: str | KubernetesObject,
-        node: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_endpoint_on_node(
-        self,
-        name: str | KubernetesObject,
-        node: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_endpoint_on_node(
         self,
         name: str | KubernetesObject,
@@ -1165,7 +652,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service with ready endpoints on one node.
 
         Return a service's EndpointSlices once its endpoints are ready and all on one node.
@@ -1182,28 +669,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_endpoint_slices(
-        self,
-        name: str | KubernetesObject,
-        condition: Callable[[list[dict[str, Any]]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_endpoint_slices(
-        self,
-        name: str | KubernetesObject,
-        condition: Callable[[list[dict[str, Any]]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_endpoint_slices(
         self,
         name: str | KubernetesObject,
@@ -1212,7 +677,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service whose EndpointSlices a callable accepts.
 
         Return a service's EndpointSlices once a callable accepts them.
@@ -1229,32 +694,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_event(
-        self,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        about: str | KubernetesObject | None = None,
-        type: str | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_event(
-        self,
-        reason: str | None = None,
-        message: str | None = None,
-        *,
-        about: str | KubernetesObject | None = None,
-        type: str | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_event(
         self,
         reason: str | None = None,
@@ -1265,7 +704,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for an event with a reason, with words in its message, about an object.
 
         Return the latest event that matches, once there is one; earlier ones count.
@@ -1290,28 +729,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_job_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_job_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_job_pods_running(
         self,
         name: str | KubernetesObject,
@@ -1320,7 +737,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of a job's pods in phase Running.
 
         Return a Job's pods in phase Running once there are exactly `count`.
@@ -1337,28 +754,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_job_pods_succeeded(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_job_pods_succeeded(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_job_pods_succeeded(
         self,
         name: str | KubernetesObject,
@@ -1367,7 +762,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of a job's pods in phase Succeeded.
 
         Return a Job's pods in phase Succeeded once there are exactly `count`.
@@ -1384,26 +779,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_job_finish(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_finish(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_finish(
         self,
         name: str | KubernetesObject,
@@ -1411,7 +786,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is complete or has failed.
 
         Return a Job once it is Complete or Failed.
@@ -1420,30 +795,6 @@ class WaitMethods:
             "wait_for_job_finish", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_job_complete(
-        self,
-        name: str | KubernetesObject,
-        reason: str | None = None,
-        completions: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_complete(
-        self,
-        name: str | KubernetesObject,
-        reason: str | None = None,
-        completions: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_complete(
         self,
         name: str | KubernetesObject,
@@ -1453,7 +804,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is complete.
 
         Return a Job once its Complete condition is True.
@@ -1474,26 +825,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_job_failed(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_failed(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_failed(
         self,
         name: str | KubernetesObject,
@@ -1501,7 +832,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that has failed.
 
         Return a Job once its Failed condition is True.
@@ -1510,28 +841,6 @@ class WaitMethods:
             "wait_for_job_failed", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_job_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_ready(
         self,
         name: str | KubernetesObject,
@@ -1540,7 +849,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job whose status has an exact number of ready pods.
 
         Return a Job once its controller has counted exactly `count` ready pods.
@@ -1552,26 +861,6 @@ class WaitMethods:
             "wait_for_job_ready", name, count, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_job_suspend(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_suspend(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_suspend(
         self,
         name: str | KubernetesObject,
@@ -1579,7 +868,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that is suspended.
 
         Return a Job once its Suspended condition is True.
@@ -1588,30 +877,6 @@ class WaitMethods:
             "wait_for_job_suspend", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_job_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        reason: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        reason: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_condition(
         self,
         name: str | KubernetesObject,
@@ -1621,7 +886,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job with a condition that is True.
 
         Return a Job once one of its conditions is True, with the given reason.
@@ -1642,28 +907,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_job_state(
-        self,
-        name: str | KubernetesObject,
-        state: Callable[[dict[str, Any]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_job_state(
-        self,
-        name: str | KubernetesObject,
-        state: Callable[[dict[str, Any]], Any],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_job_state(
         self,
         name: str | KubernetesObject,
@@ -1672,7 +915,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a job that a callable accepts.
 
         Return a Job once a callable reports nothing missing.
@@ -1719,30 +962,6 @@ class WaitMethods:
         """
         self._wait("wait_for_all_job_pods_gone", name, uid, namespace=namespace, **options)
 
-    @overload
-    def wait_for_pods_running_on_nodes(
-        self,
-        nodes: KubernetesObjects,
-        count: int,
-        prefix: str = "",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_running_on_nodes(
-        self,
-        nodes: KubernetesObjects,
-        count: int,
-        prefix: str = "",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_running_on_nodes(
         self,
         nodes: KubernetesObjects,
@@ -1752,7 +971,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of running pods, as kubelets report them.
 
         Return the pods that kubelets report as running once there are exactly `count`.
@@ -1772,32 +991,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_on_minions(
-        self,
-        controller: str | KubernetesObject | None = None,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        pod_info: PodInfo | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_on_minions(
-        self,
-        controller: str | KubernetesObject | None = None,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        pod_info: PodInfo | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_on_minions(
         self,
         controller: str | KubernetesObject | None = None,
@@ -1808,7 +1001,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods that are known to the agents of their hosts.
 
         Return the selected pods once each is known to its host's agent.
@@ -1833,82 +1026,32 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_node_ready(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_node_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_node_ready(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that is ready.
 
         Return a node once it is Ready and the node controller's taints are gone.
         """
         return self._wait("wait_for_node_ready", name, as_model=as_model, **options)
 
-    @overload
-    def wait_for_node_not_ready(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_node_not_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_node_not_ready(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that is not ready.
 
         Return a node once its Ready condition is anything but True.
         """
         return self._wait("wait_for_node_not_ready", name, as_model=as_model, **options)
 
-    @overload
-    def wait_for_node_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        status: bool = True,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_node_condition(
-        self,
-        name: str | KubernetesObject,
-        condition: str,
-        status: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_node_condition(
         self,
         name: str | KubernetesObject,
@@ -1917,7 +1060,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node with a condition that is True, or is not.
 
         Return a node once one of its conditions is True, or is not.
@@ -1930,26 +1073,6 @@ class WaitMethods:
             "wait_for_node_condition", name, condition, status, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_node_schedulable(
-        self,
-        name: str | KubernetesObject,
-        schedulable: bool = True,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_node_schedulable(
-        self,
-        name: str | KubernetesObject,
-        schedulable: bool = True,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_node_schedulable(
         self,
         name: str | KubernetesObject,
@@ -1957,7 +1080,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node that takes pods, or takes none.
 
         Return a node once it is schedulable, or once it is not.
@@ -1969,26 +1092,6 @@ class WaitMethods:
             "wait_for_node_schedulable", name, schedulable, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_node_heartbeat_after(
-        self,
-        name: str | KubernetesObject,
-        after: datetime | str,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_node_heartbeat_after(
-        self,
-        name: str | KubernetesObject,
-        after: datetime | str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_node_heartbeat_after(
         self,
         name: str | KubernetesObject,
@@ -1996,7 +1099,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a node whose last heartbeat is later.
 
         Return a node once its Ready condition has a heartbeat later than `after`.
@@ -2008,26 +1111,6 @@ class WaitMethods:
             "wait_for_node_heartbeat_after", name, after, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_all_nodes_schedulable(
-        self,
-        allowed_not_ready: int = 0,
-        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_all_nodes_schedulable(
-        self,
-        allowed_not_ready: int = 0,
-        non_blocking_taints: Sequence[str] = ("node-role.kubernetes.io/control-plane",),
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_all_nodes_schedulable(
         self,
         allowed_not_ready: int = 0,
@@ -2035,7 +1118,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for nodes that take pods, all but a few.
 
         Return the nodes fit for test pods once all but a few uncordoned ones are.
@@ -2052,19 +1135,9 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_nodes_ready(
-        self, count: int, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_nodes_ready(
-        self, count: int, *, as_model: type[_Model], **options: Unpack[WaitOptions]
-    ) -> list[_Model]: ...
-
     def wait_for_nodes_ready(
         self, count: int, *, as_model: type[_Model] | None = None, **options: Unpack[WaitOptions]
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of uncordoned nodes, all ready.
 
         Return the uncordoned nodes once there are exactly `count`, all ready.
@@ -2074,26 +1147,6 @@ class WaitMethods:
         """
         return self._wait("wait_for_nodes_ready", count, as_model=as_model, **options)
 
-    @overload
-    def wait_for_total_healthy(
-        self,
-        required_pods: Sequence[str] = (),
-        system_namespace: str = "kube-system",
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_total_healthy(
-        self,
-        required_pods: Sequence[str] = (),
-        system_namespace: str = "kube-system",
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_total_healthy(
         self,
         required_pods: Sequence[str] = (),
@@ -2101,7 +1154,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for nodes that are all ready and run what they must.
 
         Return all nodes once all are ready and run the required pods.
@@ -2156,18 +1209,7 @@ class WaitMethods:
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for(
-        self,
-        target: str | KubernetesObject,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2180,20 +1222,7 @@ class WaitMethods:
         selector: Selector,
         count: int | Count | None = None,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for(
-        self,
-        target: str,
-        condition: ConditionInput | HeldPredicate,
-        *,
-        selector: Selector,
-        count: int | Count | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> list[_Model]: ...
 
@@ -2237,28 +1266,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_rollout_status(
-        self,
-        target: str | KubernetesObject,
-        revision: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_rollout_status(
-        self,
-        target: str | KubernetesObject,
-        revision: int | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_rollout_status(
         self,
         target: str | KubernetesObject,
@@ -2267,7 +1274,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a deployment, daemon set or stateful set rolled out by kubectl's rules.
 
         Return a Deployment, DaemonSet or StatefulSet once it is rolled out by kubectl's rules.
@@ -2287,28 +1294,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_container_started(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_container_started(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_container_started(
         self,
         name: str | KubernetesObject,
@@ -2317,7 +1302,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that has passed its startup probe.
 
         Return a pod once one of its containers runs and has started.
@@ -2331,28 +1316,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_container_running(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_container_running(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_container_running(
         self,
         name: str | KubernetesObject,
@@ -2361,7 +1324,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that runs.
 
         Return a pod once one of its containers is in state running.
@@ -2375,28 +1338,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_container_terminated(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_container_terminated(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_container_terminated(
         self,
         name: str | KubernetesObject,
@@ -2405,7 +1346,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that has ended.
 
         Return a pod once one of its containers is in state terminated.
@@ -2419,30 +1360,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_container_to_fail(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_container_to_fail(
-        self,
-        name: str | KubernetesObject,
-        container: str,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_container_to_fail(
         self,
         name: str | KubernetesObject,
@@ -2452,7 +1369,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a container that waits for a reason.
 
         Return a pod once one of its containers is waiting with a reason.
@@ -2470,28 +1387,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_number_of_pods(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_number_of_pods(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_number_of_pods(
         self,
         count: int,
@@ -2500,7 +1395,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods.
 
         Return the pods of a namespace once there are exactly `count`, in any phase.
@@ -2518,28 +1413,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_running(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_running(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_running(
         self,
         count: int,
@@ -2548,7 +1421,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods that are Running and ready.
 
         Return the pods that are Running and ready once there are exactly `count`.
@@ -2566,28 +1439,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_scheduling_gated(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_scheduling_gated(
-        self,
-        count: int,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_scheduling_gated(
         self,
         count: int,
@@ -2596,7 +1447,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods behind scheduling gates.
 
         Return the pods held by a scheduling gate once there are exactly `count`.
@@ -2614,30 +1465,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_with_scheduling_gates(
-        self,
-        count: int,
-        gates: Sequence[str],
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_with_scheduling_gates(
-        self,
-        count: int,
-        gates: Sequence[str],
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_with_scheduling_gates(
         self,
         count: int,
@@ -2647,7 +1474,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for an exact number of pods with exactly these gates.
 
         Return the pods with exactly these scheduling gates once there are `count`.
@@ -2667,26 +1494,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_with_label(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_with_label(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_with_label(
         self,
         selector: Selector,
@@ -2694,7 +1501,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a pod with a label.
 
         Return the pods with a label once there is at least one, in whatever phase.
@@ -2706,26 +1513,6 @@ class WaitMethods:
             "wait_for_pods_with_label", selector, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pods_with_label_scheduled(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_with_label_scheduled(
-        self,
-        selector: Selector,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_with_label_scheduled(
         self,
         selector: Selector,
@@ -2733,7 +1520,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods with a label, all with a node.
 
         Return the pods with a label once at least one exists and all have a node.
@@ -2749,28 +1536,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_with_label_running(
-        self,
-        selector: Selector,
-        count: int = 1,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_with_label_running(
-        self,
-        selector: Selector,
-        count: int = 1,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_with_label_running(
         self,
         selector: Selector,
@@ -2779,7 +1544,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods with a label, all in phase Running.
 
         Return at least `count` pods with a label once all are in phase Running.
@@ -2797,28 +1562,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_with_label_running_ready(
-        self,
-        selector: Selector,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_with_label_running_ready(
-        self,
-        selector: Selector,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_with_label_running_ready(
         self,
         selector: Selector,
@@ -2827,7 +1570,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods with a label, all Running and ready.
 
         Return at least `count` pods with a label once all are Running and ready.
@@ -2845,30 +1588,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_running_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_running_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        selector: Selector | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_running_ready(
         self,
         min_count: int,
@@ -2878,7 +1597,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods Running and ready, and few that are not.
 
         Return the Running and ready pods once they suffice and few others remain.
@@ -2898,28 +1617,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_almost_all_pods_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_almost_all_pods_ready(
-        self,
-        min_count: int,
-        allowed_not_ready: int = 0,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_almost_all_pods_ready(
         self,
         min_count: int,
@@ -2928,7 +1625,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for enough pods Running and ready, and few replicas missing.
 
         Return the ready pods once they suffice and controllers have their replicas.
@@ -2946,34 +1643,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pods_responding(
-        self,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        want_name: bool = False,
-        port: int | None = None,
-        path: str = "",
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_pods_responding(
-        self,
-        *,
-        selector: Selector | None = None,
-        pods: KubernetesObjects | None = None,
-        want_name: bool = False,
-        port: int | None = None,
-        path: str = "",
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_pods_responding(
         self,
         *,
@@ -2985,7 +1654,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for pods that answer through the API server's proxy.
 
         Return pods once each has answered a request through the API server's proxy.
@@ -3010,30 +1679,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pod_condition(
-        self,
-        name: str | KubernetesObject,
-        description: str,
-        condition: Callable[[dict[str, Any]], bool | Verdict],
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_condition(
-        self,
-        name: str | KubernetesObject,
-        description: str,
-        condition: Callable[[dict[str, Any]], bool | Verdict],
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_condition(
         self,
         name: str | KubernetesObject,
@@ -3043,7 +1688,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that a callable accepts.
 
         Return a pod once it satisfies a callable.
@@ -3062,26 +1707,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pod_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_running(
         self,
         name: str | KubernetesObject,
@@ -3089,7 +1714,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Running.
 
         Return a pod once it is in phase Running.
@@ -3098,26 +1723,6 @@ class WaitMethods:
             "wait_for_pod_running", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_ready(
         self,
         name: str | KubernetesObject,
@@ -3125,7 +1730,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is Running and ready.
 
         Return a pod once it is in phase Running and its Ready condition is True.
@@ -3134,26 +1739,6 @@ class WaitMethods:
             "wait_for_pod_ready", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_running_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_running_ready(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_running_ready(
         self,
         name: str | KubernetesObject,
@@ -3161,7 +1746,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is Running and ready.
 
         Return a pod once it is in phase Running and its Ready condition is True.
@@ -3170,26 +1755,6 @@ class WaitMethods:
             "wait_for_pod_running_ready", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_success(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_success(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_success(
         self,
         name: str | KubernetesObject,
@@ -3197,7 +1762,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Succeeded.
 
         Return a pod once it is in phase Succeeded.
@@ -3206,26 +1771,6 @@ class WaitMethods:
             "wait_for_pod_success", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_no_longer_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_no_longer_running(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_no_longer_running(
         self,
         name: str | KubernetesObject,
@@ -3233,7 +1778,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in phase Succeeded or Failed.
 
         Return a pod once it is in phase Succeeded or Failed.
@@ -3246,28 +1791,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pod_terminated(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_terminated(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_terminated(
         self,
         name: str | KubernetesObject,
@@ -3276,7 +1799,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that failed with a reason, or without any.
 
         Return a pod once it is in phase Failed with a reason in its status.
@@ -3293,28 +1816,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pod_failed_reason(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_failed_reason(
-        self,
-        name: str | KubernetesObject,
-        reason: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_failed_reason(
         self,
         name: str | KubernetesObject,
@@ -3323,7 +1824,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that failed with a reason.
 
         Return a pod once it is in phase Failed with a reason in its status.
@@ -3340,26 +1841,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_pod_not_pending(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_not_pending(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_not_pending(
         self,
         name: str | KubernetesObject,
@@ -3367,7 +1848,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod in any phase but Pending.
 
         Return a pod once it is in any phase but Pending.
@@ -3376,26 +1857,6 @@ class WaitMethods:
             "wait_for_pod_not_pending", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_scheduled(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_scheduled(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_scheduled(
         self,
         name: str | KubernetesObject,
@@ -3403,7 +1864,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that has a node.
 
         Return a pod once it has a node.
@@ -3412,26 +1873,6 @@ class WaitMethods:
             "wait_for_pod_scheduled", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_unschedulable(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_unschedulable(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_unschedulable(
         self,
         name: str | KubernetesObject,
@@ -3439,7 +1880,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that no node can take.
 
         Return a pod once the scheduler reports that it is unschedulable.
@@ -3448,26 +1889,6 @@ class WaitMethods:
             "wait_for_pod_unschedulable", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_pod_terminating(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_terminating(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_terminating(
         self,
         name: str | KubernetesObject,
@@ -3475,7 +1896,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod that is being deleted.
 
         Return a pod while it is being deleted.
@@ -3501,30 +1922,6 @@ class WaitMethods:
         """
         self._wait("wait_for_pod_not_found", name, uid, namespace=namespace, **options)
 
-    @overload
-    def wait_for_pod_observed_generation(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        condition: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pod_observed_generation(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        condition: str | None = None,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_pod_observed_generation(
         self,
         name: str | KubernetesObject,
@@ -3534,7 +1931,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a pod whose kubelet has observed a generation.
 
         Return a pod once a generation of it has been observed.
@@ -3554,26 +1951,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_controlled_pods(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_controlled_pods(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_controlled_pods(
         self,
         target: str | KubernetesObject,
@@ -3581,7 +1958,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a pod of any controller.
 
         Return the pods of a controller once there is one.
@@ -3594,26 +1971,6 @@ class WaitMethods:
             "wait_for_controlled_pods", target, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_controlled_pods_running(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_controlled_pods_running(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_controlled_pods_running(
         self,
         target: str | KubernetesObject,
@@ -3621,7 +1978,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for all pods of any controller in phase Running.
 
         Return the Running pods of a controller once it has the desired number or more.
@@ -3638,28 +1995,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_rc_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_rc_pods_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_rc_pods_running(
         self,
         name: str | KubernetesObject,
@@ -3668,7 +2003,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a replication controller's exact number of pods in phase Running.
 
         Return a ReplicationController's Running pods once there are exactly `count`.
@@ -3685,26 +2020,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_rc_to_stabilize(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_rc_to_stabilize(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_rc_to_stabilize(
         self,
         name: str | KubernetesObject,
@@ -3712,7 +2027,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replication controller whose status has its desired number of pods.
 
         Return a ReplicationController once it has observed its spec and has its pods.
@@ -3721,26 +2036,6 @@ class WaitMethods:
             "wait_for_rc_to_stabilize", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_ready_replica_set(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_ready_replica_set(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_ready_replica_set(
         self,
         name: str | KubernetesObject,
@@ -3748,7 +2043,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose pods are all ready.
 
         Return a ReplicaSet once it has exactly its desired pods, all of them ready.
@@ -3757,28 +2052,6 @@ class WaitMethods:
             "wait_for_ready_replica_set", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_replica_set_target_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_replica_set_target_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_replica_set_target_available_replicas(
         self,
         name: str | KubernetesObject,
@@ -3787,7 +2060,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set with an exact number of available pods.
 
         Return a ReplicaSet once exactly `count` of its pods are available.
@@ -3804,28 +2077,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_replica_set_target_spec_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_replica_set_target_spec_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_replica_set_target_spec_replicas(
         self,
         name: str | KubernetesObject,
@@ -3834,7 +2085,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose spec has an exact number of replicas.
 
         Return a ReplicaSet once its controller has observed the target replicas.
@@ -3851,26 +2102,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_replica_set_desired_replicas(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_replica_set_desired_replicas(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_replica_set_desired_replicas(
         self,
         name: str | KubernetesObject,
@@ -3878,7 +2109,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set with its desired number of pods.
 
         Return a ReplicaSet once it has exactly its desired pods, in any state.
@@ -3891,28 +2122,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_observed_replica_set(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_observed_replica_set(
-        self,
-        name: str | KubernetesObject,
-        generation: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_observed_replica_set(
         self,
         name: str | KubernetesObject,
@@ -3921,7 +2130,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a replica set whose controller has observed a generation.
 
         Return a ReplicaSet once its controller has observed its present generation.
@@ -3938,26 +2147,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_load_balancer(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_load_balancer(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_load_balancer(
         self,
         name: str | KubernetesObject,
@@ -3965,7 +2154,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a service whose load balancer has an address.
 
         Return a service of type LoadBalancer once each ingress, at least one, has an address.
@@ -3974,28 +2163,6 @@ class WaitMethods:
             "wait_for_load_balancer", name, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_new_ingress_ip(
-        self,
-        name: str | KubernetesObject,
-        existing_ip: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_new_ingress_ip(
-        self,
-        name: str | KubernetesObject,
-        existing_ip: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_new_ingress_ip(
         self,
         name: str | KubernetesObject,
@@ -4004,7 +2171,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a service whose load balancer has another address.
 
         Return a service once its load balancer has a new first address.
@@ -4021,26 +2188,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_load_balancer_destroy(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def wait_for_load_balancer_destroy(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model | None: ...
-
     def wait_for_load_balancer_destroy(
         self,
         name: str | KubernetesObject,
@@ -4048,7 +2195,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service without load balancer.
 
         Return a service once it has no load balancer; None if it does not exist.
@@ -4068,18 +2215,7 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_service_updated_with_finalizer(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4090,18 +2226,7 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def wait_for_service_updated_with_finalizer(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4113,7 +2238,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service with the load balancer's finalizer, or without.
 
         Return a service once it has, or no longer has, the load balancer's finalizer.
@@ -4156,18 +2281,7 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_service(
-        self,
-        name: str | KubernetesObject,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4188,18 +2302,7 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def wait_for_service(
-        self,
-        name: str | KubernetesObject,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4211,7 +2314,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a service that is there, or gone.
 
         Return a service once it exists, or None once it is gone.
@@ -4223,32 +2326,6 @@ class WaitMethods:
             "wait_for_service", name, present, namespace=namespace, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_service_reachable(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_service_reachable(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_service_reachable(
         self,
         name: str | KubernetesObject,
@@ -4259,7 +2336,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service behind which a pod answers anything.
 
         Return a service's EndpointSlices once a pod behind it has answered, with any status.
@@ -4280,32 +2357,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_service_responding(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_service_responding(
-        self,
-        name: str | KubernetesObject,
-        port: int | str | None = None,
-        path: str = "",
-        scheme: str = "http",
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_service_responding(
         self,
         name: str | KubernetesObject,
@@ -4316,7 +2367,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a service that answers with success.
 
         Return a service's EndpointSlices once it has answered with status 2xx and content.
@@ -4337,30 +2388,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        ready_count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_stateful_set_running(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        ready_count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_stateful_set_running(
         self,
         name: str | KubernetesObject,
@@ -4370,7 +2397,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a stateful set with an exact number of running pods, the first of them ready.
 
         Return a set's pods once exactly `count` run, the first of them ready.
@@ -4389,28 +2416,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_running_and_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_stateful_set_running_and_ready(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_stateful_set_running_and_ready(
         self,
         name: str | KubernetesObject,
@@ -4419,7 +2424,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for a stateful set's exact number of pods, all Running and ready.
 
         Return a set's pods once there are exactly `count`, all Running and ready.
@@ -4436,28 +2441,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        pod: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_stateful_set_pod_ready(
-        self,
-        name: str | KubernetesObject,
-        pod: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_stateful_set_pod_ready(
         self,
         name: str | KubernetesObject,
@@ -4466,7 +2449,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for one pod of a stateful set that is Running and ready.
 
         Return one pod of a set once it is Running and ready.
@@ -4483,28 +2466,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_status_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_stateful_set_status_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_stateful_set_status_replicas(
         self,
         name: str | KubernetesObject,
@@ -4513,7 +2474,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of pods.
 
         Return a set once its current status counts exactly `count` pods.
@@ -4530,28 +2491,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_status_ready_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_stateful_set_status_ready_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_stateful_set_status_ready_replicas(
         self,
         name: str | KubernetesObject,
@@ -4560,7 +2499,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of ready pods.
 
         Return a set once its current status counts exactly `count` ready pods.
@@ -4577,28 +2516,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_stateful_set_status_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_stateful_set_status_available_replicas(
-        self,
-        name: str | KubernetesObject,
-        count: int,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_stateful_set_status_available_replicas(
         self,
         name: str | KubernetesObject,
@@ -4607,7 +2524,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a stateful set whose status has an exact number of available pods.
 
         Return a set once its current status counts exactly `count` available pods.
@@ -4624,28 +2541,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_persistent_volume_claim_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_persistent_volume_claim_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_persistent_volume_claim_phase(
         self,
         name: str | KubernetesObject,
@@ -4654,7 +2549,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim in a phase.
 
         Return a claim once it is in a phase.
@@ -4671,30 +2566,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_persistent_volume_claims_phase(
-        self,
-        claims: KubernetesObjects,
-        phase: str,
-        match_any: bool = False,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]]: ...
-
-    @overload
-    def wait_for_persistent_volume_claims_phase(
-        self,
-        claims: KubernetesObjects,
-        phase: str,
-        match_any: bool = False,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> list[_Model]: ...
-
     def wait_for_persistent_volume_claims_phase(
         self,
         claims: KubernetesObjects,
@@ -4704,7 +2575,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> list[dict[str, Any]] | list[_Model]:
+    ) -> list[_Model]:
         """Wait for claims in a phase, all of them or any.
 
         Return claims once all of them are in a phase, or any.
@@ -4752,19 +2623,7 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pvc_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -4776,19 +2635,7 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def wait_for_pvc_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -4801,7 +2648,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a claim with a finalizer, or without.
 
         Return a claim once it has, or no longer has, a finalizer.
@@ -4820,26 +2667,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_persistent_volume_claim_modified(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_persistent_volume_claim_modified(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_persistent_volume_claim_modified(
         self,
         name: str | KubernetesObject,
@@ -4847,7 +2674,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim with its requested class of volume attributes.
 
         Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
@@ -4860,26 +2687,6 @@ class WaitMethods:
             **options,
         )
 
-    @overload
-    def wait_for_persistent_volume_claim_modification_failure(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_persistent_volume_claim_modification_failure(
-        self,
-        name: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_persistent_volume_claim_modification_failure(
         self,
         name: str | KubernetesObject,
@@ -4887,7 +2694,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a claim whose requested class of volume attributes was refused.
 
         Return a Bound claim once a change of its VolumeAttributesClass has failed.
@@ -4935,26 +2742,6 @@ class WaitMethods:
         """
         return self._wait("wait_for_pv_claim_bound_phase", claims, namespace=namespace, **options)
 
-    @overload
-    def wait_for_persistent_volume_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_persistent_volume_phase(
-        self,
-        name: str | KubernetesObject,
-        phase: str,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_persistent_volume_phase(
         self,
         name: str | KubernetesObject,
@@ -4962,7 +2749,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a volume in a phase.
 
         Return a volume once it is in a phase.
@@ -4993,18 +2780,7 @@ class WaitMethods:
         finalizer: str,
         present: Literal[True] = True,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_pv_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: Literal[True] = True,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -5015,18 +2791,7 @@ class WaitMethods:
         finalizer: str,
         present: bool,
         *,
-        as_model: None = None,
-        **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | None: ...
-
-    @overload
-    def wait_for_pv_finalizer(
-        self,
-        name: str | KubernetesObject,
-        finalizer: str,
-        present: bool,
-        *,
-        as_model: type[_Model],
+        as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -5038,7 +2803,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model | None:
+    ) -> _Model | None:
         """Wait for a volume with a finalizer, or without.
 
         Return a volume once it has, or no longer has, a finalizer.
@@ -5051,54 +2816,26 @@ class WaitMethods:
             "wait_for_pv_finalizer", name, finalizer, present, as_model=as_model, **options
         )
 
-    @overload
-    def wait_for_volume_attachment_created(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_volume_attachment_created(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_volume_attachment_created(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a VolumeAttachment that is there.
 
         Return a VolumeAttachment once it exists, attached or not.
         """
         return self._wait("wait_for_volume_attachment_created", name, as_model=as_model, **options)
 
-    @overload
-    def wait_for_volume_attachment_attached(
-        self, name: str | KubernetesObject, *, as_model: None = None, **options: Unpack[WaitOptions]
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def wait_for_volume_attachment_attached(
-        self,
-        name: str | KubernetesObject,
-        *,
-        as_model: type[_Model],
-        **options: Unpack[WaitOptions],
-    ) -> _Model: ...
-
     def wait_for_volume_attachment_attached(
         self,
         name: str | KubernetesObject,
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Wait for a VolumeAttachment whose volume is attached.
 
         Return a VolumeAttachment once its status reports the volume as attached.
