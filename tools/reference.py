@@ -80,10 +80,12 @@ RESULTS = (ExecResult, RunResult, KubectlResult, PortForward)
 _ALIASES = {
     "builtins.list": "list",
     "Objects": "list[dict[str, Any]]",
-    "Models[_Model]": "list[_Model]",
     "AbstractContextManager[str]": "context manager",
+    "type[_Model]": "type[Model]",
+    "Models[_Model]": "list[dict[str, Any]] | list[Model]",
+    "_Model": "dict[str, Any] | Model",
 }
-"""Types as a reader knows them."""
+"""Types as a reader knows them; those of models are dicts by default."""
 
 
 @dataclass
@@ -218,7 +220,7 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _type(annotation: str) -> str:
     for name, shown in _ALIASES.items():
         annotation = re.sub(rf"(?<![\w.]){re.escape(name)}(?!\w)", shown, annotation)
-    return annotation.replace("'", '"').replace("_Model", "Model")
+    return annotation.replace("'", '"')
 
 
 def _read_docstring(documented: Any) -> _Docstring:

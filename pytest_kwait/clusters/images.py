@@ -37,11 +37,6 @@ class MappedImage:
         self.mapping = mapping
         self._fault = fault
 
-    @property
-    def is_used(self) -> bool:
-        """Return whether the cluster uses it: only an embedded one does."""
-        return self._fault is not None
-
     def undo(self) -> None:
         """Remove the mapping; running containers keep running. May be called again."""
         if self._fault is not None:

@@ -3001,27 +3001,13 @@ class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
             **options,
         )
 
-    @overload
-    async def get(
-        self, target: str | KubernetesObject, *, namespace: str | None = None, as_model: None = None
-    ) -> dict[str, Any]: ...
-
-    @overload
-    async def get(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-    ) -> _Model: ...
-
     async def get(
         self,
         target: str | KubernetesObject,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Return one object.
 
         Args:
@@ -3036,28 +3022,6 @@ class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
         """
         return await self._call("get", target, namespace=namespace, as_model=as_model)
 
-    @overload
-    async def list(
-        self,
-        kind: str,
-        *,
-        selector: str | Mapping[str, str] | None = None,
-        field_selector: str | Mapping[str, str] | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-    ) -> Objects: ...
-
-    @overload
-    async def list(
-        self,
-        kind: str,
-        *,
-        selector: str | Mapping[str, str] | None = None,
-        field_selector: str | Mapping[str, str] | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-    ) -> Models[_Model]: ...
-
     async def list(
         self,
         kind: str,
@@ -3066,7 +3030,7 @@ class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
         field_selector: str | Mapping[str, str] | None = None,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
-    ) -> Objects | Models[_Model]:
+    ) -> Models[_Model]:
         """Return all objects of a kind.
 
         Args:

@@ -163,12 +163,14 @@ def check_model(model: type[Any]) -> None:
         raise InvalidArgument("as_model", model, valid)
 
 
-def to_model(client: ApiClient, obj: dict[str, Any], model: type[_Model]) -> _Model:
-    """Return an object as a model of the official client.
+def to_model(client: ApiClient, obj: dict[str, Any], model: type[_Model] | None) -> _Model:
+    """Return an object as a model of the official client, or as it is without one.
 
     Raises:
         InvalidArgument: it is no such model, or the object does not fit it.
     """
+    if model is None:
+        return cast("_Model", obj)
     check_model(model)
     kind = obj.get("kind") or "object"
     title = f"{kind} {obj['metadata'].get('name')}"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import Duration, to_seconds
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    import typing_extensions
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.exec import ExecResult
@@ -88,6 +89,9 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.informers import Informers
     from pytest_kwait.suite.kubectl import KubectlResult
 
+    # Without `as_model`, objects are dicts.
+    _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
+
 __all__ = [
     "Kwait",
     "NamespaceRequest",
@@ -95,7 +99,6 @@ __all__ = [
 ]
 
 _Result = TypeVar("_Result")
-_Model = TypeVar("_Model")
 
 
 if TYPE_CHECKING:
@@ -378,31 +381,13 @@ class Kwait(WaitMethods):
             for each in self._writer.create(documents, validation, target)
         ]
 
-    @overload
-    def get(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: None = None,
-    ) -> dict[str, Any]: ...
-
-    @overload
-    def get(
-        self,
-        target: str | KubernetesObject,
-        *,
-        namespace: str | None = None,
-        as_model: type[_Model],
-    ) -> _Model: ...
-
     def get(
         self,
         target: str | KubernetesObject,
         *,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
-    ) -> dict[str, Any] | _Model:
+    ) -> _Model:
         """Return one object.
 
         Args:
@@ -423,29 +408,7 @@ class Kwait(WaitMethods):
         )
         if resource.qualified == SECRETS.qualified:
             SECRET_VALUES.learn(found)
-        return found if as_model is None else to_model(self.client, found, as_model)
-
-    @overload
-    def list(
-        self,
-        kind: str,
-        *,
-        selector: str | Mapping[str, str] | None = None,
-        field_selector: str | Mapping[str, str] | None = None,
-        namespace: str | None = None,
-        as_model: None = None,
-    ) -> Objects: ...
-
-    @overload
-    def list(
-        self,
-        kind: str,
-        *,
-        selector: str | Mapping[str, str] | None = None,
-        field_selector: str | Mapping[str, str] | None = None,
-        namespace: str | None = None,
-        as_model: type[_Model],
-    ) -> Models[_Model]: ...
+        return to_model(self.client, found, as_model)
 
     def list(
         self,
@@ -455,7 +418,7 @@ class Kwait(WaitMethods):
         field_selector: str | Mapping[str, str] | None = None,
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
-    ) -> Objects | Models[_Model]:
+    ) -> Models[_Model]:
         """Return all objects of a kind.
 
         Args:
@@ -482,9 +445,7 @@ class Kwait(WaitMethods):
         for item in listed.items if resource.qualified == SECRETS.qualified else ():
             SECRET_VALUES.learn(item.object)
         found = _with_types(resource, listed)
-        return (
-            found if as_model is None else [to_model(self.client, each, as_model) for each in found]
-        )
+        return [to_model(self.client, each, as_model) for each in found]
 
     def delete(
         self,

@@ -12,7 +12,7 @@ import struct
 
 __all__ = ["Netlink"]
 
-_RTM_NEWLINK, _RTM_DELLINK, _RTM_NEWADDR, _RTM_DELADDR, _RTM_NEWROUTE = 16, 17, 20, 21, 24
+_RTM_NEWLINK, _RTM_NEWADDR, _RTM_DELADDR, _RTM_NEWROUTE = 16, 20, 21, 24
 _RTM_NEWRULE = 32
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 _NLMSG_ERROR = 2
@@ -75,10 +75,6 @@ class Netlink:
             _pack(_IFLA_LINKINFO, info),
             flags=_NLM_F_CREATE | _NLM_F_EXCL,
         )
-
-    def delete_link(self, name: str) -> None:
-        """Remove a device."""
-        self._send(_RTM_DELLINK, _pack_link(index=socket.if_nametoindex(name)))
 
     def set_up(self, name: str) -> None:
         """Set a device up."""
