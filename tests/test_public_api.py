@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pytest_kwait
+from pytest_kwait import public_names
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.framework.wait_names import WAIT_MODULES
 from tools.wait_methods import protocol_name
@@ -47,7 +48,7 @@ def test_every_wait_is_public() -> None:
 
 
 def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
-    tree = ast.parse(Path(pytest_kwait.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(public_names.__file__).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     seen = {
         alias.name: (node.module or "").removeprefix("pytest_kwait.")
@@ -56,7 +57,8 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
         for alias in node.names
     }
     protocols = {protocol_name(name): "framework.wait_protocols" for name in WAIT_MODULES}
-    assert seen == pytest_kwait._HOME_OF | WAIT_MODULES | protocols
+    others = {name: home for home, names in public_names.HOMES.items() for name in names}
+    assert seen == others | WAIT_MODULES | protocols
     assert sorted(seen) == sorted(pytest_kwait.__all__)
 
 
@@ -66,7 +68,21 @@ def test_unknown_name_is_an_attribute_error() -> None:
     ):
         _ = pytest_kwait.wait_for_godot
     assert not hasattr(pytest_kwait, "wait_for_godot")
-    assert set(pytest_kwait.__all__) <= set(dir(pytest_kwait))
+    assert {*pytest_kwait.__all__, *public_names.MODULES} <= set(dir(pytest_kwait))
+
+
+def test_every_public_name_can_be_imported_at_once() -> None:
+    given: dict[str, object] = {}
+    exec("from pytest_kwait import *", given)
+    assert given.keys() >= set(pytest_kwait.__all__)
+    assert not {"HOMES", "MODULES"} & given.keys()
+
+
+@pytest.mark.parametrize("name", ["HOMES", "MODULES", "import_module"])
+def test_helpers_of_the_names_are_not_public(name: str) -> None:
+    assert not hasattr(public_names, "wait_for_godot")
+    with pytest.raises(AttributeError):
+        pytest_kwait.__getattr__(name)
 
 
 def imported(program: str) -> set[str]:
@@ -94,6 +110,7 @@ for name in {modules}:
     assert {name for name in first if name.startswith("pytest_kwait.")} == {
         "pytest_kwait.plugin",
         "pytest_kwait.plugin.run",
+        "pytest_kwait.plugin.startup",
         "pytest_kwait.suite",
         "pytest_kwait.suite.config",
         "pytest_kwait.suite.config.options",

@@ -184,7 +184,7 @@ def _fixture_scope(function: ast.FunctionDef) -> str:
 def markers() -> str:
     """Return the markers that are no waits, as pytest shows them."""
     lines: list[str] = []
-    for each in ast.parse((PLUGIN / "__init__.py").read_text()).body:
+    for each in ast.parse((PLUGIN / "startup.py").read_text()).body:
         if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]).endswith(
             ("_MARKER", "_MARKERS")
         ):

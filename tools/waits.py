@@ -2,7 +2,7 @@
 
 Written are the names in `pytest_kwait.framework.wait_names`, the methods of `Kwait` and
 `AsyncKwait`, the protocols of fixtures, and the imports for type checkers and `__all__` of
-`pytest_kwait`. A test keeps them current.
+`pytest_kwait.public_names`. A test keeps them current.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest_kwait
-from pytest_kwait import framework
+from pytest_kwait import framework, public_names
 from pytest_kwait.framework.registry import DECLARED
 from tools.wait_methods import protocol_name, render_async, render_methods, render_protocols
 
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NAMES = Path(framework.__file__).with_name("wait_names.py")
-PACKAGE = Path(pytest_kwait.__file__)
-METHODS = PACKAGE.parent / "suite" / "wait_methods.py"
+PUBLIC_NAMES = Path(public_names.__file__)
+METHODS = PUBLIC_NAMES.parent / "suite" / "wait_methods.py"
 ASYNC_METHODS = METHODS.with_name("async_methods.py")
 PROTOCOLS = NAMES.with_name("wait_protocols.py")
-START = "# Written by `python -m tools.waits` from _HOMES and the declared waits.\n"
+START = "# Written by `python -m tools.waits` from HOMES and the declared waits.\n"
 END = "# End of the written part.\n"
 
 _HEAD = '''"""Modules of waits and verbs by name, written by `python -m tools.waits`.
@@ -51,13 +50,14 @@ def render_names() -> str:
     )
 
 
-def render_package() -> str:
-    """Return the text of `pytest_kwait/__init__.py`."""
-    before, _, rest = PACKAGE.read_text().partition(START)
+def render_public_names() -> str:
+    """Return the text of `public_names`."""
+    before, _, rest = PUBLIC_NAMES.read_text().partition(START)
     after = rest.partition(END)[2]
     waits = modules()[0]
     protocols = {protocol_name(name): "framework.wait_protocols" for name in waits}
-    homes = dict(pytest_kwait._HOME_OF) | waits | protocols
+    others = {name: home for home, names in public_names.HOMES.items() for name in names}
+    homes = others | waits | protocols
     by_module: dict[str, list[str]] = {}
     for name, module in homes.items():
         by_module.setdefault(f"pytest_kwait.{module}", []).append(name)
@@ -113,7 +113,7 @@ def _import(module: str, names: list[str]) -> str:
 def main() -> None:
     """Write the files."""
     NAMES.write_text(render_names())
-    PACKAGE.write_text(render_package())
+    PUBLIC_NAMES.write_text(render_public_names())
     METHODS.write_text(render_methods())
     ASYNC_METHODS.write_text(render_async())
     PROTOCOLS.write_text(render_protocols())

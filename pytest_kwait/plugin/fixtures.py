@@ -309,9 +309,10 @@ def _kwait_skip(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_client: ApiClient
 ) -> None:
     """Skip the test if its markers say so for this cluster (internal)."""
-    from pytest_kwait.plugin.skippers import skip_reason
+    from pytest_kwait.suite.skippers import skip_reason
 
-    reason = skip_reason(request.node, kwait_cluster, kwait_client)
+    marks = ((mark.name, mark.args, mark.kwargs) for mark in request.node.iter_markers())
+    reason = skip_reason(marks, kwait_cluster, kwait_client)
     if reason:
         pytest.skip(reason)
 

@@ -323,11 +323,11 @@ _SKIP_PREFIX = "kwait_skip_"
 
 
 def _check_skipper(mark: pytest.Mark) -> None:
-    from pytest_kwait.plugin.skippers import SKIPPERS, check_skipper
+    from pytest_kwait.suite.skippers import SKIPPERS, check_skipper
 
     if mark.name not in SKIPPERS:
         return  # registered by the suite
-    check_skipper(mark)
+    check_skipper(mark.name, mark.args, mark.kwargs)
 
 
 def _check_wait(mark: pytest.Mark) -> None:

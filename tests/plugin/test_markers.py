@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.engine.options import TIMEOUTS
-from pytest_kwait.plugin import _SKIP_MARKERS
+from pytest_kwait.plugin.startup import _SKIP_MARKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -505,3 +505,19 @@ def test_waits_are_for_test_functions(pytester: pytest.Pytester) -> None:
         "marker wait_for_job_complete('pi') of lines.txt::first: waits and "
         "manifests can be on test functions alone"
     ) in result.stdout.str().splitlines()
+
+
+def test_bad_skip_markers_are_errors_of_their_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kwait_skip_unless_node_count_is_at_least("two")
+        def test_bad(): ...
+        """
+    )
+
+    result = pytester.runpytest("-p", "no:cacheprovider")
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*count='two' is not valid: use a number of nodes, 1 or more*"])

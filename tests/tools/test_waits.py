@@ -5,10 +5,10 @@ from tools.waits import (
     ASYNC_METHODS,
     METHODS,
     NAMES,
-    PACKAGE,
     PROTOCOLS,
+    PUBLIC_NAMES,
     render_names,
-    render_package,
+    render_public_names,
     sort_names,
 )
 
@@ -18,7 +18,7 @@ def test_names_are_those_of_the_declarations() -> None:
 
 
 def test_public_names_follow_from_the_declarations() -> None:
-    assert PACKAGE.read_text() == render_package(), "run `python -m tools.waits`"
+    assert PUBLIC_NAMES.read_text() == render_public_names(), "run `python -m tools.waits`"
 
 
 def test_methods_follow_from_the_declarations() -> None:

@@ -14,9 +14,8 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
-    import pytest
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.cluster import Cluster
@@ -114,27 +113,37 @@ SKIPPERS: dict[str, tuple[Callable[..., None], Callable[..., str]]] = {
 """By marker: the check of its arguments, and the reason to skip; empty for none."""
 
 
-def check_skipper(mark: pytest.Mark) -> None:
+def check_skipper(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
     """Check the arguments of a marker.
 
     Raises:
         InvalidArgument: one is invalid.
     """
-    check, _ = SKIPPERS[mark.name]
+    check, _ = SKIPPERS[name]
     try:
-        check(*mark.args, **mark.kwargs)
+        check(*args, **kwargs)
     except TypeError:
-        given = ", ".join([*map(repr, mark.args), *(f"{k}={v!r}" for k, v in mark.kwargs.items())])
-        valid = f"see the usage of {mark.name} in `pytest --markers`"
+        given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+        valid = f"see the usage of {name} in `pytest --markers`"
         raise InvalidArgument("arguments", f"({given})", valid) from None
 
 
-def skip_reason(item: Any, cluster: Cluster, client: ApiClient) -> str:
-    """Return why the markers of a test skip it; empty if none does."""
-    for mark in item.iter_markers():
-        if mark.name in SKIPPERS:
-            _, reason = SKIPPERS[mark.name]
-            why = reason(cluster, client, *mark.args, **mark.kwargs)
+def skip_reason(
+    marks: Iterable[tuple[str, tuple[Any, ...], Mapping[str, Any]]],
+    cluster: Cluster,
+    client: ApiClient,
+) -> str:
+    """Return why the markers of a test skip it; empty if none does.
+
+    Args:
+        marks: name, arguments and keyword arguments of each marker, the nearest first.
+        cluster: the cluster of the test.
+        client: for questions that go to the API server.
+    """
+    for name, args, kwargs in marks:
+        if name in SKIPPERS:
+            _, reason = SKIPPERS[name]
+            why = reason(cluster, client, *args, **kwargs)
             if why:
                 return why
     return ""

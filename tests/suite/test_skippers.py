@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.skippers import check_skipper, skip_reason
+from pytest_kwait.suite.skippers import check_skipper, skip_reason
 
 CLUSTER = cast("Any", SimpleNamespace(version="v1.36.2+k3s1", nodes=("a", "b"), provider="k3d"))
 
@@ -18,8 +18,8 @@ def mark(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
 
 
 def reason(*marks: pytest.Mark) -> str:
-    item = SimpleNamespace(iter_markers=lambda: iter(marks))
-    return skip_reason(item, CLUSTER, cast("Any", None))
+    given = [(each.name, each.args, each.kwargs) for each in marks]
+    return skip_reason(given, CLUSTER, cast("Any", None))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def reason(*marks: pytest.Mark) -> str:
     ],
 )
 def test_reasons(each: pytest.Mark, expected: str) -> None:
-    check_skipper(each)
+    check_skipper(each.name, each.args, each.kwargs)
 
     assert reason(each) == expected
 
@@ -75,22 +75,6 @@ def test_the_first_reason_counts() -> None:
 )
 def test_bad_arguments(bad: pytest.Mark, said: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        check_skipper(bad)
+        check_skipper(bad.name, bad.args, bad.kwargs)
 
     assert str(caught.value) == said
-
-
-def test_bad_markers_are_errors_of_their_test(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.kwait_skip_unless_node_count_is_at_least("two")
-        def test_bad(): ...
-        """
-    )
-
-    result = pytester.runpytest("-p", "no:cacheprovider")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*count='two' is not valid: use a number of nodes, 1 or more*"])

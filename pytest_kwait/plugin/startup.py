@@ -1,0 +1,268 @@
+"""Options and markers, and when the rest of the plugin is registered.
+
+Contains the hooks that pytest calls in every run: a suite without waits pays for these alone, so
+they import the standard library, pytest and names. The fixtures are registered once a test or
+fixture names one of them, the other modules once a setting is given, or a test uses a fixture or
+marker of the plugin.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_kwait.plugin.run import (
+    activate,
+    is_active,
+    register,
+    register_fixtures,
+    register_fixtures_on_use,
+    uses_plugin,
+)
+from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.suite.config.options import SettingDefinition
+
+_ENGINE = "pytest_kwait.engine"
+
+
+_KWAIT_MARKER = (
+    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep, "
+    "namespace_scope): settings of "
+    "these tests; the marker nearest to the test wins, timeouts are merged name by name."
+)
+_MARKERS = (
+    "kwait_manifests(*files, validate='strict', namespace=None, **variables): apply manifests in "
+    "the test's namespace before it starts; paths are relative to the test's file, then to "
+    "rootdir.",
+    "kwait_serial: run alone on the cluster; the test waits until no other test uses it.",
+    "kwait_disruptive: the test disturbs its cluster; implies serial.",
+    "kwait_slow: the test takes long.",
+)
+_PLAIN_MARKERS_HELP = (
+    "whether the markers kwait_manifests, kwait_serial, kwait_disruptive and kwait_slow are known "
+    "without kwait_ as well"
+)
+_SKIP_MARKERS = (
+    "kwait_skip_unless_server_version_gte(version): skip on servers before this version.",
+    "kwait_skip_unless_node_count_is_at_least(count): skip on clusters with fewer nodes.",
+    "kwait_skip_unless_provider_is(*names): skip on clusters of other providers.",
+    "kwait_skip_if_provider_is(*names): skip on clusters of these providers.",
+    "kwait_skip_if_missing_resource(*names): skip where a resource (`gateways.gateway."
+    "networking.k8s.io`) is not served.",
+    "kwait_skip_unless_feature_gate_enabled(*names): skip where a feature gate of the API server "
+    "is off.",
+)
+
+
+_GROUP_NOTES = {
+    "cluster": " (each option is also KWAIT_... in the environment and kwait_... in ini files)",
+    "waits": " (SECONDS: 90, 500ms, 2s or 1m30s)",
+}
+
+
+class _Switch(argparse.Action):
+    """An option without a value, and its opposite: `--kwait-x` and `--kwait-no-x`."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(
+        self, _parser: object, namespace: argparse.Namespace, _values: object, flag: str | None = ""
+    ) -> None:
+        """Store the text that the environment and ini files take."""
+        setattr(namespace, self.dest, "true" if flag == self.option_strings[0] else "false")
+
+
+class KwaitHooks:
+    """Hooks that other plugins implement.
+
+    Defined here since a module of their own would cost each run more than all of them.
+    """
+
+    def pytest_kwait_cluster_providers(self, config: pytest.Config) -> Any:
+        """Return further providers for `--kwait-cluster`.
+
+        Called when a run first needs its cluster, in the process that owns it.
+
+        Returns:
+            functions by name that take a `ClusterRequest` and return a `Provider`, both of
+            `pytest_kwait.clusters`.
+        """
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that other plugins implement."""
+    pluginmanager.add_hookspecs(KwaitHooks)
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add options and ini names, one for each setting; values are read in `settings`."""
+    _refuse_values_of_switches(pluginmanager.getplugin("pytestconfig"))
+    for title, definitions in OPTION_GROUPS:
+        note = _GROUP_NOTES.get(title, "")
+        group = parser.getgroup(f"kwait {title}", f"pytest-kwait: {title}{note}")
+        for definition in definitions:
+            values: dict[str, Any] = {"metavar": definition.metavar, "action": "store"}
+            if definition.kind == "bool":
+                values = {"action": _Switch}
+            elif definition.repeatable:
+                values["action"] = "append"
+            group.addoption(
+                *definition.flags, dest=definition.ini, help=_help(definition), **values
+            )
+            parser.addini(
+                definition.ini, f"the same as {definition.flag}", type="string", default=None
+            )
+    parser.addini("kwait_plain_markers", _PLAIN_MARKERS_HELP, type="bool", default=False)
+    register(pluginmanager, ("pytest_kwait.plugin.run",))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    """Refuse a run whose rootdir was taken from an option's value."""
+    if any(
+        name.startswith("--") and not value.startswith("-") and Path(value).exists()
+        for name, value in pairwise(args)
+    ) or any(each.startswith("@") for each in args):
+        from pytest_kwait.plugin.settings import check_rootdir
+
+        check_rootdir(early_config, parser, args)
+
+
+def configure(config: pytest.Config) -> None:
+    """Register the markers; activate the plugin if any setting is given."""
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+    for line in (_KWAIT_MARKER, *_MARKERS, *_SKIP_MARKERS):
+        config.addinivalue_line("markers", line)
+    if config.getini("kwait_plain_markers"):
+        for line in _MARKERS:
+            name = line.partition(":")[0]
+            plain = name.removeprefix("kwait_")
+            config.addinivalue_line("markers", f"{plain}: the same as {name}.")
+    if config.getoption("markers") and config.get_verbosity() <= 0:
+        config.addinivalue_line(
+            "markers",
+            "wait_for_...(*args, **options): before the test starts, wait as the fixture of that "
+            f"name does; {len(WAIT_NAMES)} markers: pytest --markers -v lists them.",
+        )
+    elif config.getoption("markers"):
+        from pytest_kwait.framework.registry import WAITS
+
+        for name, wait in WAITS.items():
+            config.addinivalue_line(
+                "markers",
+                f"{name}({wait.usage}, **options): before the test starts, wait for "
+                f"{wait.summary}; options as for the fixture.",
+            )
+    else:
+        # Their names are enough to register them.
+        for name in WAIT_NAMES:
+            config.addinivalue_line("markers", name)
+    if _is_configured(config):
+        activate(config)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Offer the fixtures, once pytest has made its manager of fixtures."""
+    config = session.config
+    register_fixtures_on_use(session)
+    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
+        from pytest_kwait.plugin.fixtures import add_docstrings
+
+        add_docstrings(with_family=config.get_verbosity() <= 0)
+        omitted: frozenset[str] = frozenset()
+        if config.getoption("showfixtures") and config.get_verbosity() <= 0:
+            from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+            # One stands for all.
+            omitted = WAIT_NAMES - {"wait_for"}
+        register_fixtures(config.pluginmanager, omitted)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Activate the plugin for the first test that uses it; replace tests with invalid markers."""
+    report = yield
+    if report.result:
+        config = collector.config
+        if not is_active(config) and any(uses_plugin(node) for node in report.result):
+            activate(config)
+        if is_active(config):
+            from pytest_kwait.plugin.markers import check_node
+
+            report.result = [check_node(node) for node in report.result]
+    return report
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Activate the plugin if tests import a wait, or were given markers late."""
+    if _ENGINE in sys.modules or any(uses_plugin(item) for item in session.items):
+        activate(session.config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Activate the plugin if an earlier test has imported a wait."""
+    if _ENGINE in sys.modules:
+        activate(item.config)
+
+
+def _is_configured(config: pytest.Config) -> bool:
+    """Return whether a setting is given anywhere, valid or not, or the run has workers."""
+    if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
+        return True
+    if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
+        return True
+    try:
+        return any(
+            config.getoption(each.ini) is not None or config.getini(each.ini) for each in OPTIONS
+        )
+    except TypeError:
+        # A TOML value of another type; reported when the settings are read.
+        return True
+
+
+def _refuse_values_of_switches(config: pytest.Config | None) -> None:
+    """Refuse `--kwait-no-janitor`; argparse's own message does not say what is valid."""
+    if config is None:
+        return
+    try:
+        addopts = config.getini("addopts")
+    except ValueError:
+        addopts = []  # registered before pytest has read its ini file
+    extra = os.environ.get("PYTEST_ADDOPTS", "").split()
+    given = (*config.invocation_params.args, *addopts, *extra)
+    if any(str(each).startswith("--kwait-") and "=" in str(each) for each in given):
+        from pytest_kwait.plugin.settings import check_switches
+
+        check_switches([str(each) for each in given])
+
+
+def _help(definition: SettingDefinition) -> str:
+    default = definition.default
+    shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
+    return f"{definition.help}{shown}".replace("%", "%%")
+
+
+def _format_default(default: object) -> str:
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, tuple):
+        return ",".join(default)
+    return f"{default:g}" if isinstance(default, float) else str(default)
