@@ -1,7 +1,9 @@
 """The cost of loading the plugin in a run of one empty test: bar 10 ms.
 
 Run it as `python -m benchmarks.plugin_load [ROUNDS]`. Peer: the same run with this plugin blocked.
-CPU time is measured, as it depends less on other load.
+CPU time is measured, as it depends less on other load. Each run is a fork of a process that has
+run pytest once without the plugin: importing pytest costs several times what is measured, and
+varies by more than that.
 
 The bar is for runs without garbage collection. With it, a few hundred objects decide whether one
 more collection of everything that pytest has loaded (25 ms) falls into a run, whichever plugin
@@ -11,7 +13,6 @@ creates them; that figure is printed too.
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,27 @@ from pathlib import Path
 from benchmarks.pairs import Pairs, measure
 
 BAR = 0.010
-_PROGRAM = "import gc, sys; {setup}; import pytest; sys.exit(pytest.main())"
+_OPTIONS = "-q -p no:cacheprovider"
+_BLOCKED = f"{_OPTIONS} -p no:kwait"
+_FORKS = """
+import gc, os, sys
+
+answers = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+collects, blocked = sys.argv[1:]
+if collects == "False":
+    gc.disable()
+import pytest
+
+assert pytest.main(blocked.split()) == 0
+for options in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        os._exit(pytest.main(options.split()))
+    _, status, used = os.wait4(child, 0)
+    assert status == 0
+    answers.write(f"{used.ru_utime + used.ru_stime}\\n")
+"""
 
 
 def main() -> int:
@@ -28,8 +49,8 @@ def main() -> int:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
-        usual = _compare(folder, rounds, "gc.enable()")
-        bare = _compare(folder, rounds, "gc.disable()")
+        usual = _compare(folder, rounds, collects=True)
+        bare = _compare(folder, rounds, collects=False)
     for title, pairs in (("as it runs", usual), ("without garbage collection", bare)):
         print(f"one empty test, processor time, {title}")
         print(pairs.lines("with pytest-kwait", "without"))
@@ -38,21 +59,27 @@ def main() -> int:
     return int(bare.median_difference > BAR)
 
 
-def _compare(folder: str, rounds: int, setup: str) -> Pairs:
-    program = _PROGRAM.format(setup=setup)
-    command = [sys.executable, "-P", "-c", program, "-q", "-p", "no:cacheprovider"]
+def _compare(folder: str, rounds: int, *, collects: bool) -> Pairs:
     environment = dict(os.environ)
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _FORKS, str(collects), _BLOCKED],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forks:
+        assert forks.stdin is not None
+        assert forks.stdout is not None
+        requests, answers = forks.stdin, forks.stdout
 
-    def run(*options: str) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [*command, *options], cwd=folder, check=True, capture_output=True, env=environment
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        def run(options: str) -> float:
+            requests.write(f"{options}\n")
+            requests.flush()
+            return float(answers.readline())
 
-    return measure(lambda: run(), lambda: run("-p", "no:kwait"), rounds)
+        return measure(lambda: run(_OPTIONS), lambda: run(_BLOCKED), rounds)
 
 
 if __name__ == "__main__":

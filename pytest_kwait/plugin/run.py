@@ -81,17 +81,17 @@ _FIXTURE_PREFIXES = ("kwait", "_kwait", "wait_for")
 _OURS = ("pytest_", *_FIXTURE_PREFIXES)
 """Prefixes of the names of hooks and fixtures."""
 
-_active_key = pytest.StashKey[bool]()
+_active_key: pytest.StashKey[bool] = pytest.StashKey()
 
-run_key = pytest.StashKey["Run"]()
-shard_key = pytest.StashKey[str]()
+run_key: pytest.StashKey[Run] = pytest.StashKey()
+shard_key: pytest.StashKey[str] = pytest.StashKey()
 
-_item_key = pytest.StashKey[pytest.Item]()
-_limit_key = pytest.StashKey["_TestTimeout"]()
-_alarm_key = pytest.StashKey["_Alarm"]()
-_outer_phases_key = pytest.StashKey[int]()
-_in_teardown_key = pytest.StashKey[bool]()
-_is_ending_key = pytest.StashKey[bool]()
+_item_key: pytest.StashKey[pytest.Item] = pytest.StashKey()
+_limit_key: pytest.StashKey[_TestTimeout] = pytest.StashKey()
+_alarm_key: pytest.StashKey[_Alarm] = pytest.StashKey()
+_outer_phases_key: pytest.StashKey[int] = pytest.StashKey()
+_in_teardown_key: pytest.StashKey[bool] = pytest.StashKey()
+_is_ending_key: pytest.StashKey[bool] = pytest.StashKey()
 
 _RESERVED_SECONDS = 10.0
 """Seconds of a test's limit that are reserved for evidence and teardown."""
