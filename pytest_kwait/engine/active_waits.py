@@ -165,6 +165,8 @@ class ActiveWait:
         """Whether it held until the test's next action; set by the audit after its end."""
         self.outcome = ""
         """`met`, `failed early`, `timed out`, `error`, `interrupted`; empty while it runs."""
+        self.seconds = 0.0
+        """Its duration in seconds, to the millisecond; set at its end."""
         self.retries = 0
         """The number of retried API errors; set at its end."""
         self.trouble = ""
@@ -235,6 +237,9 @@ class ActiveWaits:
         finally:
             self._depth.set(depth)
             wait.outcome = wait.outcome or "interrupted"
+            # Once: all who report it name the same duration.
+            lasted = wait.deadline.clock.monotonic() - wait.started
+            wait.seconds = round(max(lasted, 0.0), 3)
             del self._waits[id(wait)]
             for observer in self._observers:
                 observer.on_end(wait)

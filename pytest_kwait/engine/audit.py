@@ -85,7 +85,7 @@ class Observation:
         """
         with self._lock:
             if not self.is_over:
-                lasted = self._clock.monotonic() - self._met_at
+                lasted = round(self._clock.monotonic() - self._met_at, 3)
                 self._wait.holding = Holding("", lasted, self._wait.hide(reason))
 
 

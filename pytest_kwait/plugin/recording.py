@@ -98,8 +98,8 @@ class _TestEvents:
 
     def __init__(self, begun: float) -> None:
         self.begun = begun
-        self.waits: deque[tuple[float, float, ActiveWait]] = deque(maxlen=_MAX_WAITS)
-        """Finished waits, each with its start in seconds since the epoch and its duration."""
+        self.waits: deque[tuple[float, ActiveWait]] = deque(maxlen=_MAX_WAITS)
+        """Finished waits, each with its start in seconds since the epoch."""
         self.steps: deque[tuple[float, str]] = deque(maxlen=_MAX_WAITS)
 
     def on_start(self, wait: ActiveWait) -> None:
@@ -108,21 +108,14 @@ class _TestEvents:
     def on_end(self, wait: ActiveWait) -> None:
         """Record a finished wait; parts of other waits are left out."""
         if not wait.inner:
-            clock = wait.deadline.clock
-            seconds = max(clock.monotonic() - wait.started, 0.0)
-            self.waits.append((clock.time() - seconds, seconds, wait))
+            self.waits.append((wait.deadline.clock.time() - wait.seconds, wait))
 
     def list_waits(self) -> list[WaitRecord]:
         """Return the finished waits."""
-        import msgspec
-
         from pytest_kwait.suite.report.records import record_ended_wait
 
-        return [
-            msgspec.structs.replace(record_ended_wait(wait, "", "", started), seconds=seconds)
-            # A copy: other threads may finish waits meanwhile.
-            for started, seconds, wait in list(self.waits)
-        ]
+        # A copy: other threads may finish waits meanwhile.
+        return [record_ended_wait(wait, "", "", started) for started, wait in list(self.waits)]
 
     def on_step(self, path: str) -> None:
         """Record the start of a step."""

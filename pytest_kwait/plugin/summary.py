@@ -81,7 +81,7 @@ class WaitCounter:
     def on_end(self, wait: ActiveWait) -> None:
         """Count a finished wait."""
         outermost = not wait.inner
-        seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0) if outermost else 0.0
+        seconds = wait.seconds if outermost else 0.0
         with self._lock:
             self._count.add([int(outermost), seconds, int(wait.failed_early), wait.retries])
 

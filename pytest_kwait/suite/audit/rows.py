@@ -54,10 +54,9 @@ class AuditCollector:
         call = wait.call
         if wait.outcome != "met" or not call.name or wait.inner:
             return
-        seconds = max(wait.deadline.clock.monotonic() - wait.started, 0.0)
         row = [
             *(call.name, call.site, self._test(), call.is_precondition),
-            *(seconds, wait.limit, call.limit_name, wait.met_at_first_look),
+            *(wait.seconds, round(wait.limit, 3), call.limit_name, wait.met_at_first_look),
         ]
         with self._lock:
             self._waits.append((wait, row))

@@ -287,7 +287,7 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
         subject=truncate_middle(wait.hide(wait.subject), _MAX_LINE),
         goal=truncate_middle(wait.hide(wait.goal), _MAX_LINE),
         started=round(started, 3),
-        seconds=round(max(wait.deadline.clock.monotonic() - wait.started, 0.0), 3),
+        seconds=wait.seconds,
         outcome=wait.outcome,
         retries=wait.retries,
         trouble=truncate_middle(wait.hide(wait.trouble), _MAX_LINE) if wait.trouble else "",
@@ -311,11 +311,8 @@ def record_holding(holding: Holding | None) -> AuditRecord | None:
     """Return the record of an observation; None if it has not ended."""
     if holding is None:
         return None
-    lasted = holding.broke_after
     return AuditRecord(
-        holding.unchecked,
-        None if lasted is None else round(lasted, 3),
-        truncate_middle(holding.reason, _MAX_LINE),
+        holding.unchecked, holding.broke_after, truncate_middle(holding.reason, _MAX_LINE)
     )
 
 

@@ -4,7 +4,7 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall
 from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.suite.audit.rows import AuditCollector, make_row
-from pytest_kwait.suite.report.records import AuditRecord, WaitRecord
+from pytest_kwait.suite.report.records import AuditRecord, WaitRecord, record_ended_wait
 from pytest_kwait.testing import FakeClock
 
 
@@ -26,6 +26,26 @@ class Waits:
             self.clock.advance(1.5)
             wait.outcome = outcome
         return wait
+
+
+def test_row_names_the_duration_of_the_report() -> None:
+    waits = Waits()
+    clock, reported = waits.clock, []
+
+    class SlowReport:
+        def on_start(self, wait: ActiveWait) -> None: ...
+
+        def on_end(self, wait: ActiveWait) -> None:
+            clock.advance(0.04)
+            reported.append(record_ended_wait(wait, "w", "r", 0.0).seconds)
+
+    waits.active = ActiveWaits()
+    waits.active.add(SlowReport())
+    waits.active.add(waits.collector)
+    wait = waits.wait()
+    wait.holding = Holding()
+    ((_, _, _, _, seconds, *_),) = waits.collector.take_rows()
+    assert [seconds] == reported == [1.5]
 
 
 def test_row_is_taken_once_its_observation_has_ended() -> None:
