@@ -159,8 +159,8 @@ class _Tracer:
         caller = frame.f_back
         while caller is not None and self._name(caller) is None:
             caller = caller.f_back
-        if caller is not None and not caller.f_code.co_flags & inspect.CO_OPTIMIZED:
-            return  # called by an import
+        if self._is_import(caller):
+            return
         above = None if caller is None else self._name(caller)
         if above == _CLOCK and name != _CLOCK:
             self._timed.add(frame.f_code)
@@ -170,6 +170,15 @@ class _Tracer:
         order.setdefault(name)
         if above is not None and above != name:
             calls[above, name] = calls.get((above, name), False) or caller is frame.f_back
+
+    def _is_import(self, frame: FrameType | None) -> bool:
+        """Return whether a frame, or one that has called it, is the body of a module or class."""
+        while frame is not None:
+            is_body = not frame.f_code.co_flags & inspect.CO_OPTIMIZED
+            if is_body and self._name(frame) and frame.f_globals.get("__name__") != "__main__":
+                return True
+            frame = frame.f_back
+        return False
 
     def _is_timed(self, frame: FrameType | None) -> bool:
         while frame is not None:

@@ -194,12 +194,17 @@ class Kwait(WaitMethods):
             callable_webhook=self._wait_for_webhook,
         )
         self._owned = owned
-        self._changes = ChangedObjects(self._session, owner)
+        self._owner = owner
         self.left: Problems = []
         """Messages about objects that still existed at the end of `close`."""
 
     def __repr__(self) -> str:
         return f"<Kwait {self.namespace} on {self.cluster.provider}>"
+
+    @cached_property
+    def _changes(self) -> ChangedObjects:
+        """The objects of others that the test changes; made with the first one."""
+        return ChangedObjects(self._session, self._owner)
 
     @cached_property
     def informers(self) -> Informers:
@@ -1124,7 +1129,9 @@ class Kwait(WaitMethods):
         they are left to the end of the run.
         """
         self._closing.close()
-        problems = self._changes.restore(self._deadline)
+        problems: Problems = []
+        if "_changes" in vars(self):
+            problems += self._changes.restore(self._deadline)
         if keep:
             return problems + self._writer.keep()
         if leave:
