@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tools.controlplane.processes import Component
 
-__all__ = ["control_plane", "some_cluster"]
-
 
 @contextmanager
 def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iterator[Path]:

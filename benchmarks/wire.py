@@ -19,8 +19,6 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-__all__ = ["Server", "requests_per_second"]
-
 _LIMIT = 16 * 1024 * 1024
 
 

@@ -10,15 +10,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "add_record_arguments",
-    "list_scripts",
-    "read_recording",
-    "recording_of",
-    "select_scripts",
-    "write_recording",
-]
-
 
 def list_scripts(folder: Path) -> list[Path]:
     """Return the scripts of a folder by name."""

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["begin", "run"]
-
 
 def run(folder: Path, kubeconfig: Path | None, suite: str, *options: str) -> tuple[int, str]:
     """Run a suite; return its status and output.

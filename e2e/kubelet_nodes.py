@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
-__all__ = ["first_kubelet_node", "list_kubelet_nodes"]
-
 
 def list_kubelet_nodes(kwait: Kwait) -> tuple[str, ...]:
     """Return the names of the nodes with a kubelet.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from _pytest._code import ExceptionInfo
 
-__all__ = ["raises", "times_out"]
-
 _LIMITS = ("2s", "10s", "1m0s")
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
 
-__all__ = ["bind", "client_of_default", "kubeconfig_of_default", "user_name"]
-
 
 def kubeconfig_of_default(kwait: Kwait, folder: Path) -> Path:
     """Return a kubeconfig for the service account `default` of the test's namespace."""

@@ -14,16 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import threading
 
-__all__ = [
-    "SYSTEM_CLOCK",
-    "TEST_CLOCK",
-    "Clock",
-    "Deadline",
-    "PausableClock",
-    "SystemClock",
-    "async_sleep",
-]
-
 
 class Clock(Protocol):
     """The time source of waits."""

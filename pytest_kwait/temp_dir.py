@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TempDir", "abandoned_folders", "credentials_folder"]
-
 _PREFIX = "kwait-"
 _LOCK_FILE = "owner"
 

@@ -26,12 +26,15 @@ COSTLY = (
 )
 
 
-@pytest.mark.parametrize("name", pytest_kwait.__all__)
-def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
-    value = getattr(pytest_kwait, name)
-    assert vars(pytest_kwait)[name] is value
-    if callable(value) and name not in ("Mode", "Verdict"):
-        assert value.__doc__
+def test_every_public_name_exists_and_has_a_docstring() -> None:
+    values = {name: getattr(pytest_kwait, name) for name in pytest_kwait.__all__}
+
+    assert {name: vars(pytest_kwait)[name] for name in values} == values
+    assert [
+        name
+        for name, value in values.items()
+        if callable(value) and name not in ("Mode", "Verdict") and not value.__doc__
+    ] == []
 
 
 def test_public_names_are_sorted_as_ruff_sorts_them() -> None:

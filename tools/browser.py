@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
-__all__ = ["MISSING", "find_browser", "install_browser", "launch_browser"]
-
 NAMES = (
     "chromium-headless-shell",
     "chromium",

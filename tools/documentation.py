@@ -16,18 +16,6 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = [
-    "PAGES",
-    "ROOT",
-    "Block",
-    "Kind",
-    "matches",
-    "page_path",
-    "read_blocks",
-    "read_session",
-    "write_annotated",
-]
-
 ROOT = Path(__file__).parents[1]
 PAGES = (
     "README.md",

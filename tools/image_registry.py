@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-__all__ = ["Registry"]
-
 _T = TypeVar("_T")
 
 _MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"

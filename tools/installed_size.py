@@ -19,8 +19,6 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["added_sizes", "check_size", "check_tags", "read_installed"]
-
 DIST = Path(__file__).parents[1] / "dist"
 LIMIT = 60_000_000
 PROJECT = "pytest-kwait"

@@ -19,8 +19,6 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["RawClient", "RawResponse"]
-
 
 @dataclass(frozen=True)
 class RawResponse:

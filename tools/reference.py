@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import Wait
 
-__all__ = [
-    "RESULTS",
-    "VERBS",
-    "WAIT_PAGES",
-    "result_section",
-    "verb_section",
-    "wait_section",
-    "waits_of",
-]
-
 WIDTH = 120
 WAIT_PAGES = {
     "pods": ("framework.pod",),

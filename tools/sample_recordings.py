@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.run_report import RunReport
 
-__all__ = ["add_playbacks", "sample_recording"]
-
 _LABELS = {"app": "web"}
 _IMAGE = "registry.example/sleeper:latst"
 _PULL_FAILED = f'Failed to pull image "{_IMAGE}": {_IMAGE}: not found'

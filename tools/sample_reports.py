@@ -17,8 +17,6 @@ from pytest_kwait.suite.report.records import (
 )
 from pytest_kwait.suite.report.run_report import VERSION, RunReport
 
-__all__ = ["night", "static_table"]
-
 _MIDNIGHT = 1_780_000_000.0
 _KINDS = (
     ("job", "sleepers", "have 3 pods Running", 4.0, "1 of 3 pods Running: 1 Running, 2 Pending"),

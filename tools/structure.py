@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Module", "circles", "import_graph", "main", "read_package", "single_importers"]
-
 PACKAGE = "pytest_kwait"
 FOLDER_LIMIT = 25
 REPEATED_NAMES = frozenset({"__init__", "wait", "conditions", "fields", "controller", "sync"})

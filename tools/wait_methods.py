@@ -32,15 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import Wait
 
-__all__ = [
-    "SYNC_ONLY",
-    "method_parameters",
-    "protocol_name",
-    "render_async",
-    "render_methods",
-    "render_protocols",
-]
-
 WIDTH = 100
 EMPTY = inspect.Parameter.empty
 _OBJECTS_MODULE = "pytest_kwait.framework.named_objects"
@@ -52,8 +43,6 @@ from typing import {typing}
 
 if TYPE_CHECKING:
 {imports}
-__all__ = ["WaitMethods"]
-
 # Failures show the caller's line.
 __tracebackhide__ = True
 
@@ -80,10 +69,7 @@ from __future__ import annotations
 from typing import {typing}
 
 if TYPE_CHECKING:
-{imports}
-__all__ = [
-{names}]
-'''
+{imports}'''
 _ASYNC_HEAD = '''"""The methods of `AsyncKwait`, written by `python -m tools.waits`."""
 
 from __future__ import annotations
@@ -92,8 +78,6 @@ from typing import {typing}
 
 if TYPE_CHECKING:
 {imports}
-__all__ = ["AsyncMethods", "AsyncWaitMethods"]
-
 _Kwait = TypeVar("_Kwait")
 
 # Failures show the caller's line.
@@ -154,10 +138,7 @@ def render_protocols() -> str:
     imports = _Imports()
     imports.typing.add("Protocol")
     classes = "".join(f"\n\n{_render_protocol(wait, imports)}" for wait in WAITS.values())
-    names = "".join(f'    "{name}",\n' for name in sorted(map(protocol_name, WAITS)))
-    head = _PROTOCOLS_HEAD.format(
-        typing=imports.render_typing(), imports=imports.render(), names=names
-    )
+    head = _PROTOCOLS_HEAD.format(typing=imports.render_typing(), imports=imports.render())
     return head + classes
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import CodeType, FrameType
 
-__all__ = ["WALKS", "Walk", "trace_walk"]
-
 PACKAGE = "pytest_kwait"
 ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 60.0

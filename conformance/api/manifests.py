@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from conformance.api.transcript import Outcome
 
-__all__ = ["Manifest", "find_differences", "load_manifests"]
-
 _CRD = "CustomResourceDefinition"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _USER_FIELDS = ("username", "groups", "uid", "extra")

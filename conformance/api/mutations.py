@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.codec.schema import Shape, Struct
 
-__all__ = ["KINDS", "break_field", "is_same_outcome", "make_steps"]
-
 SAMPLES = Path(__file__).parents[2] / "tools" / "simulator_data" / "samples.yaml"
 KINDS = (
     "ClusterRole",

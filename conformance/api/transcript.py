@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from tools.raw_api import RawClient, RawResponse
 
-__all__ = ["TRANSCRIPTS", "Outcome", "load_transcript", "normalize_body", "play_transcript"]
-
 TRANSCRIPTS = Path(__file__).with_name("transcripts")
 """The folder of the transcripts."""
 

@@ -19,8 +19,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-__all__ = ["end_leftovers", "write_assets"]
-
 _OWN = (b"pytest_kwait.simulator", b"controller_runtime/programs.py")
 _ROOT = Path(__file__).resolve().parents[2]
 

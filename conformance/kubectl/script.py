@@ -29,8 +29,6 @@ from tools.raw_api import RawClient
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["SCRIPTS", "Outcome", "find_kubectl", "load_script", "normalize_output", "play_script"]
-
 SCRIPTS = Path(__file__).with_name("scripts")
 """The folder of the scripts."""
 

@@ -11,8 +11,6 @@ from conformance.scenarios.timeline import parse_count
 if TYPE_CHECKING:
     from conformance.scenarios.recording import Recording, Run
 
-__all__ = ["Comparison", "compare"]
-
 
 @dataclass
 class Comparison:

@@ -22,15 +22,6 @@ if TYPE_CHECKING:
 
     from conformance.scenarios.scenario import Scenario
 
-__all__ = [
-    "KINDS",
-    "OF_NO_NAMESPACE",
-    "ClusterWatch",
-    "PlayedScenario",
-    "path_of",
-    "play_scenarios",
-]
-
 KINDS = {
     "Pod": "/api/v1 pods",
     "Node": "/api/v1 nodes",

@@ -7,8 +7,6 @@ from typing import Any
 
 from conformance.scenarios.timeline import parse_count
 
-__all__ = ["Recording", "get_end", "merge_runs"]
-
 Recording = dict[str, Any]
 Run = dict[str, Any]
 """`Timeline.as_json()` of one run."""

@@ -11,8 +11,6 @@ import yaml
 
 from conformance.recordings import list_scripts
 
-__all__ = ["SCRIPTS", "Scenario", "list_names", "load_scenario"]
-
 SCRIPTS = Path(__file__).with_name("scripts")
 
 

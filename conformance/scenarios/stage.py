@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from conformance.scenarios.recording import Run
 
-__all__ = ["EVENTS", "MILESTONES", "Stage", "get_stage", "play_once"]
-
 MILESTONES = 0.97
 EVENTS = 0.97
 _LINGER = 30.0

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["GONE", "Instance", "Timeline", "list_milestones", "parse_count"]
-
 Obj = dict[str, Any]
 
 _COUNTS = {

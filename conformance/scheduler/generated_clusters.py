@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NAMESPACES", "OVERHEAD_CLASS", "SERVICES", "GeneratedCluster", "generate_cluster"]
-
 Obj = dict[str, Any]
 
 NAMESPACES = {"one": {"team": "red"}, "two": {"team": "blue"}, "three": {}}

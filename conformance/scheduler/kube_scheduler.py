@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["NAME", "KubeScheduler", "run_kube_scheduler"]
-
 NAME = "referee"
 """The `schedulerName` of its pods."""
 

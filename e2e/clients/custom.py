@@ -10,8 +10,6 @@ from pytest_kwait import wait
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["greetings", "group_name", "once_groups_rest"]
-
 T = TypeVar("T")
 
 

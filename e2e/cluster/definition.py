@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["definition"]
-
 
 def version(name: str, *, storage: bool = False, served: bool = True) -> dict[str, Any]:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

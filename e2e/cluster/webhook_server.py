@@ -15,8 +15,6 @@ import trustme
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Answer", "allow", "annotate", "deny", "serving", "webhook"]
-
 Answer = dict[str, Any]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["SUITE"]
-
 SUITE = '''
 import os
 import threading

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from e2e.explore.conftest import Start
     from pytest_kwait import Kwait
 
-__all__ = ["TESTS"]
-
 
 def served(kwait: Kwait, name: str) -> dict[str, Any]:
     """Return a Site once the operator has reported its present generation."""

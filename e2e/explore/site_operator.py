@@ -26,18 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = [
-    "DEFINITION",
-    "GROUP",
-    "LEASE",
-    "PORTS",
-    "SITE_LABEL",
-    "Candidate",
-    "Race",
-    "SiteOperator",
-    "site",
-]
-
 GROUP, VERSION, PLURAL = "explore.example.com", "v1", "sites"
 FINALIZER = f"{GROUP}/record"
 SITE_LABEL = f"{GROUP}/site"

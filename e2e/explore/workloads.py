@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
 
-__all__ = [
-    "BUSY",
-    "PROBED",
-    "SERVICE",
-    "Seen",
-    "connect",
-    "deployment",
-    "is_ready",
-    "job",
-    "look_around",
-    "pod",
-    "second_connection",
-]
-
 BUSY = {"command": ["sleep", "300"]}
 """A container that runs until it is deleted."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[[ApiClient, str], Any]
 
-__all__ = ["FAILING", "LASTING", "LOOPING", "FailingPod"]
-
 LIMIT = "3m"
 AT_ONCE, SHORT, LONG = 0.0, 5.0, 45.0
 

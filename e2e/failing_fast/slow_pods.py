@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     Heal = Callable[[Kwait], None]
     Wait = Callable[[ApiClient, str], Any]
 
-__all__ = ["Start", "job", "label_node", "label_of", "starts"]
-
 LIMIT = "2m"
 
 

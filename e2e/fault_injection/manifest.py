@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
-__all__ = ["NODE", "note", "pod", "running"]
-
 Obj = dict[str, Any]
 NODE = "kwait-node-1"
 FOR_EVER = "sleep 3600"

@@ -16,8 +16,6 @@ from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS, SERVICES
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["ANSWER_FAMILIES"]
-
 PAUSE = 0.5
 """Seconds between two requests, each of which passes two servers, of a hundred waits."""
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from e2e.faults.family import Place
 
-__all__ = ["CLUSTER_FAMILIES"]
-
 _ROLES = ("rbac.authorization.k8s.io", "v1")
 ROLES = Resource(*_ROLES, "roles", "Role", namespaced=True)
 ROLE_BINDINGS = Resource(*_ROLES, "rolebindings", "RoleBinding", namespaced=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from e2e.faults.core_families import Place
+from e2e.faults.family import Place
 from e2e.faults.trial import Trials
 from e2e.kubelet_nodes import first_kubelet_node
 from pytest_kwait.cache import collection_watch, shared_informer

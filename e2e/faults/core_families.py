@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from e2e.faults.family import POLL, Family, Place, config_map, template
+from e2e.faults.family import POLL, Family, config_map, template
 from pytest_kwait import (
     cache,
     wait_for,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.options import Mode
-
-__all__ = ["CORE_FAMILIES", "POLL", "Family", "Place"]
 
 READY = {
     "phase": "Running",

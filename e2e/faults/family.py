@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait import PodInfo
 
-__all__ = ["POLL", "Family", "Place", "config_map", "template"]
-
 _PATIENCE = 20.0
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from e2e.faults.family import Place
 
-__all__ = ["STORAGE_FAMILIES"]
-
 _CLASS = "kwait-by-hand"
 """A missing class, so that only the test creates volumes of it."""
 

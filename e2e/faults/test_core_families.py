@@ -25,7 +25,7 @@ from tools.fault_proxy.faults import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from e2e.faults.core_families import Place
+    from e2e.faults.family import Place
     from e2e.faults.trial import Outcome, Trial, Trials
     from tools.fault_proxy.exchange import Request
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.faults.core_families import CORE_FAMILIES, Family, Place
+from e2e.faults.core_families import CORE_FAMILIES
+from e2e.faults.family import Family, Place
 from e2e.faults.trial import LATE, TRIES, ProcessStalls
 from pytest_kwait import wait_for
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.faults.core_families import CORE_FAMILIES, POLL, CacheWait, Family, PolledJobWait
+from e2e.faults.core_families import CORE_FAMILIES, CacheWait, PolledJobWait
+from e2e.faults.family import POLL, Family
 from e2e.faults.trial import TRIES, ProcessStalls, ends_at_its_limit
 from pytest_kwait.clock import SYSTEM_CLOCK
 from tools.fault_proxy.faults import FAULTS, RESET, STALLS, TOO_BUSY, TOO_OLD, Fault
 
 if TYPE_CHECKING:
-    from e2e.faults.core_families import Place
+    from e2e.faults.family import Place
     from e2e.faults.trial import Outcome, Trial, Trials
 
 LIMIT = 1.0

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from _pytest.mark import ParameterSet
 
-    from e2e.faults.core_families import Place
-    from e2e.faults.family import Family
+    from e2e.faults.family import Family, Place
     from e2e.faults.trial import Trial, Trials
 
 TIMEOUT = 200.0

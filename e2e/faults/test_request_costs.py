@@ -12,14 +12,13 @@ from e2e.faults.core_families import (
     CacheWait,
     ConditionWait,
     DeletionWait,
-    Family,
     MinionsWait,
 )
 from e2e.faults.workload_families import PodGoneWait
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from e2e.faults.core_families import Place
+    from e2e.faults.family import Family, Place
     from e2e.faults.trial import Trials
 
 TIMEOUT = 20.0

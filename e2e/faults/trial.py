@@ -27,19 +27,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from e2e.faults.core_families import Family
+    from e2e.faults.family import Family
     from tools.fault_proxy.exchange import Request, Upstream
-
-__all__ = [
-    "LATE",
-    "TRIES",
-    "Outcome",
-    "ProcessStalls",
-    "Trial",
-    "Trials",
-    "ends_at_its_limit",
-    "ends_at_once",
-]
 
 STEP = 0.01
 """Seconds between two clock readings."""

@@ -34,8 +34,6 @@ from pytest_kwait.client.resource import (
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["WORKLOAD_FAMILIES"]
-
 READY = {
     "phase": "Running",
     "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}],

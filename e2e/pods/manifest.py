@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["container", "pod"]
-
 
 def container(name: str = "main", script: str = "sleep 300", **more: Any) -> dict[str, Any]:
     """Return a container that runs a shell script; `image` and the rest as given."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
 
-__all__ = ["fill_in", "make_certificate"]
-
 
 def fill_in(manifest: Path, kwait: Kwait, **more: str) -> str:
     """Return a manifest with the test's namespace, which is also part of its API group."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["QUESTIONS", "without_ages"]
-
 QUESTIONS = (
     ("get", "all,events,configmaps,serviceaccounts", "-o", "yaml"),
     ("describe", "pods,jobs,replicasets,deployments"),

@@ -19,8 +19,6 @@ from pytest_kwait import wait
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["Caller", "Program", "command_line", "fetch", "free_port"]
-
 ENOUGH = 60.0
 """Limit in seconds for changes that take one or two."""
 

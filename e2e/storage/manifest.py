@@ -6,8 +6,6 @@ from typing import Any
 
 from e2e.pods.manifest import container, pod
 
-__all__ = ["attachment", "claim", "kept_for", "storage_class", "user", "volume", "worker"]
-
 
 def volume(name: str, storage_class: str, **spec: Any) -> dict[str, Any]:
     """Return a volume on the node's disk."""

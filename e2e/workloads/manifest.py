@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
-__all__ = ["NEVER_READY", "deployment", "hold_to_quota", "replica_set"]
-
 NEVER_READY = {"readinessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1}}
 """A readiness probe that always fails."""
 

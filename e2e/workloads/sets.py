@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["TYPO", "daemon_set", "replication_controller", "stateful_set"]
-
 TYPO = "Busybox:not a tag"
 """An invalid image name."""
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["StatusCondition", "get_condition", "get_phase", "is_condition_true"]
-
 
 class StatusCondition(TypedDict, total=False):
     """The fields of a status condition that waits read."""

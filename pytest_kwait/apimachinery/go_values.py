@@ -8,19 +8,6 @@ import re
 
 from pytest_kwait.apimachinery.times import NANOSECONDS
 
-__all__ = [
-    "INT32",
-    "INT64",
-    "SHORT_ESCAPES",
-    "parse_bool",
-    "parse_duration",
-    "parse_float",
-    "parse_int",
-    "parse_ip",
-    "parse_nanoseconds",
-    "quote_go",
-]
-
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 

@@ -18,8 +18,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["JsonPath", "to_standard_path"]
-
 _FORMS = (
     "use a path such as '{.status.phase}' or '{.status.conditions[?(@.type==\"Ready\")].status}'"
 )

@@ -14,18 +14,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "MAX_LENGTH",
-    "Quantity",
-    "canonicalize_quantity",
-    "parse_milli_value",
-    "parse_quantity",
-    "parse_value",
-    "resolve_int_or_percent",
-    "round_quantity",
-    "sum_quantities",
-]
-
 _Notation = Literal["BinarySI", "DecimalExponent", "DecimalSI"]
 
 _VALID = (

@@ -18,8 +18,6 @@ from urllib.parse import quote, quote_plus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["HIDDEN", "MAX_SIZE", "SecretMask"]
-
 HIDDEN = "(hidden)"
 
 MAX_SIZE = 16 * 1024 * 1024

@@ -22,26 +22,6 @@ from pytest_kwait.apimachinery.validation import (
 )
 from pytest_kwait.errors import InvalidArgument
 
-__all__ = [
-    "FieldTerm",
-    "LabelSelector",
-    "LabeledObject",
-    "Labels",
-    "Requirement",
-    "Selector",
-    "SelectorError",
-    "compile_label_selector",
-    "format_label_selector",
-    "get_labels",
-    "matches_label_selector",
-    "name_selector",
-    "normalize_field_selector",
-    "normalize_label_selector",
-    "normalize_selector_text",
-    "parse_field_selector",
-    "parse_label_selector",
-]
-
 Labels: TypeAlias = Mapping[str, str]
 Selector: TypeAlias = str | Mapping[str, str | None]
 """The API's text form (`app=web,tier in (a,b)`), or a mapping of required pairs."""

@@ -17,8 +17,6 @@ from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["find_known_format", "list_unknown_formats", "matches_format"]
-
 _HEX = "[0-9a-fA-F]"
 _UUID = f"{_HEX}{{8}}-?{_HEX}{{4}}-?%s{_HEX}{{3}}-?%s{_HEX}{{3}}-?{_HEX}{{12}}"
 _ANY, _VARIANT = _HEX, "[89abAB]"

@@ -14,19 +14,6 @@ from typing import TypeAlias
 
 from pytest_kwait.errors import InvalidArgument
 
-__all__ = [
-    "MAX_SECONDS",
-    "NANOSECONDS",
-    "Duration",
-    "format_duration",
-    "format_micro_time",
-    "format_moment",
-    "format_time",
-    "parse_time",
-    "parse_time_or_none",
-    "to_seconds",
-]
-
 Duration: TypeAlias = float | int | timedelta | str
 """Seconds as a number or digits, a `timedelta`, or a Go duration string."""
 

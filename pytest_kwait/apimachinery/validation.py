@@ -23,42 +23,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = [
-    "ESCAPES",
-    "NEGATIVE",
-    "ErrorList",
-    "FieldError",
-    "Rendered",
-    "aggregate_errors",
-    "canonical_ip_texts",
-    "check_name",
-    "check_namespace",
-    "config_key_texts",
-    "dns_1035_texts",
-    "dns_label_texts",
-    "dns_subdomain_texts",
-    "duplicate",
-    "environment_name_texts",
-    "forbidden_field",
-    "header_name_texts",
-    "invalid_value",
-    "ip_texts",
-    "label_key_texts",
-    "label_value_texts",
-    "not_supported",
-    "path_segment_texts",
-    "percent_texts",
-    "port_name_texts",
-    "port_number_texts",
-    "range_texts",
-    "render_json",
-    "required",
-    "too_long",
-    "too_many",
-    "underscored_subdomain_texts",
-    "wildcard_subdomain_texts",
-]
-
 Item = TypeVar("Item")
 
 ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}

@@ -45,20 +45,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
     from pytest_kwait.clock import Clock
 
-__all__ = [
-    "COLLECTION_WATCHES",
-    "WATCH_INACTIVITY",
-    "CollectionWatch",
-    "CollectionWatches",
-    "EventPace",
-    "Outcome",
-    "Recovery",
-    "RetryPolicy",
-    "Subscriber",
-    "Subscription",
-    "VeryShortWatchError",
-]
-
 WATCH_INACTIVITY = 90.0
 """Seconds without a byte after which a watch counts as lost: bookmarks arrive every minute."""
 

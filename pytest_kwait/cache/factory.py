@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Stop
     from pytest_kwait.cache.transform import TransformFunc
 
-__all__ = ["ListOptions", "SharedInformerFactory", "TweakListOptions"]
-
 _RESOLVE_TIMEOUT = 30.0
 
 

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.store import Delta, Object
     from pytest_kwait.clock import Clock
 
-__all__ = [
-    "MINIMUM_RESYNC_PERIOD",
-    "FilteringResourceEventHandler",
-    "HandlerRegistration",
-    "ResourceEventHandler",
-    "ResourceEventHandlerFuncs",
-    "Resyncer",
-    "parse_resync_period",
-]
-
 _logger = logging.getLogger("pytest_kwait.cache")
 
 

@@ -46,19 +46,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock, Deadline
 
 
-__all__ = [
-    "SHARED_WATCHES",
-    "EventFilter",
-    "ListWatch",
-    "ResourceCollection",
-    "SharedEvent",
-    "SharedWatch",
-    "SharedWatchFollower",
-    "SharedWatches",
-    "parse_resource_version",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class ListWatch:
     """One collection of objects, ready to be listed and watched.

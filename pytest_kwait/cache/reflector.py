@@ -29,18 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
 
-__all__ = [
-    "LIST_TIMEOUT",
-    "MIN_WATCH_TIMEOUT",
-    "ErrorHandler",
-    "Reflector",
-    "ReflectorStore",
-    "is_connection_lost",
-    "is_expired",
-    "is_permanent",
-    "is_watch_error_retriable",
-]
-
 _PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 405, 406, 415, 422})
 _MALFORMED = "NotJSON"
 _MALFORMED_IN_ROW = 3

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.transform import TransformFunc
     from pytest_kwait.client.resource import Resource
 
-__all__ = ["ApplyChange", "DeltaProcessor", "ObjectMetadata", "SharedInformer"]
-
 _logger = logging.getLogger("pytest_kwait.cache")
 
 

@@ -27,25 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Item
 
-__all__ = [
-    "NAMESPACE_INDEX",
-    "DeletedFinalStateUnknown",
-    "Delta",
-    "IndexFunc",
-    "Indexer",
-    "Indexers",
-    "KeyFunc",
-    "Lister",
-    "NamespaceLister",
-    "Object",
-    "Objects",
-    "Store",
-    "deletion_handling_meta_namespace_key_func",
-    "meta_namespace_index_func",
-    "meta_namespace_key_func",
-    "split_meta_namespace_key",
-]
-
 KeyFunc: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 NAMESPACE_INDEX = "namespace"

@@ -24,22 +24,6 @@ from pytest_kwait.wait.loop import check_result
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
-__all__ = [
-    "CACHE_SYNC_TIMEOUT",
-    "SYNCED_POLL_PERIOD",
-    "DoneChecker",
-    "HasSynced",
-    "InformerSynced",
-    "Signal",
-    "Stop",
-    "Synced",
-    "is_done",
-    "make_stop_context",
-    "wait_for",
-    "wait_for_cache_sync",
-    "wait_for_named_cache_sync",
-]
-
 
 class Signal(threading.Event):
     """An event that is set once and then calls its callbacks.

@@ -15,8 +15,6 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     from pytest_kwait.cache.store import Object
 
-__all__ = ["TransformError", "TransformFunc", "apply_transform"]
-
 TransformFunc: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """Returns the object to store; may change it in place, except its name and UID."""
 

@@ -18,8 +18,6 @@ from pytest_kwait.errors import InvalidArgument, KwaitError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Command", "main"]
-
 _COMMANDS = {
     "up": "start an embedded cluster",
     "down": "end a cluster that `kwait up` has started",

@@ -13,8 +13,6 @@ from pytest_kwait.wait import ErrWaitTimeout
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""

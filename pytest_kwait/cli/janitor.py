@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.cleanup.janitor import SweepResult
 
-__all__ = ["add_arguments", "run"]
-
 _TIMEOUT = "5m"
 
 

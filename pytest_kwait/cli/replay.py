@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.recording.files import Recording
 
-__all__ = ["add_arguments", "run"]
-
 _MAX_SPEED = 1000.0
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.run_report import RunReport
 
-__all__ = ["add_arguments", "run"]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.report.junit import OutcomeCounts
     from pytest_kwait.suite.shards.job import ShardOutcome
 
-__all__ = ["add_arguments", "run"]
-
 _MAX_SHARDS = 1000
 _TIMEOUT = "1h"
 _LOG_LINES = 20

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
 
-__all__ = [
-    "ProcessIdentity",
-    "StateFile",
-    "add_kubeconfig_argument",
-    "default_kubeconfig",
-    "parse_path",
-]
-
 _PROC = Path("/proc")
 _END_TIMEOUT = 10.0
 _POLL_INTERVAL = 0.05

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
 
-__all__ = ["Availability", "ClusterEnded", "availability_of", "reset_availability"]
-
 _SHORTEST_SILENCE = 2.0
 """Seconds without an answer that are no usual delay."""
 

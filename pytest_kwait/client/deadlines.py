@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.availability import Availability
     from pytest_kwait.clock import Deadline
 
-__all__ = [
-    "Cause",
-    "DuplicateSocket",
-    "Guard",
-    "Watchdog",
-    "guard_connections",
-    "make_guarded_manager",
-]
-
 
 class Cause(Enum):
     """The reason of a guard that cut off its request."""

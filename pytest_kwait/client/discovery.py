@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["Discovery", "match_resource"]
-
 # One answer for all groups if the server supports it; the older form otherwise.
 _ACCEPT = ",".join(
     (

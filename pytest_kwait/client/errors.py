@@ -23,17 +23,6 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
-__all__ = [
-    "STARTUP_GRACE",
-    "StartupGrace",
-    "excerpt",
-    "make_connection_error",
-    "make_response_error",
-    "make_status_error",
-    "make_unreadable_error",
-    "parse_warnings",
-]
-
 _EXCERPT = 200
 _object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["ExecResult", "execute"]
-
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 # Small enough to be written to a ready socket without blocking.
 _PIECE = 8192

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["PortForward"]
-
 _LOOPBACK = "127.0.0.1"
 _DATA, _ERROR = range(2)
 _PIECE = 8192

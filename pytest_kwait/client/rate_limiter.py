@@ -13,8 +13,6 @@ from pytest_kwait.wait import DeadlineExceeded
 if TYPE_CHECKING:
     from pytest_kwait.wait import Context
 
-__all__ = ["NoLimit", "RateLimiter", "TokenBucket"]
-
 
 class RateLimiter(Protocol):
     """Decides when the next request may be sent."""

@@ -12,45 +12,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BUILT_IN",
-    "BUILT_IN_GROUPS",
-    "CONFIG_MAPS",
-    "CONTROLLER_REVISIONS",
-    "CRON_JOBS",
-    "CUSTOM_RESOURCE_DEFINITIONS",
-    "DAEMON_SETS",
-    "DEPLOYMENTS",
-    "ENDPOINTS",
-    "ENDPOINT_SLICES",
-    "EVENTS",
-    "HORIZONTAL_POD_AUTOSCALERS",
-    "INGRESSES",
-    "JOBS",
-    "LEASES",
-    "LIMIT_RANGES",
-    "NAMESPACES",
-    "NETWORK_POLICIES",
-    "NODES",
-    "PERSISTENT_VOLUMES",
-    "PERSISTENT_VOLUME_CLAIMS",
-    "PODS",
-    "POD_DISRUPTION_BUDGETS",
-    "PRIORITY_CLASSES",
-    "REPLICATION_CONTROLLERS",
-    "REPLICA_SETS",
-    "RESOURCE_QUOTAS",
-    "SECRETS",
-    "SERVICES",
-    "SERVICE_ACCOUNTS",
-    "STANDARD_VERBS",
-    "STATEFUL_SETS",
-    "STORAGE_CLASSES",
-    "VOLUME_ATTACHMENTS",
-    "Resource",
-    "split_api_version",
-]
-
 STANDARD_VERBS = frozenset(
     {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 )

@@ -12,21 +12,6 @@ import msgspec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "Item",
-    "Object",
-    "ObjectList",
-    "ObjectMeta",
-    "OwnerReference",
-    "PartialObjectMetadata",
-    "Response",
-    "WatchEvent",
-    "decode_list_page",
-    "decode_object",
-    "make_accept_header",
-    "make_decoder",
-]
-
 Object = dict[str, Any]
 """One object of the API, decoded whole or in the requested fields."""
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.availability import Availability
     from pytest_kwait.client.write_options import FieldValidation
 
-__all__ = ["Session", "TimeBudget"]
-
 _log = logging.getLogger("pytest_kwait.client")
 
 

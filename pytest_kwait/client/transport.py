@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = ["JSON", "TRANSPORT_ERRORS", "Transport", "format_seconds", "pin_settings"]
-
 JSON = "application/json"
 TRANSPORT_ERRORS = (HTTPError, OSError, ValueError)
 """The exceptions of a request without an answer; `Transport.failure` translates them."""

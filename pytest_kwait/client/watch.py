@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
 
-__all__ = ["ChunkedBody", "Dechunker", "EventDecoder", "Watch", "get_event_decoder"]
-
 # Room for ten large events.
 _BUFFER = 131072
 _LONGEST_LINE = 65536

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.errors import KwaitError
 
-__all__ = ["V4", "V5", "ChannelWebSocket"]
-
 V4 = "v4.channel.k8s.io"
 V5 = "v5.channel.k8s.io"
 """The protocol version that can close one direction of a channel, such as stdin."""

@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-__all__ = [
-    "APPLY_PATCH",
-    "JSON_PATCH",
-    "MERGE_PATCH",
-    "STRATEGIC_MERGE_PATCH",
-    "FieldValidation",
-    "Propagation",
-    "delete_options",
-    "describe_unknown_fields",
-    "encode_json",
-    "get_object_name",
-    "get_object_path",
-    "is_typed_patch_error",
-    "parse_field_validation",
-    "write_options",
-]
-
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"

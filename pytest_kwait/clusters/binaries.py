@@ -35,8 +35,6 @@ from pytest_kwait.temp_dir import TempDir
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BinariesCluster", "BinariesProvider", "find_assets"]
-
 _PROGRAMS = ("etcd", "kube-apiserver")
 _CONTROLLERS = "controllers"
 """The name of the embedded cluster's controllers among the programs."""

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.clusters.simulator_process import Timing
 
-__all__ = ["TIME_SCALES", "Cluster", "ClusterRequest", "RecordedHistory", "refuse_kubeconfig"]
-
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.simulator.network.egress import EgressTarget
 
-__all__ = ["Egress", "describe_ignored_egress", "read_egress_fixture"]
-
 _MAX_SHOWN = 5
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
 
-__all__ = ["AppliedPerturbations", "ExplorationControl"]
-
 _PATH = "/kwait/v1/exploration"
 _REQUEST_TIMEOUT = 30.0
 

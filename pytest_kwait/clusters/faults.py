@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.deadlines import Guard
     from pytest_kwait.client.session import Session
 
-__all__ = ["Fault", "FaultClient", "FaultScope", "FaultTarget", "Faults", "NotEmbeddedError"]
-
 _API_ROOT = "/kwait/v1"
 _REQUEST_TIMEOUT = 30.0
 _NO_TIMEOUT = 365 * 86_400.0

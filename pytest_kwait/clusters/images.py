@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.faults import Fault
 
-__all__ = ["Images", "MappedImage", "describe_ignored_images", "read_fixture"]
-
 _RUN_ARGUMENTS = ("command", "args", "env", "workdir", "path", "user", "writable", "files")
 _MAX_SHOWN = 5
 

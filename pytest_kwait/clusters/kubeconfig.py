@@ -14,17 +14,6 @@ from pytest_kwait.errors import ClusterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = [
-    "Kubeconfig",
-    "Target",
-    "expand_home",
-    "home_folder",
-    "in_cluster",
-    "merge",
-    "read_kubeconfig",
-    "standard_paths",
-]
-
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The folder of a pod's credentials."""

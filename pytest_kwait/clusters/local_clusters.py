@@ -25,8 +25,6 @@ from pytest_kwait.temp_dir import TempDir
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["K3D", "KIND", "MINIKUBE", "LocalCluster", "LocalProvider"]
-
 _CREATE_TIMEOUT = 900.0
 """Seconds: a first start pulls images of a gigabyte."""
 _COMMAND_TIMEOUT = 300.0

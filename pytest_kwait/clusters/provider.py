@@ -37,19 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.kubeconfig import Target
 
 
-__all__ = [
-    "PROVIDERS",
-    "EmbeddedCluster",
-    "EmbeddedProvider",
-    "ExistingCluster",
-    "ExistingProvider",
-    "Provider",
-    "ProviderFactory",
-    "choose_provider",
-    "connect",
-]
-
-
 class ExistingCluster(Cluster):
     """A cluster that was not started by the run.
 

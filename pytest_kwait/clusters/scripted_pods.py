@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.clusters.faults import Fault, Faults
 
-__all__ = ["ScriptedPods", "script_pods"]
-
 
 class ScriptedPods:
     """Behaviour of some pods' containers from their next start; `kwait_cluster.pods(…)` in tests.

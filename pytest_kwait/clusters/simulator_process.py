@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
 
-__all__ = [
-    "MonitoredProcess",
-    "ProcessMonitor",
-    "SimulatorProcess",
-    "Timing",
-    "python_environment",
-]
-
 Timing = Literal["fast", "real"]
 
 _START_TIMEOUT = 60.0

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["describe", "main"]
-
 _SET_PARENT_DEATH_SIGNAL = 1
 """Source: Linux, include/uapi/linux/prctl.h PR_SET_PDEATHSIG."""
 

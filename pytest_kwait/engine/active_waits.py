@@ -31,16 +31,6 @@ if TYPE_CHECKING:
             ...
 
 
-__all__ = [
-    "ACTIVE_WAITS",
-    "ActiveWait",
-    "ActiveWaits",
-    "Holding",
-    "Step",
-    "WaitCall",
-    "get_failed_step",
-]
-
 _step = ContextVar("step", default="")
 """The steps that the running code is in, outermost first."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.options import WaitSettings
 
-__all__ = ["CURRENT_AUDIT", "OBSERVED", "Auditor", "CurrentAudit", "Observation", "WatchingWait"]
-
 OBSERVED = 1.0
 """Maximum seconds for which a met wait is observed."""
 

@@ -23,29 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-__all__ = [
-    "Condition",
-    "CreatingPods",
-    "EvidenceScope",
-    "Failed",
-    "Grace",
-    "HasDeferredConditions",
-    "HasDeferredSource",
-    "LazyPending",
-    "Met",
-    "ObjectReference",
-    "ObjectSink",
-    "Pending",
-    "Probe",
-    "Source",
-    "TerminalState",
-    "Timed",
-    "Verdict",
-    "get_probe",
-    "iterate_leaves",
-]
-
-
 class ObjectSink(Protocol):
     """Receives the objects of a source."""
 

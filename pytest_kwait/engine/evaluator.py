@@ -50,16 +50,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitSettings
 
 
-__all__ = [
-    "DeferredCheck",
-    "DeferredConditionCheck",
-    "DeferredSourceCheck",
-    "Evaluation",
-    "Evaluator",
-    "NamespaceCheck",
-    "VolumeMountCheck",
-]
-
 _log = logging.getLogger("pytest_kwait.wait")
 
 

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
 
 
-__all__ = [
-    "LARGE",
-    "CountedObject",
-    "LazyList",
-    "ObjectCounter",
-    "ObjectState",
-    "ObjectStateCache",
-    "SingleObject",
-    "decode_whole",
-    "make_object_list",
-]
-
-
 class SingleObject:
     """The sink of a source of one object.
 

@@ -22,23 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
 
 
-__all__ = [
-    "GRACE_LONG",
-    "GRACE_SHORT",
-    "TIMEOUTS",
-    "Mode",
-    "Target",
-    "TimeoutEntry",
-    "Timeouts",
-    "WaitOptions",
-    "WaitSettings",
-    "check_bool",
-    "check_count",
-    "check_text",
-    "parse_target",
-    "resolve_options",
-]
-
 _SECOND = 1.0
 _MINUTE = 60.0
 

@@ -12,23 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-__all__ = [
-    "ContainerReport",
-    "ContainerStatuses",
-    "PodFields",
-    "PodStatus",
-    "get_current_state",
-    "is_creating",
-    "is_finished",
-    "is_ready",
-    "is_terminating",
-    "node_of",
-    "phase_label",
-    "readiness_label",
-    "report_containers",
-]
-
-
 class _Waiting(TypedDict, total=False):
     reason: str | None
     message: str | None

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = [
-    "ErrorAction",
-    "ErrorLog",
-    "classify_error",
-    "create_once",
-    "make_retry_backoff",
-    "request_once",
-    "request_with_retry",
-    "within_deadline",
-]
-
 _Answer = TypeVar("_Answer")
 
 

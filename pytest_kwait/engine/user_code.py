@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["UserCode"]
-
 _Result = TypeVar("_Result")
 
 _RECHECK_INTERVAL = 0.5

@@ -67,17 +67,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitSettings
 
 
-__all__ = [
-    "LAST_ROUND",
-    "PollMode",
-    "PolledCondition",
-    "SourceSubscriber",
-    "WatchMode",
-    "sleep_until_stopped",
-    "subscribe",
-    "wait_for_condition",
-]
-
 _NOTED = 1.0
 """Seconds from which a limit that was shortened is noted in the message."""
 

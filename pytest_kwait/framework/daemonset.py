@@ -56,22 +56,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import ConditionOf
     from pytest_kwait.wait.loop import ConditionFunc
 
-__all__ = [
-    "DaemonPods",
-    "DaemonSetPods",
-    "DaemonSetStatus",
-    "DaemonSets",
-    "check_daemon_pod_on_nodes",
-    "check_present_on_nodes",
-    "check_running_on_all_nodes",
-    "is_started",
-    "wait_for_daemon_set_pods_on_nodes",
-    "wait_for_daemon_set_present_on_nodes",
-    "wait_for_daemon_set_running_on_all_nodes",
-    "wait_for_daemon_set_status",
-    "wait_for_daemon_sets",
-]
-
 _MET = "met"
 
 

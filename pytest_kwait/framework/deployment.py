@@ -61,24 +61,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AvailableDeployment",
-    "ConditionReason",
-    "DeploymentComplete",
-    "DeploymentCondition",
-    "ObservedDeployment",
-    "ReplicaSetStore",
-    "RevisionAndImage",
-    "RollingUpdate",
-    "UpdatedReplicas",
-    "wait_for_deployment_complete",
-    "wait_for_deployment_complete_and_check_rolling",
-    "wait_for_deployment_revision_and_image",
-    "wait_for_deployment_updated_replicas_gte",
-    "wait_for_deployment_with_condition",
-    "wait_for_observed_deployment",
-]
-
 
 class ReplicaSetStore:
     """Store of ReplicaSets of any owner."""

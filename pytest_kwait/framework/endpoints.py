@@ -57,26 +57,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "EndpointCount",
-    "EndpointPods",
-    "EndpointPorts",
-    "EndpointSliceStore",
-    "EndpointsOnNode",
-    "ExpectedPort",
-    "PortMapping",
-    "ServiceEndpoints",
-    "ServicePodFields",
-    "ServicePods",
-    "SliceFields",
-    "slice_selector",
-    "wait_for_endpoint_count",
-    "wait_for_endpoint_on_node",
-    "wait_for_endpoint_pods",
-    "wait_for_endpoint_ports",
-    "wait_for_endpoint_slices",
-]
-
 
 class _Conditions(TypedDict, total=False):
     ready: bool | None

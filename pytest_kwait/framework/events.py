@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AwaitedEvent",
-    "EventFields",
-    "EventSource",
-    "LastEventStore",
-    "last_timestamp_of",
-    "wait_for_event",
-]
-
 
 class _InvolvedObjectKey(TypedDict, total=False):
     name: str | None

@@ -23,30 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Deadline
 
-__all__ = [
-    "AbsentObject",
-    "BaseCondition",
-    "KubernetesObject",
-    "KubernetesObjects",
-    "NamedObject",
-    "NamedObjectStore",
-    "NamedTarget",
-    "ObjectCondition",
-    "ObjectGoal",
-    "ObjectList",
-    "ObjectModel",
-    "ProbeCondition",
-    "controller_uid",
-    "count_noun",
-    "describe_deletion",
-    "finalizer_goal",
-    "join_names",
-    "parse_named_uids",
-    "parse_object_argument",
-    "resolve_target",
-    "strip_kind",
-]
-
 Obj: TypeAlias = "dict[str, Any]"
 
 

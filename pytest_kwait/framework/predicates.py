@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.timers import Timer, Timers
 
-__all__ = [
-    "AllOf",
-    "AnyOf",
-    "ConditionStatus",
-    "Existence",
-    "HeldPredicate",
-    "JsonPathValue",
-    "ListPredicate",
-    "Negated",
-    "NotHeldPredicate",
-    "ObjectPredicate",
-    "UserPredicate",
-    "conceal_secret_values",
-    "parse_predicate",
-    "runs_user_code",
-    "with_timers",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class HeldPredicate:

@@ -49,16 +49,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AnyPod",
-    "RunningPods",
-    "StableController",
-    "wait_for_controlled_pods",
-    "wait_for_controlled_pods_running",
-    "wait_for_rc_pods_running",
-    "wait_for_rc_to_stabilize",
-]
-
 _RUNNING = "running"
 _REFUSABLE = (REPLICATION_CONTROLLERS, REPLICA_SETS)
 """The kinds whose status reports refused pods."""

@@ -45,19 +45,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.wait.loop import ConditionFunc
 
-__all__ = [
-    "DECLARED",
-    "VERBS",
-    "WAITS",
-    "ConditionOf",
-    "Wait",
-    "condition_func",
-    "condition_of",
-    "custom_wait",
-    "verb",
-    "wait",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

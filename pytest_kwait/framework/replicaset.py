@@ -35,19 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AvailableReplicas",
-    "DesiredReplicas",
-    "ObservedReplicaSet",
-    "ReadyReplicaSet",
-    "SpecReplicas",
-    "wait_for_observed_replica_set",
-    "wait_for_ready_replica_set",
-    "wait_for_replica_set_desired_replicas",
-    "wait_for_replica_set_target_available_replicas",
-    "wait_for_replica_set_target_spec_replicas",
-]
-
 
 class _ReplicaSetCondition(WorkloadCondition):
     """Base of the conditions on a ReplicaSet.

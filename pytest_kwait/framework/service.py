@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AnsweringService",
-    "wait_for_load_balancer",
-    "wait_for_load_balancer_destroy",
-    "wait_for_new_ingress_ip",
-    "wait_for_service",
-    "wait_for_service_deleted_with_finalizer",
-    "wait_for_service_reachable",
-    "wait_for_service_responding",
-    "wait_for_service_updated_with_finalizer",
-]
-
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 """The finalizer that keeps a service until its load balancer is gone."""
 

@@ -50,28 +50,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "StatefulPods",
-    "StatefulSetFields",
-    "StatefulSetPod",
-    "StatefulSetPods",
-    "StatefulSetStatus",
-    "claim_names_of",
-    "describe_ordinals",
-    "detect_blocked_set",
-    "detect_stateful_pod_failure",
-    "first_ordinal",
-    "is_parallel",
-    "is_updating",
-    "parse_ordinal",
-    "wait_for_stateful_set_pod_ready",
-    "wait_for_stateful_set_running",
-    "wait_for_stateful_set_running_and_ready",
-    "wait_for_stateful_set_status_available_replicas",
-    "wait_for_stateful_set_status_ready_replicas",
-    "wait_for_stateful_set_status_replicas",
-]
-
 
 class _Ordinals(TypedDict, total=False):
     start: int | None

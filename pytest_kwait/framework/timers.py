@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.engine.object_sinks import ObjectState
 
-__all__ = ["TimedTally", "Timer", "Timers"]
-
 
 class Timers:
     """The timers of one wait's condition.

@@ -62,17 +62,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.report.records import NamespaceUse, WaitRecorder
     from pytest_kwait.temp_dir import TempDir
 
-__all__ = [
-    "ArtifactCollector",
-    "CrashDumper",
-    "artifacts_path",
-    "collector_of",
-    "crash_dumper_of",
-    "read_worker_journal",
-    "record_namespace_entered",
-    "record_namespace_left",
-]
-
 CRASH_DUMP_TIMEOUT = 15.0
 """Seconds for the dump of one test."""
 

@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = [
-    "allow_egress",
-    "allowed_egress",
-    "bind_to_tests",
-    "check_rights",
-    "cluster_of",
-    "is_cluster_overridden",
-    "map_images",
-    "mapped_images",
-    "serve_workers",
-    "uses_cluster",
-]
-
 _server_key: pytest.StashKey[ClusterServer] = pytest.StashKey()
 _faults_key = pytest.StashKey[Any]()
 _in_header_key = pytest.StashKey[bool]()

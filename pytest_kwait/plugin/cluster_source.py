@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.namespaces.permissions import MissingRights
     from pytest_kwait.suite.readiness import Readiness
 
-__all__ = [
-    "ClusterServer",
-    "ClusterSource",
-    "ControllerConnection",
-    "OwnedSource",
-    "RemoteRegistration",
-    "RemoteSource",
-    "check_context",
-    "cluster_request",
-    "describe_error",
-    "missing_rights",
-    "plugin_providers",
-]
-
 _Result = TypeVar("_Result")
 
 

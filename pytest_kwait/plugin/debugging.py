@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-__all__ = ["pytest_enter_pdb", "pytest_leave_pdb"]
-
 _STARTER = "kwait-debugging"
 
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-__all__ = ["environment"]
-
 Scope = Literal["class", "module", "session", "run"]
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 

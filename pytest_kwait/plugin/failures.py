@@ -28,19 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = [
-    "Failure",
-    "client_of",
-    "failed_waits_in",
-    "failure_of",
-    "fit_headline",
-    "headline_of",
-    "namespaces_of",
-    "redaction_of",
-    "relative_path",
-    "shorten_messages",
-]
-
 _reported_outages_key = pytest.StashKey[set[str]]()
 
 _ATTRIBUTE = "kwait_failure"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-__all__ = ["add_docstrings"]
-
 _fixture = pytest.fixture()
 # All signatures are equal; pytest need not inspect each.
 _SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.factory import TweakListOptions
     from pytest_kwait.cache.transform import TransformFunc
 
-__all__ = ["InformersFactory"]
-
 
 class InformersFactory:
     """Starts informers for a test and stops them at its end."""

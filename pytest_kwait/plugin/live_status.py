@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
 
-__all__ = [
-    "STATUS_INTERVAL",
-    "LiveStatus",
-    "RelayedStatusWriter",
-    "SignalHandler",
-    "StatusReporter",
-    "StatusWriter",
-    "break_line_of",
-    "resume_status",
-    "show_progress",
-    "show_worker_status",
-    "showing_status",
-    "suspend_status",
-    "write_line",
-]
-
 STATUS_INTERVAL = 60.0
 """Seconds between two lines about long waits, without a terminal."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.suite.lock.lock import ClusterLock, LockRenewer
 
-__all__ = ["LockHolder", "lock_holder_of"]
-
 _lock_holder_key = pytest.StashKey["LockHolder"]()
 
 _OWNER_TIMEOUT = 5.0

@@ -34,18 +34,6 @@ if TYPE_CHECKING:
 _MAX_VALUE_LENGTH = 72
 """Characters of one argument of a marker in its error."""
 
-__all__ = [
-    "InvalidMarker",
-    "check_markers",
-    "check_node",
-    "manifest_folders",
-    "manifest_markers",
-    "namespace_node",
-    "namespace_scope_of",
-    "settings_in_force",
-    "settings_of",
-]
-
 _shared_nodes_key = pytest.StashKey[list[Any]]()
 
 

@@ -44,14 +44,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait, NamespaceRequest
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-__all__ = [
-    "bind_wait",
-    "make_kwait",
-    "make_namespace",
-    "make_namespaces",
-    "make_owner",
-]
-
 _attempts_key = pytest.StashKey[dict[str, int]]()
 
 _ENDS = "the {} ends with the run, though: {}"

@@ -19,8 +19,6 @@ from pytest_kwait.plugin.settings import run_settings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-__all__ = ["check_ready"]
-
 _problem_key = pytest.StashKey[str]()
 
 

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.artifacts.recording import RecordedTest
     from pytest_kwait.suite.report.records import NamespaceUse, WaitRecord
 
-__all__ = [
-    "RecordedFailure",
-    "is_passed_test_recorded",
-    "record_cluster",
-    "record_crashed_test",
-    "record_namespace",
-    "record_test",
-    "stop_recording_namespace",
-]
-
 _MAX_WAITS = 1000
 """Waits and steps of a test that are recorded, the last ones."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
-__all__ = ["OutcomeRecorder", "record_playback", "resume_recording", "stop_recording"]
-
 _recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
 _outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
 _lines_key = pytest.StashKey[list[str]]()

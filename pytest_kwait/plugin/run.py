@@ -26,32 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.plugin.cluster_source import ClusterSource
 
-__all__ = [
-    "FIXTURES",
-    "MODULES",
-    "Run",
-    "activate",
-    "format_shard",
-    "guard_report",
-    "has_marker",
-    "is_active",
-    "is_built_on_library",
-    "is_ending",
-    "marker_names",
-    "near_limit",
-    "record_ending",
-    "register",
-    "register_fixtures",
-    "register_fixtures_on_use",
-    "run_key",
-    "run_of",
-    "running_item",
-    "shard_key",
-    "time_budget_of",
-    "time_left",
-    "uses_plugin",
-]
-
 FIXTURES = "pytest_kwait.plugin.fixtures"
 """Registered once one of its fixtures is looked up."""
 

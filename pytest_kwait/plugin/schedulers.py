@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm import Predicate
     from pytest_kwait.suite.schedulers import PlacementFunction
 
-__all__ = ["SchedulerFactory"]
-
 
 class SchedulerFactory:
     """Starts schedulers for a test and stops them at its end.

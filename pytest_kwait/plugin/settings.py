@@ -15,25 +15,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.suite.config.options import OPTIONS, TIMEOUTS, SettingDefinition
-from pytest_kwait.suite.config.settings import (
+from pytest_kwait.suite.config.options import (
+    OPTIONS,
     SETTING_DEFINITIONS,
-    Settings,
-    expand_home,
-    suggest_name,
+    TIMEOUTS,
+    SettingDefinition,
 )
+from pytest_kwait.suite.config.settings import Settings, expand_home, suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = [
-    "check_rootdir",
-    "check_switches",
-    "ignores_kubeconfig",
-    "read_settings",
-    "run_settings",
-    "run_settings_key",
-]
 
 run_settings_key = pytest.StashKey[Settings]()
 

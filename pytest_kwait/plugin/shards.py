@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.shards.split import Durations, Shard, SplitEntry, Unit
 
-__all__ = [
-    "Sharding",
-]
-
 _sharding_key: pytest.StashKey[Sharding] = pytest.StashKey()
 _counts_key = pytest.StashKey[tuple[int, int]]()
 

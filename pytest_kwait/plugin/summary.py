@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.active_waits import ActiveWait, WaitCall
     from pytest_kwait.suite.audit.rows import Row
 
-__all__ = ["WaitCount", "locate_calls"]
-
 _counter_key = pytest.StashKey["WaitCounter"]()
 _total_key = pytest.StashKey["WaitCount"]()
 

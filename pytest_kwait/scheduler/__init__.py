@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm import Algorithm, FitError
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
+    from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
     from pytest_kwait.scheduler.schedule_one import Binder
     from pytest_kwait.scheduler.scheduler import (
-        DEFAULT_SCHEDULER,
         Config,
         ConfigFactory,
         Scheduler,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.rate_limiter import RateLimiter
 
-__all__ = ["APICall", "APIDispatcher"]
-
 _log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.shared_informer import SharedInformer
     from pytest_kwait.client.resource import Resource
 
-__all__ = ["SchedulerCache", "SharedLister"]
-
 _log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 

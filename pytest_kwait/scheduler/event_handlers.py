@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.cache import SchedulerCache
     from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
 
-__all__ = ["EventHandlers"]
-
 _FINISHED_PHASES = frozenset({"Failed", "Succeeded"})
 
 

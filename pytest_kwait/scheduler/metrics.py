@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["AttemptResult", "NoMetrics", "QueueName", "SchedulerMetrics"]
-
 AttemptResult: TypeAlias = Literal["scheduled", "unschedulable", "error"]
 """The result of an attempt."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 
-__all__ = ["SCHEDULER_EVENTS", "EventRecorder"]
-
 SCHEDULER_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 
 _log = logging.getLogger(__name__)

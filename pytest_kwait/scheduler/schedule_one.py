@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.pod_events import EventRecorder
     from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
 
-__all__ = ["Binder", "BindingCycle", "DefaultBinder", "FailureHandler", "make_unscheduled_patch"]
-
 _log = logging.getLogger(__name__)
 
 _PATCH_RETRIES = 5

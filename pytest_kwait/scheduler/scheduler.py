@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
 
-__all__ = ["DEFAULT_SCHEDULER", "Config", "ConfigFactory", "Scheduler", "SchedulingAlgorithm"]
-
 _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
 

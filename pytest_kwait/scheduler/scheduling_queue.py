@@ -26,24 +26,6 @@ from pytest_kwait.scheduler.metrics import NoMetrics, QueueName, SchedulerMetric
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "MAX_UNSCHEDULABLE",
-    "Pod",
-    "QueueState",
-    "QueuedPodInfo",
-    "SchedulingQueue",
-    "depends_on_other_pods",
-    "gates_of",
-    "has_label_change",
-    "has_node_scheduling_change",
-    "has_pod_scheduling_change",
-    "is_scaled_down",
-    "key_of",
-    "node_of",
-    "scheduler_of",
-    "uid_of",
-]
-
 Pod: TypeAlias = dict[str, Any]
 
 

@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.validation import FieldError
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "StatusError",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "expired",
-    "forbidden",
-    "ignore_not_found",
-    "internal_error",
-    "invalid",
-    "method_not_allowed",
-    "not_acceptable",
-    "not_found",
-    "resource_not_found",
-    "too_large_resource_version",
-    "too_many_requests",
-    "unauthorized",
-    "unsupported_media_type",
-    "verb_not_supported",
-]
-
 
 class StatusError(Exception):
     """The failure of an API request.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.exploration.exploration import Exploration
 
-__all__ = ["FAST", "REAL", "SimClock", "Timer"]
-
 T = TypeVar("T")
 
 FAST = 0.05

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
 from pytest_kwait.simulator.admission.pod_plugins import system_priority_classes
-from pytest_kwait.simulator.api_errors import StatusError, not_found, resource_not_found
+from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
-
-__all__ = ["SimulatedCluster", "StatusError"]
 
 _LEASES = "leases.coordination.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind, Scheme
     from pytest_kwait.simulator.store import Entry, Store
 
-__all__ = ["Admission", "Cluster", "ServiceAddresses", "TokenAuthority"]
-
 
 class Admission(Protocol):
     """The admission plugins of a cluster; each method raises StatusError to refuse a request."""

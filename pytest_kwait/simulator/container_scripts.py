@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import LabelSelector
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "EMPTY",
-    "MAX_EXIT_CODE",
-    "Script",
-    "ScriptError",
-    "ScriptRule",
-    "ScriptRules",
-    "parse_script",
-    "script_from_mapping",
-]
-
 _DURATION = "a duration as 500ms, 3s or 1m30s"
 _DEFAULT_WORDS = {"start": "never", "ready": "never", "run": "forever"}
 MAX_EXIT_CODE = 255

@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "hpa_to_v1",
-    "hpa_to_v2",
-    "to_storage_version",
-    "to_version",
-    "to_version_without_webhook",
-]
-
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
 _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"

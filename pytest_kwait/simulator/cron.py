@@ -14,14 +14,6 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from pytest_kwait.apimachinery.go_values import parse_duration
 from pytest_kwait.simulator.codec.go_text import atoi
 
-__all__ = [
-    "ConstantDelaySchedule",
-    "SpecSchedule",
-    "find_schedule_problem",
-    "find_time_zone_problem",
-    "parse_schedule",
-]
-
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.exploration.events import ExploredEvents
 
-__all__ = ["NORMAL", "WARNING", "EventRecorder", "SchedulingRecorder"]
-
 NORMAL = "Normal"
 WARNING = "Warning"
 

@@ -17,8 +17,6 @@ from pytest_kwait.apimachinery.quantities import parse_milli_value
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["METRICS", "USAGE", "read_container_usage", "read_metric_value"]
-
 USAGE = "metrics.kwait.dev/usage"
 METRICS = "metrics.kwait.dev/values"
 

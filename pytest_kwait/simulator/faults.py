@@ -15,21 +15,6 @@ from pytest_kwait.simulator.api_errors import StatusError, expired, internal_err
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "CLIENT_HEADER",
-    "TOO_MANY_REQUESTS",
-    "ActiveFault",
-    "ActiveFaults",
-    "FaultScope",
-    "FaultableNode",
-    "FaultableRequest",
-    "OpenWatch",
-    "PullFault",
-    "RequestFault",
-    "RequestTarget",
-    "get_request_verb",
-]
-
 CLIENT_HEADER = "Kwait-Client"
 """The header with a client's name, for faults that apply to that client alone."""
 

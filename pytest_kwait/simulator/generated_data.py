@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["read_data"]
-
 
 def read_data(name: str) -> Any:
     """The content of a gzipped JSON file in `data`."""

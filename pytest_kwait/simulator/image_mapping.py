@@ -21,16 +21,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = [
-    "ImageMapping",
-    "ImageMappings",
-    "ImageName",
-    "MappingConflictError",
-    "make_image_mapping",
-    "parse_image_mapping",
-    "read_image_mapping",
-]
-
 _DOMAIN, _LIBRARY = "docker.io/", "library/"
 _PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._/:*@-]*")
 _VARIABLE = re.compile(r"[^=\0]+")

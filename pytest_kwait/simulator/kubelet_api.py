@@ -11,16 +11,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Input
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ContainerOutput",
-    "KubeletApi",
-    "LogLine",
-    "LogPlace",
-    "Ports",
-    "Session",
-    "StartError",
-]
-
 LogLine = tuple[float, bytes]
 """The time of a line (seconds since the epoch), and the line with its newline if it has one."""
 

@@ -9,26 +9,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-__all__ = [
-    "BETA_STORAGE_CLASS",
-    "DuplicateKeysObj",
-    "Obj",
-    "annotations_of",
-    "clone",
-    "copy_fields",
-    "generate_name",
-    "is_being_deleted",
-    "labels_of",
-    "list_pod_claims",
-    "name_of",
-    "namespace_of",
-    "new_uid",
-    "owner_of",
-    "random_suffix",
-    "storage_class_of",
-    "uid_of",
-]
-
 Obj = dict[str, Any]
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"

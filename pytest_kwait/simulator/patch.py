@@ -33,17 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "JsonPatchError",
-    "apply_json_patch",
-    "apply_merge_patch",
-    "apply_operations",
-    "apply_strategic_merge",
-    "apply_webhook_patch",
-    "from_unstructured_error",
-    "read_patch",
-]
-
 _MAX_OPERATIONS = 10_000
 _MAX_COPIED_BYTES = 3 * 1024 * 1024
 """Bytes that the operations of one patch may copy; upstream, `JSONPatchMaxCopyBytes`."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.recording.files import RecordedLine, Recording
 
-__all__ = ["HOST", "RecordedCluster", "ReplayServer"]
-
 HOST = "127.0.0.1"
 
 _CHANGES = frozenset({"STATE", "ADDED", "MODIFIED", "DELETED"})

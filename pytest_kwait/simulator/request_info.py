@@ -17,23 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ANONYMOUS",
-    "AUTHENTICATED",
-    "MASTERS",
-    "UNAUTHENTICATED",
-    "Attributes",
-    "Authorizer",
-    "Caller",
-    "Decision",
-    "User",
-    "add_group",
-    "internal_caller",
-    "parse_node_user",
-    "parse_service_account_user",
-    "service_account_groups",
-]
-
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change, Entry
 
-__all__ = ["CustomKindSchema", "Kind", "Scheme", "SubResource", "VersionWebhook"]
-
 
 class VersionWebhook(Protocol):
     """The webhook that converts the objects of a custom kind between versions."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["FieldSelector", "format_go_selector", "parse_fields", "parse_labels"]
-
 
 def format_go_selector(selector: Obj | None) -> str:
     """Format a `LabelSelector` as Go prints the pointer to one."""

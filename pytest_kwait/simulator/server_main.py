@@ -92,17 +92,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "HOST",
-    "main",
-    "serve",
-    "server_names",
-    "start_components",
-    "start_controllers",
-    "start_server_controllers",
-    "wait_nodes_ready",
-]
-
 # Seconds after the start.
 _START_DELAY = 1.0
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["HISTORY", "Change", "ChangeType", "Entry", "Store", "key_of", "with_revision"]
-
 HISTORY = 2048
 """Changes kept per resource."""
 

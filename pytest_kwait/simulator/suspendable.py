@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-__all__ = ["SuspendableTask", "await_result", "raise_error", "run_concurrently", "run_suspendable"]
-
 Result = TypeVar("Result")
 
 _MAX_IDLE_THREADS = 16

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.active_waits import WaitCall
 
-__all__ = ["AsyncKwait"]
-
 # Failures show the caller's line.
 __tracebackhide__ = True
 

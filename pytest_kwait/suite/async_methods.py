@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
-__all__ = ["AsyncMethods", "AsyncWaitMethods"]
-
 _Kwait = TypeVar("_Kwait")
 
 # Failures show the caller's line.

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
 
-__all__ = ["BoundCacheSync", "BoundWait", "WaitDefaults", "check_call", "to_model"]
-
 _Model = TypeVar("_Model")
 _MODEL_NAME = re.compile(r"[A-Za-z]*?V\d+(?:(?:alpha|beta)\d+)?([A-Z]\w*)")
 """Names of the official client's models, with the kind: `V1Pod`, `CoreV1Event`."""

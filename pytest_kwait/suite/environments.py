@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
 
-__all__ = ["EnvironmentLease", "EnvironmentState", "encode_value"]
-
 _DURATION = 20.0
 """Seconds without a change after which the process that makes an environment counts as dead."""
 

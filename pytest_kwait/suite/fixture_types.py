@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     AsyncKwait: TypeAlias = _AsyncKwait[Kwait]
     """The type of `kwait.aio`."""
 else:
-    from pytest_kwait.suite.aio import AsyncKwait
-
-__all__ = ["AsyncKwait", "KwaitFactory", "LeaderElectionFactory", "RollingUpdate"]
+    from pytest_kwait.suite.aio import AsyncKwait as AsyncKwait
 
 
 class KwaitFactory(Protocol):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.handlers import HandlerRegistration
     from pytest_kwait.cache.shared_informer import SharedInformer
 
-__all__ = ["EventHistory", "InformerEvent", "Informers", "RecordedInformers"]
-
 _SHOWN_EVENTS = 10
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["KubectlError", "KubectlResult", "run_kubectl"]
-
 _MAX_SHOWN = 2000
 """Characters of an output in a message."""
 

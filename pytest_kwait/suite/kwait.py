@@ -92,12 +92,6 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
-__all__ = [
-    "Kwait",
-    "NamespaceRequest",
-    "parse_namespace_request",
-]
-
 _Result = TypeVar("_Result")
 
 

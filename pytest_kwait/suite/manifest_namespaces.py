@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.manifests import Source
 
-__all__ = ["Moves", "TargetNamespace", "move_documents", "parse_moves"]
-
 TargetNamespace: TypeAlias = "str | Literal[True] | Mapping[str, str | Literal[True]]"
 """A namespace, True for the test's own, or a mapping of manifests' namespaces to these."""
 

@@ -52,17 +52,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner, Provenance
 
 
-__all__ = [
-    "Document",
-    "InvalidManifest",
-    "ManifestWriter",
-    "Models",
-    "Objects",
-    "Source",
-    "find_file",
-    "read_manifests",
-]
-
 Source: TypeAlias = "str | Path | KubernetesObject | Sequence[Any]"
 """A path, YAML or JSON text, an object, or a sequence of these."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = ["SYSTEM_NAMESPACE", "Readiness"]
-
 SYSTEM_NAMESPACE = "kube-system"
 """The namespace of the cluster's own pods."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.simulator.recording.files import Recording
 
-__all__ = ["ReplayedWait", "parse_wait", "run_wait"]
-
 _GRAIN = 0.02
 """Recorded seconds between two looks."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.janitor import SweepResult
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = ["OwnedRegistration"]
-
 _SWEEP_TIMEOUT = 30.0
 """Seconds for the janitor's search, beside the tests."""
 

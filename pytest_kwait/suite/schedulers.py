@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.algorithm import Predicate
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
 
-__all__ = ["RunningScheduler", "choose_algorithm"]
-
 _log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 

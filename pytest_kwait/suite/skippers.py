@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.cluster import Cluster
 
-__all__ = ["SKIPPERS", "check_skipper", "skip_reason"]
-
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?")
 _REQUEST_TIMEOUT = 30.0
 """Seconds for an answer of the server."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
-__all__ = ["WaitMethods"]
-
 # Failures show the caller's line.
 __tracebackhide__ = True
 

@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.wait.loop import Timer
 
-__all__ = [
-    "Backoff",
-    "BackoffManager",
-    "DelayFunc",
-    "ExponentialBackoffManager",
-    "JitteredBackoffManager",
-    "exponential_backoff",
-    "exponential_backoff_with_context",
-    "jitter",
-]
-
 
 class DelayFunc:
     """A function that returns the seconds to wait next, able to drive a loop.

@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = [
-    "CancelFunc",
-    "Canceled",
-    "Context",
-    "DeadlineExceeded",
-    "ErrWaitTimeout",
-    "background",
-    "context_for_channel",
-    "error_interrupted",
-    "interrupted",
-    "with_cancel",
-    "with_deadline",
-    "with_timeout",
-]
-
-
 class ErrWaitTimeout(WaitTimeout):
     """The tries or the time of a wait are used up.
 

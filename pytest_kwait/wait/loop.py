@@ -12,20 +12,6 @@ from typing import Protocol, TypeAlias
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.wait.context import Canceled, Context, DeadlineExceeded, ErrWaitTimeout
 
-__all__ = [
-    "ConditionFunc",
-    "ConditionWithContextFunc",
-    "FixedTimer",
-    "NoopTimer",
-    "Tick",
-    "Timer",
-    "VariableTimer",
-    "check_result",
-    "loop_condition_until_context",
-    "next_on_grid",
-    "raise_interruption",
-]
-
 
 class Tick(enum.Enum):
     """The outcome of a pause."""

@@ -28,27 +28,6 @@ from pytest_kwait.wait.loop import (
 if TYPE_CHECKING:
     import threading
 
-__all__ = [
-    "WaitFunc",
-    "poll",
-    "poll_immediate",
-    "poll_immediate_infinite",
-    "poll_immediate_infinite_with_context",
-    "poll_immediate_until",
-    "poll_immediate_until_with_context",
-    "poll_immediate_with_context",
-    "poll_infinite",
-    "poll_infinite_with_context",
-    "poll_until",
-    "poll_until_context_cancel",
-    "poll_until_context_timeout",
-    "poll_until_with_context",
-    "poll_with_context",
-    "poller",
-    "wait_for",
-    "wait_for_with_context",
-]
-
 _NO_MORE = object()
 
 WaitFunc: TypeAlias = Callable[[Context], Iterable[None]]

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
 
 
-__all__ = [
-    "NEVER_STOP",
-    "Group",
-    "backoff_until",
-    "backoff_until_with_context",
-    "forever",
-    "handle_crash",
-    "jitter_until",
-    "jitter_until_with_context",
-    "non_sliding_until",
-    "non_sliding_until_with_context",
-    "until",
-    "until_with_context",
-]
-
 NEVER_STOP = threading.Event()
 """A `stop` that is never set."""
 

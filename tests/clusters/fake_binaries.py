@@ -14,8 +14,6 @@ import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-__all__ = ["write"]
-
 
 def write(folder: Path, *, etcd: str = "mute", server: str = "serves") -> Path:
     """Return a folder with both programs."""

@@ -11,8 +11,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["install", "log"]
-
 KUBECONFIG = """\
 current-context: lab
 clusters: [{name: lab, cluster: {server: "https://127.0.0.1:6443"}}]

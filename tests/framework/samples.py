@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ANY", "SAMPLES", "mangled"]
-
 _LABELS = {"app": "web", "batch.kubernetes.io/controller-uid": "uid-web"}
 _OWNER = {"kind": "Job", "name": "web", "uid": "uid-web", "controller": True}
 _CONTAINERS = [{"name": "web", "image": "app:1", "ports": [{"containerPort": 80}]}]

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["FAILING_CLUSTER_WAITS", "FailingClusterWait"]
-
 
 @dataclass(frozen=True)
 class FailingClusterWait:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Wait = Callable[[ApiClient], Any]
 
-__all__ = ["FAILING_WAITS", "FailingWait"]
-
 PULL = 'failed to pull and unpack image "docker.io/team/app:1": failed to resolve reference'
 NO_HOST = (
     f'{PULL} "docker.io/team/app:1": failed to do request: Head '

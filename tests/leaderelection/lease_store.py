@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Deadline
 
-__all__ = ["LeaseStore", "StoreClient", "StoreSession"]
-
 Obj = dict[str, Any]
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["FaultySession", "Host", "VirtualTime"]
-
 _EPOCH = 1_767_225_600.0
 
 

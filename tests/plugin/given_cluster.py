@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["given"]
-
 _BEFORE = """
 __name__ = "pytest_kwait.pretended"  # its frames count as ours
 

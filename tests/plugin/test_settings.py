@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.suite.config.options import OPTIONS
-from pytest_kwait.suite.config.settings import SETTING_DEFINITIONS, TIMEOUTS
+from pytest_kwait.suite.config.options import OPTIONS, SETTING_DEFINITIONS, TIMEOUTS
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait import simulator
-from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
 from pytest_kwait.simulator.scheme import Scheme
 from tests.simulator.cluster import config_map, job, new_cluster, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 
 @pytest.fixture

@@ -16,8 +16,6 @@ from tools.controlplane.processes import end_with_parent, environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DisposableControlPlane", "run_control_plane"]
-
 _PATIENCE = 60.0
 
 

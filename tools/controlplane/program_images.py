@@ -31,15 +31,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.image_mapping import ImageMapping
 
-__all__ = [
-    "TAGS",
-    "Base",
-    "Image",
-    "import_images",
-    "list_names",
-    "write_archive",
-]
-
 TAGS = ("1", "latest")
 """The tags of an image whose pattern allows any."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["Exchange", "Request", "Upstream", "UpstreamResponse", "read_request"]
-
 
 @dataclass(frozen=True)
 class Upstream:

@@ -16,18 +16,6 @@ from tools.fault_proxy.exchange import status_body
 if TYPE_CHECKING:
     from tools.fault_proxy.exchange import Exchange, Request
 
-__all__ = [
-    "ALL_FAULTS",
-    "FAULTS",
-    "REFUSALS",
-    "RESET",
-    "STALLS",
-    "TOO_BUSY",
-    "TOO_OLD",
-    "ConnectionBehavior",
-    "Fault",
-]
-
 Injection = Callable[["Exchange"], Awaitable[None]]
 
 

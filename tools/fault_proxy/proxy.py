@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tools.fault_proxy.exchange import Upstream, UpstreamResponse
     from tools.fault_proxy.faults import Fault
 
-__all__ = ["Proxy"]
-
 _BROKEN = (OSError, asyncio.IncompleteReadError, ValueError)
 _PATIENCE = 10.0
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from tools.controlplane import assets
 
-__all__ = ["build", "find"]
-
 _MODULE = Path(__file__).parent
 _KIND = "sigs.k8s.io/kind@v0.30.0"
 _K3D = "github.com/k3d-io/k3d/v5"

@@ -28,8 +28,6 @@ from tools.raw_api import RawClient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["fetch_documents", "learn_defaults", "pack_documents", "strip_prose"]
-
 _PREFIX = len("#/components/schemas/")
 _ADMISSION = frozenset(
     # Fields that depend on other objects, or are allocated, are added by code.

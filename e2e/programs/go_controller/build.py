@@ -9,8 +9,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["build_controller", "find_missing_tools"]
-
 _SOURCES = Path(__file__).parent
 
 

@@ -40,18 +40,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 
-__all__ = [
-    "EventGroup",
-    "Evidence",
-    "ExistingObjects",
-    "LogTail",
-    "PodReport",
-    "UnboundClaim",
-    "describe_lost_definition",
-    "gather_evidence",
-    "list_existing",
-]
-
 NAMES = 10
 _SIMILAR = 3
 

@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
 
-__all__ = [
-    "HIDDEN",
-    "SECRET_VALUES",
-    "SecretValues",
-    "learn_secrets",
-    "make_redactor",
-    "redact_object",
-]
-
 _KEYS = (
     r"(?:[\w-]*(?:token|password|passwd|secret[_-]?key|api[_-]?key|client-key-data|private[_-]?key)"
     r"|(?:[\w-]*-)?pwd)"

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.pod_fields import ContainerReport
 
 
-__all__ = [
-    "HELD_FAILURE",
-    "ShortMessage",
-    "Timeline",
-    "VerdictChange",
-    "WaitReport",
-    "name_claim_event",
-    "render_message",
-    "shorten_message",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
     """A verdict that differs from the one before.

@@ -36,13 +36,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AvailableService",
-    "HealthyServer",
-    "wait_for_api_server_healthy",
-    "wait_for_api_service_available",
-]
-
 READYZ = "/readyz"
 _CHECK_PASSED = b"readyz check passed"
 

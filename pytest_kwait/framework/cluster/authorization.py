@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "ReviewedAccess",
-    "wait_for_authorization_update",
-    "wait_for_authz_update",
-    "wait_for_named_authorization_update",
-]
-
 SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["ServedDefinition", "wait_for_crd_established"]
-
 
 _ESTABLISHED = ConditionStatus("Established")
 

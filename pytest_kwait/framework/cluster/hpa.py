@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["ScaledReplicas", "wait_for_hpa_replicas"]
-
 _TERMINAL_REASONS = {
     "AbleToScale": {"FailedGetScale"},
     "ScalingActive": {"ScalingDisabled", "InvalidSelector", "AmbiguousSelector"},

@@ -33,14 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "DeletedNamespaces",
-    "describe_remaining",
-    "wait_for_default_service_account",
-    "wait_for_kube_root_ca",
-    "wait_for_namespaces_deleted",
-]
-
 _CONTENT_REMAINING = re.compile(r"([^\s.,]+)\.(\S*) has (\d+) resource instances")
 _FINALIZERS_REMAINING = re.compile(r"(\S+) in (\d+) resource instances")
 

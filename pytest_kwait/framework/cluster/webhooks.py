@@ -47,18 +47,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "PROBE_KINDS",
-    "AnsweringWebhook",
-    "CallableWebhook",
-    "UncalledWebhook",
-    "await_webhook_endpoint",
-    "build_probe",
-    "parse_uncalled_webhook",
-    "wait_for_webhook_endpoint",
-    "wait_for_webhook_ready",
-]
-
 _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
     CONFIG_MAPS: {},
     SECRETS: {},

@@ -40,23 +40,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.object_sinks import SingleObject
 
-__all__ = [
-    "JobCondition",
-    "JobFields",
-    "JobOutcome",
-    "JobPods",
-    "JobReadiness",
-    "JobStatusCondition",
-    "UserJobCondition",
-    "find_end",
-    "find_halt",
-    "is_missing_pods_for_end",
-    "max_active_pods",
-    "pod_selector",
-    "required_completions",
-    "succeeded_count",
-]
-
 
 class _Requirement(TypedDict, total=False):
     key: str

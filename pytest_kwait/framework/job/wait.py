@@ -51,23 +51,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AbsentJob",
-    "AbsentJobPods",
-    "get_job_pods",
-    "wait_for_all_job_pods_gone",
-    "wait_for_job_complete",
-    "wait_for_job_condition",
-    "wait_for_job_failed",
-    "wait_for_job_finish",
-    "wait_for_job_gone",
-    "wait_for_job_pods_running",
-    "wait_for_job_pods_succeeded",
-    "wait_for_job_ready",
-    "wait_for_job_state",
-    "wait_for_job_suspend",
-]
-
 
 def get_job_pods(
     client: ApiClient, namespace: str, name: str, *, timeout: Duration | None = None

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["KubeletPods", "wait_for_pods_running_on_nodes"]
-
 NODE_TIMEOUT = 10.0
 """Timeout of one request to a kubelet, in seconds."""
 

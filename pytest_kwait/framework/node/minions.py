@@ -53,15 +53,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import ConditionOf
     from pytest_kwait.wait.loop import ConditionFunc
 
-__all__ = [
-    "FakePodInfo",
-    "NodeProxyPodInfo",
-    "PodInfo",
-    "PodsOnMinions",
-    "pods_on_minions",
-    "wait_for_pods_on_minions",
-]
-
 HOST_TIMEOUT = 10.0
 """Timeout of one request to a host's agent, in seconds."""
 

@@ -43,31 +43,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import ConditionOf
     from pytest_kwait.wait.loop import ConditionFunc
 
-__all__ = [
-    "HealthyCluster",
-    "NodeFields",
-    "NodeGoal",
-    "NodeSet",
-    "OneNode",
-    "check_ready_for_tests",
-    "condition_is",
-    "describe_node",
-    "is_cordoned",
-    "is_fit_for_tests",
-    "is_ready",
-    "is_schedulable",
-    "is_untainted",
-    "schedulable_nodes",
-    "wait_for_all_nodes_schedulable",
-    "wait_for_node_condition",
-    "wait_for_node_heartbeat_after",
-    "wait_for_node_not_ready",
-    "wait_for_node_ready",
-    "wait_for_node_schedulable",
-    "wait_for_nodes_ready",
-    "wait_for_total_healthy",
-]
-
 
 class _Taint(TypedDict, total=False):
     key: str

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.condition import Verdict
 
-__all__ = ["HeldPredicate", "all_of", "any_of", "consistently", "not_", "stable_for"]
-
 ConditionInput: TypeAlias = "str | Callable[[Any], bool | Verdict] | ObjectPredicate"
 
 

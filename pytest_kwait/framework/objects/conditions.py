@@ -74,14 +74,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.pod.wait import PodGoal
     from pytest_kwait.framework.predicates import ObjectPredicate
 
-__all__ = [
-    "READ_WHOLE",
-    "ManyObjects",
-    "OneObject",
-    "detect_names_conflict",
-    "detect_terminal_failure",
-]
-
 Obj: TypeAlias = "dict[str, Any]"
 
 READ_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.framework.predicates import ObjectPredicate
 
-__all__ = ["KindConditions"]
-
 Obj: TypeAlias = "dict[str, Any]"
 
 

@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.framework.predicates import ListPredicate, ObjectPredicate
 
-__all__ = [
-    "Count",
-    "EachObjectPredicate",
-    "ListCondition",
-    "at_least",
-    "at_most",
-    "describe_selection",
-    "exactly",
-    "parse_count",
-    "type_meta_of",
-    "uid_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Count:
@@ -109,7 +96,7 @@ def parse_count(value: object) -> Count | None:
     return exactly(value)
 
 
-class ListStore:
+class _ListStore:
     """The sink that keeps whole objects for user code."""
 
     def __init__(self, resource: Resource) -> None:
@@ -156,7 +143,7 @@ class ListCondition(BaseCondition):
         self.namespace = namespace
         self._selector = selector
         self._test = test
-        self._shelf = ListStore(resource)
+        self._shelf = _ListStore(resource)
         self._sources = (Source(resource, namespace, self._shelf, selector=selector),)
         self._met: Sequence[dict[str, Any]] = ()
 

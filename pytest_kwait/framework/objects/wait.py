@@ -67,15 +67,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObject, ObjectList
     from pytest_kwait.framework.objects.combinators import ConditionInput
 
-__all__ = [
-    "AllConditions",
-    "GeneralWait",
-    "HeldCondition",
-    "TimedCondition",
-    "general_condition",
-    "wait_for",
-]
-
 
 class TimedCondition(Condition, Timed, Protocol):
     """A condition that may have timers."""

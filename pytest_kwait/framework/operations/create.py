@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.predicates import HeldPredicate
 
-__all__ = ["check_awaitable", "create_and_wait", "wait_for_created"]
-
 _SCHEMA_TIMEOUT = 5.0
 """Maximum seconds of the request for the schema of a refused object."""
 

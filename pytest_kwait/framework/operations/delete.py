@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
 
-__all__ = ["DeletedWithPods", "Propagation", "delete_and_wait", "wait_for_gone"]
-
 Propagation = Literal["Background", "Foreground", "Orphan"]
 """The deletion propagation of dependents: removed after the owner, before it, or orphaned."""
 

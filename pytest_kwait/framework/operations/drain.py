@@ -40,16 +40,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.options import WaitSettings
 
-__all__ = [
-    "cordon",
-    "drain",
-    "evict",
-    "scheduling_change",
-    "taint",
-    "taints_change",
-    "uncordon",
-]
-
 Obj = dict[str, Any]
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

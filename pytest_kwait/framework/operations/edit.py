@@ -35,21 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
 
-__all__ = [
-    "Change",
-    "PatchType",
-    "annotate",
-    "annotations_change",
-    "change_object",
-    "label",
-    "labels_change",
-    "merge_patch_between",
-    "patch",
-    "send_patch",
-    "update",
-    "user_change",
-]
-
 Obj = dict[str, Any]
 
 Change = Callable[[Obj], Obj]

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
     from pytest_kwait.engine.options import WaitSettings
 
-__all__ = ["PodsRestored", "ReplacementsReady", "is_owned_or_orphan", "rolling_update"]
-
 _BACK, _READY = "back", "ready"
 
 

@@ -52,17 +52,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "DeploymentRollout",
-    "SetRollout",
-    "daemon_set_rollout",
-    "deployment_rollout",
-    "restart",
-    "rollout_undo",
-    "stateful_set_rollout",
-    "wait_for_rollout_status",
-]
-
 _ONLY_ROLLING = "rollout status is only available for RollingUpdate strategy type"
 _REVISION = "deployment.kubernetes.io/revision"
 

@@ -27,8 +27,6 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-__all__ = ["RunResult", "run"]
-
 _CONTAINER = "run"
 _REMOVAL_TIMEOUT = 10.0
 """Maximum seconds of the request that deletes the pod."""

@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
 
-__all__ = ["ScaledPods", "scale"]
-
 _OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
 """The kinds that control their pods themselves."""
 _THERE, _READY = "there", "ready"

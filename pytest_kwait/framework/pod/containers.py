@@ -31,17 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "failing",
-    "running",
-    "started",
-    "terminated",
-    "wait_for_container_running",
-    "wait_for_container_started",
-    "wait_for_container_terminated",
-    "wait_for_container_to_fail",
-]
-
 _KINDS = (
     ("initContainers", "initContainerStatuses"),
     ("containers", "containerStatuses"),

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.object_sinks import ObjectCounter
 
-__all__ = ["PodControllers"]
-
 
 class _Template(TypedDict, total=False):
     metadata: ObjectMeta | None

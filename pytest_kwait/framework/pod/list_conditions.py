@@ -41,23 +41,6 @@ from pytest_kwait.framework.terminal_states.pods import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = [
-    "AllPods",
-    "AlmostAllPods",
-    "PodCount",
-    "PodSet",
-    "ReplicaCountStore",
-    "RunningReadyPods",
-    "SetPodFields",
-    "detect_unplaced",
-    "has_gates",
-    "is_gated",
-    "is_present",
-    "is_running",
-    "is_running_and_ready",
-    "is_scheduled",
-]
-
 
 class _Container(TypedDict, total=False):
     name: str

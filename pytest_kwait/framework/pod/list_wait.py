@@ -39,19 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "wait_for_almost_all_pods_ready",
-    "wait_for_number_of_pods",
-    "wait_for_pods_running",
-    "wait_for_pods_running_ready",
-    "wait_for_pods_scheduling_gated",
-    "wait_for_pods_with_label",
-    "wait_for_pods_with_label_running",
-    "wait_for_pods_with_label_running_ready",
-    "wait_for_pods_with_label_scheduled",
-    "wait_for_pods_with_scheduling_gates",
-]
-
 _READY = " Running and ready"
 
 

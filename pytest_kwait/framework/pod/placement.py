@@ -21,8 +21,6 @@ from pytest_kwait.framework.terminal_states.pods import detect_unschedulable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-__all__ = ["Answers", "PlacedPod", "PlacedPods", "PlacedPodsCondition", "parse_pod_uids"]
-
 
 Answers: TypeAlias = "list[tuple[str, str | None]]"
 """The UIDs of the requested pods, each with the reason that it is not known; None if it is."""

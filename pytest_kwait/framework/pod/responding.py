@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = ["RespondingPods", "wait_for_pods_responding"]
-
 POD_TIMEOUT = 10.0
 """Timeout of one request to a pod, in seconds."""
 

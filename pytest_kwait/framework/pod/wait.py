@@ -39,38 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import TerminalState
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "NOT_PENDING",
-    "NO_LONGER_RUNNING",
-    "READY",
-    "RUNNING",
-    "RUNNING_READY",
-    "SCHEDULED",
-    "SUCCESS",
-    "TERMINATING",
-    "UNSCHEDULABLE",
-    "NamedPod",
-    "PodGoal",
-    "PodGoalCondition",
-    "UserPodCondition",
-    "observed_generation",
-    "terminated_with",
-    "wait_for_pod_condition",
-    "wait_for_pod_failed_reason",
-    "wait_for_pod_no_longer_running",
-    "wait_for_pod_not_found",
-    "wait_for_pod_not_pending",
-    "wait_for_pod_observed_generation",
-    "wait_for_pod_ready",
-    "wait_for_pod_running",
-    "wait_for_pod_running_ready",
-    "wait_for_pod_scheduled",
-    "wait_for_pod_success",
-    "wait_for_pod_terminated",
-    "wait_for_pod_terminating",
-    "wait_for_pod_unschedulable",
-]
-
 Obj: TypeAlias = "dict[str, Any]"
 
 

@@ -51,20 +51,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "AbsentClaim",
-    "AwaitedClaims",
-    "ClaimFields",
-    "ClaimUserStore",
-    "ClaimsInPhase",
-    "wait_for_persistent_volume_claim_deleted",
-    "wait_for_persistent_volume_claim_modification_failure",
-    "wait_for_persistent_volume_claim_modified",
-    "wait_for_persistent_volume_claim_phase",
-    "wait_for_persistent_volume_claims_phase",
-    "wait_for_pvc_finalizer",
-]
-
 
 class _Spec(TypedDict, total=False):
     storageClassName: str | None

@@ -47,19 +47,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
-__all__ = [
-    "VolumeFields",
-    "claim_of",
-    "wait_for_persistent_volume_deleted",
-    "wait_for_persistent_volume_phase",
-    "wait_for_pv_and_pvc",
-    "wait_for_pv_claim_bound_phase",
-    "wait_for_pv_finalizer",
-    "wait_for_volume_attachment_attached",
-    "wait_for_volume_attachment_created",
-    "wait_for_volume_attachment_terminated",
-]
-
 
 class _Reference(TypedDict, total=False):
     namespace: str | None

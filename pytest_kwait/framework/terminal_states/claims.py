@@ -13,8 +13,6 @@ from typing import Any
 
 from pytest_kwait.engine.condition import Grace, TerminalState
 
-__all__ = ["describe_claim", "detect_claim_failure", "storage_class_of"]
-
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 # The controller's reasons for missing or unsuitable classes and volumes. Errors of provisioners

@@ -17,25 +17,6 @@ from pytest_kwait.framework.named_objects import controller_uid
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "NEVER_STARTED",
-    "describe_exit",
-    "describe_pod_end",
-    "detect_crash_loop",
-    "detect_finished_container",
-    "detect_image_failure",
-    "detect_init_container_failure",
-    "detect_not_ready",
-    "detect_not_running",
-    "detect_not_starting",
-    "detect_not_staying_up",
-    "detect_owned_pod_failure",
-    "detect_pod_end",
-    "detect_start_failure",
-    "detect_unschedulable",
-    "will_restart",
-]
-
 NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
 """Termination reasons of containers that never started, of containerd and other runtimes."""
 

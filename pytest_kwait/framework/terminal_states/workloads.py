@@ -15,15 +15,6 @@ from typing import Any
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.engine.condition import Grace, TerminalState
 
-__all__ = [
-    "detect_creation_failure",
-    "detect_paused",
-    "detect_progress_deadline_exceeded",
-    "detect_replica_failure",
-    "detect_replica_set_refusal",
-    "to_refusal_grace",
-]
-
 # These refusals require a change of the template or of a label of the namespace. The others may
 # pass: a quota may be freed, a service account or priority class created, a limit raised, a webhook
 # come back.

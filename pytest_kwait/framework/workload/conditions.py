@@ -34,15 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import ObjectReference
 
-__all__ = [
-    "ALIVE",
-    "REMAINING",
-    "OwnedPods",
-    "RefusedPods",
-    "WorkloadCondition",
-    "detect_stuck_pods",
-]
-
 ALIVE = "alive"
 """The classification of pods that have not ended and are not being deleted."""
 REMAINING = "remaining"

@@ -29,24 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.object_sinks import SingleObject
 
-__all__ = [
-    "CONTROLLERS",
-    "Bounds",
-    "DeploymentFields",
-    "ReplicaSetFields",
-    "count_of",
-    "describe_generation_lag",
-    "desired_pods",
-    "desired_replicas_annotation_of",
-    "images_of",
-    "least_available",
-    "parse_controller",
-    "replicas_of",
-    "revision_of",
-    "rolling_bounds",
-    "selector_of",
-]
-
 CONTROLLERS = (
     REPLICATION_CONTROLLERS,
     REPLICA_SETS,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
     from pytest_kwait.suite.explore.plan import Assignment, Plan
 
-__all__ = ["CollectedTest", "Coordinator"]
-
 _LINE_INTERVAL = 30.0
 """Seconds between two lines of progress without a terminal."""
 

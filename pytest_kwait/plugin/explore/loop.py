@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.plugin.explore.workers import RunQueue
 
-__all__ = ["Explorer"]
-
 _SHRINK_SECONDS = 120.0
 """Seconds that the shrinking of one failure may take."""
 

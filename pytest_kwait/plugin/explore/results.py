@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.explore.coordinator import CollectedTest, Coordinator
     from pytest_kwait.suite.explore.verdict import DistinctFailure, TestVerdict
 
-__all__ = ["ExplorationReport"]
-
 _OWN_OPTIONS = frozenset(
     f"--kwait-{name}"
     for name in (

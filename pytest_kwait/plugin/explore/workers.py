@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.cluster_source import ControllerConnection
     from pytest_kwait.plugin.explore.coordinator import Coordinator
 
-__all__ = ["ExploringScheduler", "LocalQueue", "RemoteQueue", "RunQueue", "serve_coordinator"]
-
 _TOPIC = "explore"
 
 _MAX_RESULT_SIZE = 4 * 1024 * 1024

@@ -18,8 +18,6 @@ from pytest_kwait.errors import KwaitError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CommandError", "aggregate", "expand_home"]
-
 
 class CommandError(KwaitError):
     """A fatal error of the program; the text is its one line on stderr."""

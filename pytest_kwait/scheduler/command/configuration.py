@@ -10,21 +10,6 @@ from typing import Any
 
 from pytest_kwait.apimachinery.times import format_duration
 
-__all__ = [
-    "API_VERSION",
-    "JSON_CONTENT",
-    "KIND",
-    "ClientConnection",
-    "Configuration",
-    "LeaderElection",
-    "PluginConfig",
-    "PluginEntry",
-    "PluginSet",
-    "Plugins",
-    "Profile",
-    "encode_configuration",
-]
-
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 JSON_CONTENT = "application/json"

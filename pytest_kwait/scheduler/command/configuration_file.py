@@ -42,17 +42,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.command.flags import Flags
 
-__all__ = [
-    "DecodedConfiguration",
-    "decode_configuration",
-    "find_section",
-    "load_configuration",
-    "parse_yaml",
-    "read_configuration",
-    "validate_configuration",
-    "write_configuration",
-]
-
 _Part = TypeVar("_Part")
 
 _PARTS: dict[str, type[Any]] = {

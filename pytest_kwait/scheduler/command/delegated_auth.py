@@ -29,18 +29,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
 
-__all__ = [
-    "ALLOWED",
-    "ANONYMOUS",
-    "AccessDecision",
-    "Authenticator",
-    "Authorizer",
-    "TTLCache",
-    "UserInfo",
-    "fetch_client_authorities",
-    "read_certificate_user",
-]
-
 _Value = TypeVar("_Value")
 
 

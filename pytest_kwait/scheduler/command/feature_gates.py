@@ -14,8 +14,6 @@ from pytest_kwait.scheduler.command import CommandError, aggregate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["GATES", "FeatureGate", "FeatureGates", "describe_gates"]
-
 _COMPONENT = "kube"
 
 

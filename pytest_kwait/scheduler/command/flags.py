@@ -31,30 +31,6 @@ from pytest_kwait.scheduler.command.feature_gates import describe_gates
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = [
-    "BOOL",
-    "CIPHER_SUITES",
-    "COMMAND",
-    "DURATION",
-    "FLOAT",
-    "INT",
-    "INT32_FLAG",
-    "IP",
-    "NOT_SUPPORTED",
-    "PROGRAM",
-    "SECURE_PORT",
-    "STRING",
-    "STRINGS",
-    "TLS_VERSIONS",
-    "Flag",
-    "FlagCommand",
-    "FlagType",
-    "Flags",
-    "help_text",
-    "parse_flags",
-    "read_flags",
-]
-
 if TYPE_CHECKING:
     _Type = click.ParamType[Any]
 else:

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.command.configuration import PluginConfig, Profile
 
-__all__ = [
-    "DEFAULT_PLUGINS",
-    "EXTENSION_POINTS",
-    "PLUGINS",
-    "REQUIRED_PLUGINS",
-    "UPSTREAM_PLUGINS",
-    "Plugin",
-    "list_profile_predicates",
-    "list_profile_priorities",
-    "set_profile_defaults",
-    "validate_profiles",
-]
-
 _CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 

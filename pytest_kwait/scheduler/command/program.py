@@ -56,14 +56,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.scheduler import Config
     from pytest_kwait.wait import Context
 
-__all__ = [
-    "SchedulerProgram",
-    "describe_competition",
-    "make_in_cluster_client",
-    "make_kubeconfig_client",
-    "make_scheduler_client",
-]
-
 
 def make_scheduler_client(kubeconfig: str, master: str) -> ApiClient:
     """Return the scheduler's client; without a file or address that of its own pod.

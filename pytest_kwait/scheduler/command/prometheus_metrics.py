@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.command.feature_gates import FeatureGates
 
-__all__ = ["PrometheusMetrics"]
-
 _QUEUES = ("active", "backoff", "unschedulable", "gated")
 
 

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.command.flags import Flags
 
-__all__ = ["DETAIL_VERBOSITY", "capture_logs", "exit_at_once", "main", "run", "stop_on_signals"]
-
 DETAIL_VERBOSITY = 4
 """The minimum verbosity at which each step is logged."""
 

@@ -39,21 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.command.delegated_auth import Authenticator, Authorizer
     from pytest_kwait.scheduler.command.flags import Flags
 
-__all__ = [
-    "PING",
-    "HTTPRequest",
-    "HTTPResponse",
-    "HealthCheck",
-    "Routes",
-    "Server",
-    "UnhealthyError",
-    "format_health_report",
-    "make_tls_context",
-    "read_client_authorities",
-    "render_configz",
-    "render_flagz",
-]
-
 _log = logging.getLogger(__name__)
 
 

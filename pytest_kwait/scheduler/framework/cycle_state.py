@@ -13,18 +13,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import PodInfo
 
-__all__ = [
-    "CycleState",
-    "NoNodeError",
-    "NodeCheck",
-    "NodeLister",
-    "PerPod",
-    "PreFilterResult",
-    "PredicatePerPod",
-    "PriorityPerPod",
-    "Rejection",
-]
-
 _Function = TypeVar("_Function")
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _NO_SELECTORS: Sequence[Mapping[str, Any]] = ()

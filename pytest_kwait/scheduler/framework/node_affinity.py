@@ -19,8 +19,6 @@ from pytest_kwait.scheduler.framework.object_fields import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["NodeSelectorTerm", "RequiredNodeAffinity", "read_preferred_node_affinity"]
-
 _NODE_AFFINITY = "spec.affinity.nodeAffinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import LabelSelector
     from pytest_kwait.scheduler.framework.pod_info import AffinityTerm
 
-__all__ = ["NodeInfo"]
-
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 # The maximum number of cached results per node.

@@ -11,18 +11,6 @@ from typing import Any
 from pytest_kwait.apimachinery.selectors import LabelSelector, Requirement
 from pytest_kwait.errors import InvalidArgument
 
-__all__ = [
-    "InvalidNode",
-    "InvalidObject",
-    "InvalidPod",
-    "get_int",
-    "get_mapping",
-    "get_mappings",
-    "get_string",
-    "get_strings",
-    "read_label_selector",
-]
-
 _EMPTY: Mapping[str, Any] = {}
 
 

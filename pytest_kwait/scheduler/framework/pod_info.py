@@ -33,31 +33,6 @@ from pytest_kwait.scheduler.framework.object_fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-__all__ = [
-    "DEFAULT_REQUESTS",
-    "DEFAULT_SCHEDULER",
-    "DO_NOT_SCHEDULE_EFFECTS",
-    "NATIVE_RESOURCES",
-    "NO_POD_AFFINITY",
-    "PREFER_NO_SCHEDULE",
-    "AffinityTerm",
-    "HostPort",
-    "PodAffinity",
-    "PodInfo",
-    "PodRequests",
-    "ResourceAmounts",
-    "TopologySpreadConstraint",
-    "filter_tracked_resources",
-    "find_untolerated_taint",
-    "has_port_conflict",
-    "list_host_ports",
-    "parse_resource_list",
-    "read_spread_constraints",
-    "read_tolerations",
-    "sum_pod_requests",
-    "tolerates",
-]
-
 # Integers by resource name: `cpu` in thousandths of a core, all others in their own unit.
 ResourceAmounts = dict[str, int]
 # (protocol, host address, port)

@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
 
-__all__ = [
-    "NO_VICTIMS",
-    "Candidate",
-    "OverlayNodeLister",
-    "clone_node_info",
-    "get_pod_priority",
-    "pick_one_candidate",
-    "select_victims_on_node",
-]
-
 Pod = dict[str, Any]
 
 NO_VICTIMS = Rejection(("No preemption victims found for incoming pod",))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import AffinityTerm, PodInfo
 
-__all__ = ["pod_affinity_holds", "score_inter_pod_affinity"]
-
 _AFFINITY_UNMET = Rejection(("node(s) didn't match pod affinity rules",))
 _ANTI_AFFINITY_UNMET = Rejection(("node(s) didn't match pod anti-affinity rules",), resolvable=True)
 _EXISTING_ANTI_AFFINITY_UNMET = Rejection(

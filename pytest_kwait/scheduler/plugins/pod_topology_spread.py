@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import PodInfo
 
-__all__ = [
-    "build_default_constraints",
-    "collect_spread_selectors",
-    "find_spreading_controller",
-    "pods_are_spread",
-    "score_pod_topology_spread",
-]
-
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _SPREADING_OWNERS = {

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import PodInfo, ResourceAmounts
 
-__all__ = [
-    "find_rejection",
-    "host_ports_are_free",
-    "list_scheduling_gates",
-    "node_has_requested_name",
-    "node_is_schedulable",
-    "node_is_selected",
-    "resources_suffice",
-    "taints_are_tolerated",
-]
-
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 _UNSCHEDULABLE = Rejection(("node(s) were unschedulable",))

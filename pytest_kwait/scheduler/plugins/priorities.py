@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import ResourceAmounts
 
-__all__ = [
-    "MAX_NODE_SCORE",
-    "normalize_scores",
-    "score_balanced_allocation",
-    "score_image_locality",
-    "score_least_allocated",
-    "score_node_affinity",
-    "score_taint_toleration",
-]
-
 MAX_NODE_SCORE = 100
 """The maximum score."""
 

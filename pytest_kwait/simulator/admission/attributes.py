@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["AdmissionPlugin", "Attributes", "Operation", "Reinvocation"]
-
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 

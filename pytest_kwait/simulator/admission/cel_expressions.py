@@ -39,12 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "Activation",
-    "MutationError",
-    "apply_mutation",
-]
-
 _EMPTY_REQUEST = {"subResource": "", "requestSubResource": "", "name": "", "namespace": ""}
 
 

@@ -44,16 +44,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "AdmissionChain",
-    "Attributes",
-    "CertificateApproval",
-    "DefaultTolerationSeconds",
-    "NamespaceLifecycle",
-    "PodResize",
-    "TaintNodesByCondition",
-]
-
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "LimitRanger",
-    "Priority",
-    "ResourceList",
-    "RuntimeClass",
-    "ServiceAccount",
-    "add_resources",
-    "is_pod_level_resource",
-    "parse_resource_list",
-    "system_priority_classes",
-    "total_pod_resources",
-]
-
 ResourceList = dict[str, Quantity]
 
 

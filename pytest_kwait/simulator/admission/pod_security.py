@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "BASELINE_CHECKS",
-    "LEVELS",
-    "OVERRIDDEN_CHECKS",
-    "RESTRICTED_CHECKS",
-    "Check",
-    "CheckResult",
-    "Level",
-    "PodSecurity",
-    "Policy",
-    "parse_policy",
-]
-
 
 class CheckResult(NamedTuple):
     """A violation of one check.

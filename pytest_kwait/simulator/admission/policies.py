@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["MutatingAdmissionPolicy", "ValidatingAdmissionPolicy"]
-
 _NO_PARAMS = (
     "failed to configure binding: no params found for policy binding with `Deny` "
     "parameterNotFoundAction"

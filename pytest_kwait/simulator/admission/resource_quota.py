@@ -30,19 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "IGNORED_RESOURCES",
-    "ResourceQuota",
-    "has_deadline",
-    "is_counted_change",
-    "is_in_scopes",
-    "is_pod_counted",
-    "matching_resource_names",
-    "missing_resources",
-    "object_usage",
-    "resource_of_quota_name",
-]
-
 _REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
 

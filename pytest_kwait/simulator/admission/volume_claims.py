@@ -15,14 +15,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "STANDARD_CLASS",
-    "DefaultStorageClass",
-    "PersistentVolumeClaimResize",
-    "find_default_class",
-    "has_no_class",
-]
-
 _CLAIMS = "persistentvolumeclaims"
 _CLASSES = "storageclasses.storage.k8s.io"
 _DEFAULT_ANNOTATION = "storageclass.kubernetes.io/is-default-class"

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.authentication.pki import FrontProxy
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "LOCAL_AVAILABILITY",
-    "MANAGED_LABEL",
-    "AutoRegistrationController",
-    "AvailabilityController",
-    "Backend",
-    "check_availability",
-    "local_condition",
-    "resolve_backend",
-]
-
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"

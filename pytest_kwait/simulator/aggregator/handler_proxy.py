@@ -36,14 +36,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "METRICS_API_SERVICE",
-    "proxy_request",
-    "register_metrics_api",
-    "serve_metrics",
-    "start_availability_check",
-]
-
 _VERSION = "metrics.k8s.io/v1beta1"
 _WINDOW = "15s"
 METRICS_API_SERVICE: Obj = {

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiextensions.definition_schema import SchemaPosition
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["TotalCost", "expression_errors", "rule_errors"]
-
 _MAX_EXPRESSION_COST = 10_000_000
 _MAX_TOTAL_COST = 100_000_000
 _MAX_REQUEST_BYTES = 3 * 1024 * 1024

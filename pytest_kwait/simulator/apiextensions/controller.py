@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import VersionWebhook
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["CustomResourceSchema", "DefinitionController", "version_priority"]
-
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
 _ROOT_PROPERTIES: dict[str, Any] = {

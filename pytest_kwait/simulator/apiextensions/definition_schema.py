@@ -38,17 +38,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "FieldPathError",
-    "SchemaPosition",
-    "max_values_below",
-    "resolve_field_path",
-    "root_errors",
-    "schema_errors",
-    "structural_errors",
-    "unsupported_reason",
-]
-
 _PART = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")
 _ESCAPED = re.compile(r"\\(.)")
 _ESCAPE_SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

@@ -57,19 +57,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiextensions.cel_rules import TotalCost
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ApprovalState",
-    "ValidationOptions",
-    "approval_errors",
-    "approval_state",
-    "is_ca_bundle",
-    "is_protected_group",
-    "names_errors",
-    "schema_validation_errors",
-    "spec_errors",
-    "stored_version_errors",
-]
-
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 

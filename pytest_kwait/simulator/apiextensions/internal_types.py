@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "hoist_shared_fields",
-    "internal_rule",
-    "internal_schema",
-    "internal_version",
-    "invalid_struct_error",
-]
-
 SHARED_FIELDS = {
     "subresources": "subresources",
     "schema": "validation",

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "EMBEDDED",
-    "INT_OR_STRING",
-    "METADATA_KEYS",
-    "PRESERVE",
-    "coerce_embedded_metadata",
-    "drop_nulls",
-    "embedded_errors",
-    "fill_defaults",
-    "prune",
-]
-
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
 INT_OR_STRING = "x-kubernetes-int-or-string"

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "UNKNOWN_OLD_VALUE",
-    "ValidationResult",
-    "format_go_value",
-    "format_value",
-    "go_type_name",
-    "list_type_errors",
-    "old_field",
-    "old_item",
-    "prefix_error",
-    "validate_value",
-]
-
 
 def format_go_number(value: float) -> str:
     """Format a number as Go does."""

@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "CLEANUP_FINALIZER",
-    "INITIAL_CONDITION",
-    "CustomResourceDefinitionStrategy",
-    "CustomResourceStrategy",
-    "accept_names",
-    "approval_condition",
-    "set_condition",
-]
-
 _APPROVALS: dict[ApprovalState, tuple[str, str]] = {
     "approved": ("True", "ApprovedAnnotation"),
     "bypassed": ("False", "UnapprovedAnnotation"),

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["WebhookConverter"]
-
 _GROUP = "apiextensions.k8s.io"
 _KIND = "ConversionReview"
 _VERSIONS = ("v1", "v1beta1")

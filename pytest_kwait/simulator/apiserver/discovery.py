@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, Scheme, SubResource
 
-__all__ = ["list_groups", "serve_discovery", "to_aggregated"]
-
 
 def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """Serve a discovery path; None for any other path.

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.faults import ActiveFault, FaultableNode
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["make_fault", "serve_faults_api"]
-
 _SCOPE: dict[str, type] = {"namespace": str, "client": str, "resources": list, "verbs": list}
 _VERBS = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",

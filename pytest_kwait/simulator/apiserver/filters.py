@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "ADMINS",
-    "AuthFilters",
-    "StaticTokens",
-    "check_read_only",
-    "check_timeout",
-    "explore_request",
-    "explore_update",
-]
-
 ADMINS = MASTERS
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -13,8 +13,6 @@ from pytest_kwait.simulator.objects import Obj, name_of
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["FLOW_SCHEMAS", "FlowSchemaStatusController", "is_bootstrap_schema"]
-
 FLOW_SCHEMAS = "flowschemas.flowcontrol.apiserver.k8s.io"
 _LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 _AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import KubeletApi
 
-__all__ = [
-    "collect_api_server",
-    "collect_health_checks",
-    "collect_kubelet",
-    "metrics_response",
-]
-
 _MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
 

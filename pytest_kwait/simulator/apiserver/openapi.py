@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
-__all__ = [
-    "V2_PATH",
-    "collect_types",
-    "document_hashes",
-    "encode_v2_protobuf",
-    "read_document",
-    "read_v2_document",
-    "serve_openapi",
-    "to_v2_schema",
-]
-
 _json = msgspec.json.Encoder().encode
 _VARINT, _BYTES = 0, 2
 

@@ -32,22 +32,6 @@ if TYPE_CHECKING:
 
     from aiohttp.web import BaseRequest
 
-__all__ = [
-    "AGGREGATED",
-    "PRODUCED",
-    "SPECIAL_VERBS",
-    "STREAMED",
-    "ApiRequest",
-    "RequestInfo",
-    "ResponseForm",
-    "check_produced",
-    "negotiate",
-    "negotiate_discovery",
-    "negotiate_plain",
-    "negotiate_stream",
-    "parse_request_info",
-]
-
 PRODUCED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 STREAMED = (
     *PRODUCED,

@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "BINDING_KIND",
-    "CREATED_STATUS",
-    "EVICTION_KIND",
-    "SCALE_KIND",
-    "check_object_name",
-    "check_subresource_kind",
-    "kind_error",
-    "read_body",
-    "read_delete_options",
-    "read_object",
-    "read_subresource_object",
-    "run_in_thread_if_large",
-]
-
 Result = TypeVar("Result")
 
 MEDIA_TYPES = (

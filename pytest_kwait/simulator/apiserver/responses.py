@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "add_response_headers",
-    "entries_to_requested_version",
-    "entry_to_requested_version",
-    "error_response",
-    "json_only_response",
-    "json_response",
-    "list_response",
-    "object_response",
-    "stored_object_response",
-    "text_response",
-    "to_requested_version",
-]
-
 
 async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
     """Convert an object to the version of `kind`, if it is custom.

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Scheme
 
-__all__ = ["HEADER_SECONDS", "ApiServer", "HttpServer", "Listener"]
-
 _FIRST_HOOKS = (
     "start-apiserver-admission-initializer",
     "generic-apiserver-start-informers",

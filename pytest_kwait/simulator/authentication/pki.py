@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.request_info import User
 
-__all__ = [
-    "FRONT_PROXY_USER",
-    "CertificateAuthority",
-    "FrontProxy",
-    "make_client_context",
-    "write_kubeconfig",
-]
-
 CONTEXT_NAME = "kwait"
 _VALIDITY = timedelta(days=365)
 _BACKDATE = timedelta(hours=1)

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ISSUER",
-    "TOKEN_REQUESTS",
-    "InvalidToken",
-    "ServiceAccountTokens",
-    "TokenSigner",
-    "make_legacy_claims",
-    "parse_unverified_claims",
-]
-
 # PyJWT is imported with the first token: a cluster starts sooner without it.
 
 _ALGORITHM = "ES256"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["TokenFileError", "parse_users", "read_token_file"]
-
 _LINE_FORMAT = 'token,user,uid or token,user,uid,"group1,group2"'
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.request_info import Authorizer
 
-__all__ = ["ImpersonatedUser", "Impersonator", "missing_user_error"]
-
 _GROUP = "authentication.k8s.io"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _MANY_EXTRAS = 4

@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import User
 
-__all__ = [
-    "BINDINGS",
-    "CLUSTER_BINDINGS",
-    "CLUSTER_ROLES",
-    "GROUP",
-    "ROLES",
-    "RBACAuthorizer",
-    "aggregate_rules",
-    "format_rule",
-    "install_bootstrap_objects",
-    "rule_allows",
-    "uncovered_rules",
-]
-
 _WILDCARD = "*"
 _RULE_FIELDS = (
     ("APIGroups", "apiGroups"),

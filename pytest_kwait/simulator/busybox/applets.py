@@ -30,20 +30,6 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     Write,
 )
 
-__all__ = [
-    "APPLETS",
-    "ENDLESS_APPLETS",
-    "SHELLS",
-    "UNSIMULATED",
-    "Applet",
-    "find_exec_error",
-    "has_program",
-    "is_busybox_program",
-    "load_applet",
-    "make_root",
-    "run_program",
-]
-
 Applet = Callable[[ProcessContext, list[str]], Process]
 
 _APPLET_MODULES = {

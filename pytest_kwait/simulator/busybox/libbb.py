@@ -17,22 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Pipe
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
-__all__ = [
-    "ESCAPES",
-    "NOT_SIMULATED",
-    "LineReader",
-    "UsageError",
-    "copy_to_stdout",
-    "find_longest_number",
-    "for_each_input",
-    "open_input",
-    "parse_options",
-    "read_all_up_to",
-    "read_whole",
-    "write_error",
-    "write_out",
-]
-
 ESCAPES = {
     "n": "\n", "t": "\t", "r": "\r", "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v",
     "e": "\x1b",

@@ -11,17 +11,6 @@ from pytest_kwait.simulator.busybox.libbb import UsageError
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import FileSystem
 
-__all__ = [
-    "compile_basic_regex",
-    "compile_glob",
-    "compile_regex",
-    "escape_glob",
-    "expand_glob",
-    "has_glob",
-    "matches_glob",
-    "unescape_glob",
-]
-
 CHARACTER_CLASSES = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "space": r"\s", "upper": "A-Z",
     "lower": "a-z", "punct": re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"), "xdigit": "0-9a-fA-F",

@@ -32,19 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "TYPE_KEY",
-    "ObjectLiteral",
-    "compilation_error",
-    "declare_types",
-    "get_expression_type",
-    "mutation_compilation_error",
-    "to_checked_form",
-    "to_json",
-    "to_runtime_form",
-    "variable_type",
-]
-
 TYPE_KEY = "@object"
 """The entry of a map that names its object type."""
 

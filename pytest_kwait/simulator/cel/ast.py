@@ -16,15 +16,6 @@ from pytest_kwait.simulator.cel.values import Uint
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CheckedAst",
-    "Expr",
-    "Type",
-    "decode_checked_expr",
-    "decode_parsed_expr",
-    "decode_positions",
-]
-
 _LENGTH_DELIMITED, _BITS_64, _BITS_32 = 2, 1, 5
 _SCALARS = {1: "bool", 2: "int", 3: "uint", 4: "double", 5: "string", 6: "bytes"}
 _WELL_KNOWN = {1: "any", 2: "timestamp", 3: "duration"}

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cel.ast import CheckedAst, Expr, Type
 
-__all__ = [
-    "UNBOUNDED",
-    "UNKNOWN",
-    "ZERO",
-    "CallArgument",
-    "CallEstimate",
-    "Estimate",
-    "estimate_call_cost",
-    "estimate_cost",
-    "fixed_estimate",
-]
-
 UNBOUNDED = 2**64 - 1
 """The largest cost or size."""
 

@@ -43,19 +43,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cel.ast import CheckedAst, Expr, Type
 
-__all__ = [
-    "MATCH_CONDITIONS_COST_BUDGET",
-    "RUNTIME_COST_BUDGET",
-    "Budget",
-    "CompilationError",
-    "CostBudgetExceededError",
-    "EvaluationError",
-    "Expression",
-    "compile_expression",
-    "get_checked_type",
-    "uses_variable",
-]
-
 _STRING_KINDS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null", "string"}
     | {"timestamp", "uint"}

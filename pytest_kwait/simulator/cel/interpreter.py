@@ -43,31 +43,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cel.ast import Expr
 
-__all__ = [
-    "COSTED_AFTER_CALL",
-    "FUNCTION_NAMES",
-    "PER_CALL_COST_LIMIT",
-    "AccumulatorList",
-    "CallCostFunction",
-    "CostLimitExceeded",
-    "ExecutionFrame",
-    "Plan",
-    "find_planning_error",
-    "format_key",
-    "get_call_cost",
-    "plan",
-    "plan_binary_call",
-    "plan_call",
-    "plan_conditional",
-    "plan_constant",
-    "plan_logical",
-    "plan_not_strictly_false",
-    "plan_or_value",
-    "plan_qualifier",
-    "plan_variable",
-    "resolve_function",
-]
-
 _TRAVERSAL_COST_FACTOR, _REGEX_COST_FACTOR, _LIST_CREATION_COST = 0.1, 0.25, 11
 _SELECTOR_REQUIREMENT_COST = 50
 _TRAVERSING_FUNCTIONS = frozenset(

@@ -47,19 +47,6 @@ from pytest_kwait.simulator.codec.go_text import parse_uint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "AUTHORIZER",
-    "ESCAPE_KEY",
-    "LIBRARY_FUNCTIONS",
-    "STAND_IN_NAMES",
-    "declare_functions",
-    "describe_functions",
-    "describe_type",
-    "find_url_error",
-    "make_authorizer",
-    "resolve_type",
-]
-
 Overload = tuple[str, tuple[str, ...], str]
 """Name (with a leading dot for a member function), argument types, and result type."""
 

@@ -28,8 +28,6 @@ from pytest_kwait.simulator.cel.values import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["SchemaTypes", "escape_identifier", "to_cel_value", "with_type_and_object_meta"]
-
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     "bool": _Field.TYPE_BOOL,

@@ -41,17 +41,6 @@ from pytest_kwait.simulator.codec.go_text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "CONVERSIONS",
-    "FORMATTABLE_TYPES",
-    "LIST_FUNCTIONS",
-    "OPERATORS",
-    "STRING_FUNCTIONS",
-    "format_double",
-    "format_string",
-    "parse_clauses",
-]
-
 _COMPARABLE_KINDS = frozenset({"bool", "string", "bytes", "duration", "timestamp"})
 _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 _TRUE_SPELLINGS, _FALSE_SPELLINGS = (

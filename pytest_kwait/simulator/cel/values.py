@@ -18,30 +18,6 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pytest_kwait.apimachinery.go_values import parse_nanoseconds
 
-__all__ = [
-    "NO_OVERLOAD",
-    "OPAQUE_TYPE_NAMES",
-    "OPTIONAL_NONE",
-    "RESERVED_WORDS",
-    "Duration",
-    "ErrorValue",
-    "MapList",
-    "ObjectValue",
-    "OpaqueValue",
-    "OptionalValue",
-    "SetList",
-    "Timestamp",
-    "TypeName",
-    "Uint",
-    "get_kind",
-    "get_size",
-    "get_type_name",
-    "is_equal",
-    "is_number",
-    "parse_duration",
-    "parse_timestamp",
-]
-
 _NANOS = 1_000_000_000
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII

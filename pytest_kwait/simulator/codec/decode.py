@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.codec.schema import Struct
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Decoder", "canonicalize_time", "list_repeated_fields"]
-
 _SECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _MICROS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 _SECONDS_LAYOUT = "2006-01-02T15:04:05Z07:00"

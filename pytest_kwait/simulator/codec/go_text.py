@@ -18,14 +18,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cel_expr_python.cel import Expression
 
-__all__ = [
-    "atoi",
-    "find_pattern_error",
-    "matches_pattern",
-    "parse_int",
-    "parse_uint",
-]
-
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
 _DIGITS = 20

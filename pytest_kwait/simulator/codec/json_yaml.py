@@ -16,18 +16,6 @@ import msgspec
 if TYPE_CHECKING:
     import yaml
 
-__all__ = [
-    "MAX_DEPTH",
-    "check_depth",
-    "find_json_error",
-    "json_type_name",
-    "not_a_map_message",
-    "quote_character",
-    "read_json",
-    "read_yaml",
-    "write_yaml",
-]
-
 _SPACE = b" \t\r\n"
 _LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _DIGITS = b"0123456789"

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.codec.schema import GoField
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["MAGIC", "decode_envelope"]
-
 MAGIC = b"k8s\x00"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."

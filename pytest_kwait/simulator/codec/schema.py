@@ -19,23 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "Form",
-    "GoField",
-    "Shape",
-    "Struct",
-    "go_base",
-    "go_fields",
-    "go_item",
-    "go_kinds",
-    "go_struct",
-    "is_known",
-    "learned_defaults",
-    "schemas",
-    "shape_of",
-    "struct_of",
-]
-
 _CONTAINER = re.compile(r"^(\[\]|map\[[\w.]*\])")
 
 

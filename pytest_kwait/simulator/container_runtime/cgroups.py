@@ -10,8 +10,6 @@ import os
 
 from pytest_kwait.simulator.container_runtime.processes import is_abandoned
 
-__all__ = ["Cgroup", "Cgroups", "remove_cgroups"]
-
 _UNLIMITED_V1 = "-1"
 
 

@@ -28,25 +28,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.container_runtime.cgroups import Cgroup
     from pytest_kwait.simulator.container_runtime.messages import Message
 
-__all__ = [
-    "DEFAULT_PIDS",
-    "IGNORED_SIGNALS",
-    "MAX_STATUS",
-    "RELAY_MARK",
-    "STARTING",
-    "STATUS_KIND",
-    "Environment",
-    "has_routes_by_mark",
-    "map_users",
-    "run_child",
-    "run_container",
-    "run_plain",
-    "run_sandbox",
-    "run_session",
-    "set_network_defaults",
-    "wait_for_container",
-]
-
 # Source: runc libcontainer/process_linux.go, `initProcess.start`.
 STARTING = "unable to start container process: "
 MAX_STATUS = 1 << 17

@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.container_runtime.cgroups import Cgroup, Cgroups
     from pytest_kwait.simulator.container_runtime.messages import Message
 
-__all__ = ["BRIDGE", "Launcher"]
-
 BRIDGE = "kwait0"
 """The device that connects the pods."""
 

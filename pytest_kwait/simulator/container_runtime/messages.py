@@ -9,8 +9,6 @@ import struct
 from array import array
 from typing import Any
 
-__all__ = ["Message", "MessageReader", "pack_message", "receive"]
-
 # Descriptors that one message may have; source: include/net/scm.h, `SCM_MAX_FD`.
 _MAX_FDS = 253
 _HEADER = struct.Struct("=II")

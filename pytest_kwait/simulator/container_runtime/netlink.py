@@ -10,8 +10,6 @@ import os
 import socket
 import struct
 
-__all__ = ["Netlink"]
-
 _RTM_NEWLINK, _RTM_NEWADDR, _RTM_DELADDR, _RTM_NEWROUTE = 16, 20, 21, 24
 _RTM_NEWRULE = 32
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_EXCL, _NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400

@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "MARKER",
-    "get_cluster_name",
-    "is_abandoned",
-    "kill",
-    "kill_marked",
-    "list_processes",
-    "read_own_bytes",
-    "read_resident_bytes",
-]
-
 MARKER = "PYTEST_KWAIT_CLUSTER"
 """Variable in the environment of plain processes: the cluster that they belong to."""
 

@@ -32,16 +32,6 @@ from pytest_kwait.simulator.container_runtime.system_calls import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = [
-    "RootError",
-    "create_storage",
-    "describe_error",
-    "enter_root",
-    "get_layer",
-    "is_overlay_supported",
-    "remove_below",
-]
-
 # Folders that each container has for itself, empty at first, with their modes.
 _OWN = {"tmp": 0o1777, "run": 0o755}
 _OWN_BELOW = {"var/tmp": 0o1777, "var/run": 0o755, "var/log": 0o755, "var/cache": 0o755}

@@ -28,23 +28,6 @@ from pytest_kwait.simulator.container_runtime.processes import get_cluster_name,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "ContainerConfig",
-    "ContainerRuntime",
-    "EmptyDir",
-    "Exit",
-    "InputStream",
-    "Isolation",
-    "Mount",
-    "NetworkConfig",
-    "RuntimeContainer",
-    "RuntimeProcess",
-    "Sandbox",
-    "SandboxConfig",
-    "StartFailure",
-    "detect_isolation",
-]
-
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["tcp", "udp"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")

@@ -37,8 +37,6 @@ from pytest_kwait.simulator.container_runtime.root_filesystem import describe_er
 if TYPE_CHECKING:
     from pytest_kwait.simulator.container_runtime.messages import Message
 
-__all__ = ["describe_refusal", "main"]
-
 # Reasons for which Linux refuses namespaces.
 _REFUSALS = {
     errno.ENOSPC: "the limit user.max_user_namespaces is reached",

@@ -9,37 +9,6 @@ import ctypes
 import os
 import platform
 
-__all__ = [
-    "CAPABILITIES",
-    "CLONE_NEWIPC",
-    "CLONE_NEWNET",
-    "CLONE_NEWNS",
-    "CLONE_NEWPID",
-    "CLONE_NEWUSER",
-    "CLONE_NEWUTS",
-    "MNT_DETACH",
-    "MS_BIND",
-    "MS_NODEV",
-    "MS_NOEXEC",
-    "MS_NOSUID",
-    "MS_PRIVATE",
-    "MS_RDONLY",
-    "MS_REC",
-    "MS_STRICTATIME",
-    "clone",
-    "die_with_parent",
-    "forbid_new_privileges",
-    "limit_capabilities",
-    "make_read_only",
-    "make_subreaper",
-    "mount",
-    "pivot_root",
-    "set_domain_name",
-    "setns",
-    "umount",
-    "unshare",
-]
-
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWIPC = 0x08000000

@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "REQUESTS",
-    "SIGNERS",
-    "CertificateController",
-    "clamp_duration",
-    "is_kubelet_client_request",
-    "sign_certificate",
-]
-
 # Seconds after the first failed sync.
 # Source: pkg/controller/certificates/certificate_controller.go, `NewCertificateController`.
 _BASE_DELAY = 0.2

@@ -14,8 +14,6 @@ from pytest_kwait.simulator.objects import Obj, name_of
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["ClusterRoleAggregationController"]
-
 
 class ClusterRoleAggregationController:
     """Follows all cluster roles, since any of them may select any other."""

@@ -17,16 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "REVISIONS",
-    "compute_revision_hash",
-    "list_surplus_revisions",
-    "make_template_patch",
-    "next_revision_number",
-    "sort_revisions",
-    "update_revision_number",
-]
-
 REVISIONS = "controllerrevisions.apps"
 
 # Go's encoder escapes these in every string.

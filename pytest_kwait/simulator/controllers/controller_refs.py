@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["ControllerRefManager", "OwnerIndex", "make_controller_ref"]
-
 
 def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
     """Return the owner reference that makes `owner` the controller of a dependent."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = ["CronJobController", "find_due_time", "seconds_until_next"]
-
 _MAX_MISSED = 100
 _NEXT_SCHEDULE_DELTA = 0.1
 

@@ -56,21 +56,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = [
-    "GENERATION",
-    "GENERATION_LABEL",
-    "HASH_LABEL",
-    "KIND",
-    "DaemonSetController",
-    "DaemonSetView",
-    "NodePlacement",
-    "PodChanges",
-    "Revisions",
-    "find_target_node",
-    "plan_rolling_update",
-    "sort_oldest_first",
-]
-
 KIND = ("apps/v1", "DaemonSet")
 HASH_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"

@@ -40,30 +40,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = [
-    "DEPLOYMENT_RESOURCE",
-    "HASH_LABEL",
-    "KIND",
-    "REPLICA_SET_RESOURCE",
-    "DeploymentController",
-    "DeploymentView",
-    "ProgressSync",
-    "Revisions",
-    "Rollout",
-    "calculate_new_replicas",
-    "calculate_next_revision",
-    "calculate_proportions",
-    "calculate_status",
-    "get_desired_replicas",
-    "has_timed_out",
-    "is_complete",
-    "is_progressing",
-    "resolve_fenceposts",
-    "select_annotations",
-    "set_condition",
-    "sum_replicas",
-]
-
 HASH_LABEL = "pod-template-hash"
 DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"

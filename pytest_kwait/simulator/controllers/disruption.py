@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["DisruptionController"]
-
 _BUDGETS = "poddisruptionbudgets.policy"
 _KIND = ("policy/v1", "PodDisruptionBudget")
 _ALLOWED = "DisruptionAllowed"

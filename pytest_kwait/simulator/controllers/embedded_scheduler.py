@@ -55,15 +55,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "TERMINATING",
-    "EmbeddedScheduler",
-    "add_nominated_pods",
-    "evict_victims",
-    "find_candidate",
-    "is_preemption_victim",
-]
-
 
 def add_nominated_pods(
     lister: NodeLister,

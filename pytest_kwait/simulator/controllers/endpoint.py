@@ -30,22 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "ENDPOINTS",
-    "HEADLESS",
-    "MANAGED_BY_LABEL",
-    "TRIGGER_TIME",
-    "EndpointsController",
-    "ServicePods",
-    "TriggerTimeTracker",
-    "build_subsets",
-    "find_pod_port",
-    "get_endpoint_hostname",
-    "has_cluster_ip",
-    "is_endpoint_pod",
-    "list_pod_addresses",
-]
-
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
 

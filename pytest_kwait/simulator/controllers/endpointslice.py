@@ -19,7 +19,6 @@ from pytest_kwait.simulator.controllers.endpoint import (
     ENDPOINTS,
     HEADLESS,
     TRIGGER_TIME,
-    EndpointsController,
     ServicePods,
     TriggerTimeTracker,
     find_pod_port,
@@ -37,21 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-
-__all__ = [
-    "MAX_ENDPOINTS_PER_SLICE",
-    "SERVICE_NAME_LABEL",
-    "SLICES",
-    "SLICE_MANAGED_BY_LABEL",
-    "EndpointSliceController",
-    "EndpointSliceMirroringController",
-    "EndpointsController",
-    "ServicePods",
-    "SliceChanges",
-    "SliceIndex",
-    "mirror_endpoints",
-    "plan_slices",
-]
 
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"

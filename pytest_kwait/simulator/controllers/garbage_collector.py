@@ -22,16 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "FOREGROUND",
-    "ORPHAN",
-    "EventTTL",
-    "GarbageCollector",
-    "PodGCController",
-    "TTLAfterFinishedController",
-    "seconds_until_expiry",
-]
-
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "IPAddressController",
-    "KubernetesServiceController",
-    "ServiceCIDRController",
-]
-
 _NAMESPACE = "default"
 _SERVICES, _ENDPOINTS, _SLICES = "services", "endpoints", "endpointslices.discovery.k8s.io"
 _SERVICE_CIDRS = "servicecidrs.networking.k8s.io"

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "DELETION_DELAY",
-    "NamespaceController",
-    "NamespaceDefaults",
-    "TokensController",
-    "make_deletion_conditions",
-]
-
 # Seconds between the deletion of a namespace and that of its content.
 # Source: kube-controller-manager, namespace_controller.go, `namespaceDeletionGracePeriod`.
 DELETION_DELAY = 5.0

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["NetworkPolicyReporter"]
-
 _NETWORK_POLICIES = "networkpolicies.networking.k8s.io"
 _MESSAGE = "the embedded cluster does not enforce network policies: all traffic of pods is allowed"
 

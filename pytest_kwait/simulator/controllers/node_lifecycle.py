@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import Timer
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "NOT_READY",
-    "UNREACHABLE",
-    "NodeLifecycleController",
-    "NodeTaintController",
-    "TaintEvictionController",
-    "list_condition_taints",
-    "min_toleration_seconds",
-    "swap_taints",
-]
-
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

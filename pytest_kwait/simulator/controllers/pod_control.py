@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "PodControl",
-    "compute_template_hash",
-    "is_active",
-    "is_ready",
-    "is_terminating",
-    "make_pod_from_template",
-    "rank_for_deletion",
-    "safe_encode_string",
-    "seconds_until_available",
-    "slow_start_batch",
-]
-
 
 _SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 

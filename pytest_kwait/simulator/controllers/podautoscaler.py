@@ -37,24 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "HorizontalController",
-    "MetricError",
-    "MetricReading",
-    "ReplicaCalculation",
-    "ScalingHistory",
-    "Step",
-    "Tolerances",
-    "calculate_by_total",
-    "calculate_by_usage",
-    "format_metric_failure",
-    "get_pod_requests",
-    "limit_scaling_rate",
-    "read_metric",
-    "read_tolerances",
-    "stabilize_recommendation",
-]
-
 # Seconds in which a young pod's cpu does not count, and in which its readiness is not reliable.
 # Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
 _INITIALIZATION_PERIOD = 300.0

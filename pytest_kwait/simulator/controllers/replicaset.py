@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "REPLICATION_CONTROLLERS",
-    "REPLICA_SETS",
-    "PodCounter",
-    "PodCounters",
-    "PodCounts",
-    "ReplicaKind",
-    "ReplicaSetController",
-    "calculate_status",
-]
-
 
 class PodCounts(NamedTuple):
     """The numbers of an owner's pods.

@@ -32,8 +32,6 @@ from pytest_kwait.simulator.objects import Obj, namespace_of
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["ResourceQuotaController"]
-
 _QUOTAS = "resourcequotas"
 # Seconds until everything is recounted; upstream, `resource-quota-sync-period`.
 _RESYNC_PERIOD = 300.0

@@ -49,32 +49,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = [
-    "HASH_LABEL",
-    "KIND",
-    "ClaimControl",
-    "Revisions",
-    "SetRevisions",
-    "StatefulSetControl",
-    "StatefulSetController",
-    "add_identity_labels",
-    "calculate_counts",
-    "calculate_owners",
-    "get_ordinal",
-    "get_phase",
-    "get_pod_revision",
-    "get_replicas",
-    "get_start_ordinal",
-    "has_identity",
-    "has_storage",
-    "is_member_of",
-    "is_running_and_ready",
-    "is_unavailable",
-    "make_claim_name",
-    "make_claims",
-    "make_versioned_pod",
-]
-
 KIND = ("apps/v1", "StatefulSet")
 HASH_LABEL = "controller-revision-hash"
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"

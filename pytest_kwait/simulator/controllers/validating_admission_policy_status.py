@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
-__all__ = ["POLICIES", "PolicyStatusController", "type_check_warnings"]
-
 _MAX_TYPES = 10
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCALAR_SCHEMAS: dict[Form, Obj] = {

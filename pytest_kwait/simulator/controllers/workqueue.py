@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.exploration.queues import ExploredQueue
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["BASE_DELAY", "MAX_DELAY", "Workqueue", "calculate_delay", "key_of", "split_key"]
-
 _log = logging.getLogger(__name__)
 
 Key = TypeVar("Key", bound=Hashable)

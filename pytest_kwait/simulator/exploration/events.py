@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ExploredEvents"]
-
 
 class ExploredEvents:
     """The events of one recorder under an exploration; they keep their order.

@@ -18,16 +18,6 @@ from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "MAX_SEED",
-    "Decision",
-    "Exploration",
-    "Held",
-    "InvalidExploration",
-    "LateCalls",
-    "make_stable_name",
-]
-
 MAX_SEED = 2**63 - 1
 
 _MAX_RECORDED = 2000

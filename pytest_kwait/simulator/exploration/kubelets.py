@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.exploration.exploration import Exploration, Held
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["delay_step", "hold_status", "hold_sync", "merge_conditions"]
-
 _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 """The reason of a `DisruptionTarget` that a kubelet has written, not an eviction."""
 

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LEVELS", "PERTURBATIONS", "PERTURBATIONS_BY_NAME", "Chance", "Perturbation"]
-
 LEVELS = ("gentle", "usual", "harsh")
 """The levels, from few and short perturbations to many and long ones."""
 

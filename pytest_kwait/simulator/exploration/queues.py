@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.exploration.exploration import Exploration, Held
 
-__all__ = ["QUEUE_DELAYS", "ExploredQueue"]
-
 Key = TypeVar("Key", bound=Hashable)
 
 QUEUE_DELAYS = {

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.faults import FaultableRequest, RequestTarget
     from pytest_kwait.simulator.store import Change, Store
 
-__all__ = ["find_patch_version", "find_webhook_delay", "hold_update", "refuse_request"]
-
 _CONNECTIONS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 """Subresources whose requests are exempt from the limits of a server."""
 _RETRIED_METHODS = frozenset({"DELETE", "GET", "HEAD", "PUT"})

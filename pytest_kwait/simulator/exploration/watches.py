@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.api_errors import StatusError
     from pytest_kwait.simulator.exploration.exploration import Exploration
 
-__all__ = ["ExploredWatch", "WatchActions"]
-
 
 class WatchActions(NamedTuple):
     """What a watch offers to an exploration.

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "DeferredResizes",
-    "PodAllocation",
-    "needs_restart",
-    "record_pending_resize",
-    "record_resize",
-    "to_allocated_pod",
-]
-
 _RESOURCE_ORDER = ("limits", "requests")
 
 

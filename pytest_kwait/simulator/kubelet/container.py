@@ -43,18 +43,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "SIGKILL_EXIT_CODE",
-    "START_FAILED_EXIT_CODE",
-    "ClusterLogs",
-    "Container",
-    "ContainerLog",
-    "find_start_error",
-    "format_exec_error",
-    "format_start_error",
-    "get_cluster_logs",
-]
-
 # The limit of a log; source: kubelet config, `containerLogMaxSize`.
 _MAX_LOG = 10 << 20
 # The limit of all logs of a cluster.

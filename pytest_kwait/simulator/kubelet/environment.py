@@ -32,26 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "NODE_HOSTS",
-    "ContainerConfigError",
-    "decode_data",
-    "expand",
-    "extract_field",
-    "extract_resource",
-    "find_hostname_error",
-    "find_oom_score",
-    "get_domain",
-    "get_hostname",
-    "get_short_hostname",
-    "get_sub_path",
-    "make_environment",
-    "make_hosts_file",
-    "make_kernel_files",
-    "make_resolver_config",
-    "make_service_variables",
-]
-
 _PERIOD_MICROSECONDS, _MIN_QUOTA = 100_000, 1000
 _MIN_SHARES, _MAX_SHARES, _SHARES_PER_CPU = 2, 262_144, 1024
 _MAX_WEIGHT = 10_000

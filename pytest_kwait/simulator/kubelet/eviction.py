@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "EvictionManager",
-    "ResourceShortage",
-    "find_excess_usage",
-    "get_pod_limit",
-    "get_volume_limits",
-    "has_storage_limit",
-]
-
 _RESOURCE = "ephemeral-storage"
 _ZERO = Quantity(Fraction(0))
 

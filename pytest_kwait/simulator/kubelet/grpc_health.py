@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import ProgramPorts
     from pytest_kwait.simulator.busybox.os.streams import Session
 
-__all__ = ["HeaderDecoder", "check_grpc_health"]
-
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _PATH = "/grpc.health.v1.Health/Check"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _CONTINUATION = 0, 1, 3, 4, 6, 7, 9

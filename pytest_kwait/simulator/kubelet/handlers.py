@@ -31,21 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "Dial",
-    "ExecHandler",
-    "Handler",
-    "HandlerResult",
-    "HttpGet",
-    "HttpTarget",
-    "NamedPortError",
-    "ResultKind",
-    "make_dialer",
-    "resolve_port",
-    "start_hook",
-    "start_probe",
-]
-
 
 class ResultKind(Enum):
     """The result of a handler. `ERROR`: it could not be run, which does not count."""

@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "Image",
-    "ImageManager",
-    "InvalidImageError",
-    "find_pull_error",
-    "is_busybox",
-    "is_preloaded",
-    "parse_image",
-    "to_canonical_name",
-]
-
 _DOMAIN_PATTERN = re.compile(
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*(?::\d+)?"
 )

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import KubeletApi
 
-__all__ = ["KUBELET_PORT", "Kubelet", "NodeFaults"]
-
 
 class _Pressure(NamedTuple):
     """The condition and event of a kubelet for one kind of pressure."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.restart_policy import Backoff
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["EVICTED", "NodeContext", "PodContext", "TerminationReason"]
-
 EVICTED = "Evicted"
 """The reason of evicted pods."""
 

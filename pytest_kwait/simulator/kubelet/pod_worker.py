@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
 
-__all__ = ["PodWorker"]
-
 _log = logging.getLogger(__name__)
 
 # Measured seconds, scaled: creation of a sandbox with its network, its teardown, and the time

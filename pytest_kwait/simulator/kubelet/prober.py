@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PROBE_KINDS", "ContainerProbes", "ProbeWorker"]
-
 # The field of each probe, and its word in events.
 PROBE_KINDS = {
     "startupProbe": "Startup",

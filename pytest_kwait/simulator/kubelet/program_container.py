@@ -79,18 +79,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.volumes import PodVolumes
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ClusterPrograms",
-    "PodPrograms",
-    "ProgramContainer",
-    "close_programs",
-    "find_mapping",
-    "get_cluster_programs",
-    "list_ports",
-    "make_container_config",
-    "make_program_arguments",
-]
-
 _STREAMS: dict[Stream, int] = {"stdout": 1, "stderr": 2}
 _DEFAULT_STORAGE = 1 << 30
 # Source: kubelet config defaults, `syncFrequency`: volumes are updated with each sync of a pod.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
 
-__all__ = ["ProgramPorts"]
-
 _LOOPBACK_ADDRESS = "127.0.0.1"
 # What the launcher answers where a pod has no network of its own, or its kernel has no routes by
 # mark.

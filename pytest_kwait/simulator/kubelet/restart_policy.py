@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "CRASH_BACKOFF_INITIAL",
-    "CRASH_BACKOFF_MAX",
-    "RESTARTING_ALL",
-    "Backoff",
-    "format_go_seconds",
-    "has_restart_all_rule",
-    "is_sidecar",
-    "restarts_after_probe_failure",
-    "restarts_all_containers",
-    "should_restart",
-]
-
 # Seconds, for restarts and image pulls.
 # Source: kubelet.go, `imageBackOffPeriod`, `MaxContainerBackOff`.
 CRASH_BACKOFF_INITIAL = 10.0

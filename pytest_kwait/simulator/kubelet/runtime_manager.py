@@ -71,17 +71,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.volumes import FileContent
 
-__all__ = [
-    "SYNC_RETRY_SECONDS",
-    "ContainerRecord",
-    "RuntimeManager",
-    "find_run_as_root_error",
-    "find_seccomp_error",
-    "find_user",
-    "record_sandbox_failure",
-    "terminate_containers",
-]
-
 # The least seconds between SIGTERM and SIGKILL.
 # Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
 _MIN_GRACE = 2.0

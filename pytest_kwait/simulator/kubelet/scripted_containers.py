@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ContainerScripts", "ScriptedContainer", "get_script_keys"]
-
 _KWAIT_PREFIX = "sim.kwait.dev/"
 _KWOK_SUFFIX = ".stage.kwok.x-k8s.io"
 _FAILED_LABEL = f"pod-container-running-failed{_KWOK_SUFFIX}"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.kubelet import Kubelet
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KubeletServer"]
-
 
 class PodPorts:
     """The ports of a pod or node: those of simulated programs, then those of real ones.

@@ -26,15 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
 
-__all__ = [
-    "KUBELET_CONDITIONS",
-    "OWN_CONDITIONS",
-    "TERMINAL_PHASES",
-    "PodStatusGenerator",
-    "compute_conditions",
-    "compute_phase",
-]
-
 # In the order of `status.conditions`.
 KUBELET_CONDITIONS = (
     "PodReadyToStartContainers",

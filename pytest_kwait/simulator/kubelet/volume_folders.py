@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.volumes import PodVolumes
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["PodVolumeFolders", "ProjectedFile", "write_atomically"]
-
 _API_KINDS = ("configMap", "secret", "projected", "downwardAPI")
 _DATA, _NEW_DATA = "..data", "..data_tmp"
 _DEFAULT_MODE = 0o644

@@ -41,24 +41,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "FileContent",
-    "PersistentFolders",
-    "PodVolumes",
-    "find_missing_volume",
-    "find_read_only_paths",
-    "find_source_error",
-    "get_memory_size",
-    "get_persistent_folders",
-    "issue_token",
-    "list_image_files",
-    "list_sources",
-    "make_container_files",
-    "make_volume_files",
-    "read_contents",
-    "resolve_sub_path",
-]
-
 FileContent = bytes | Callable[[], bytes]
 """The content of a file, or a function that makes it when the file system is built."""
 

@@ -47,16 +47,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "KUBECTL_MANAGER",
-    "apply_object",
-    "check_conflicts",
-    "last_applied_fields",
-    "merge_configuration",
-    "read_apply",
-    "update_last_applied",
-]
-
 KUBECTL_MANAGER = "kubectl"
 """The manager that takes over what it has applied on the client; any other one does not."""
 

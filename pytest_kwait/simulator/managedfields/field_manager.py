@@ -25,30 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
-__all__ = [
-    "Changes",
-    "ManagedFieldsEntry",
-    "Path",
-    "Paths",
-    "VersionConverter",
-    "compare_fields",
-    "decode_set",
-    "encode_set",
-    "field_set_of",
-    "find_type_errors",
-    "format_go_typed",
-    "format_go_value",
-    "format_path",
-    "go_type",
-    "is_granular",
-    "iter_children",
-    "object_shape",
-    "read_managed_fields",
-    "record_update",
-    "strip_unowned",
-    "write_managed_fields",
-]
-
 Path = tuple[str, ...]
 Paths = set[Path]
 

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "CLUSTER_DNS_ADDRESS",
-    "CLUSTER_DOMAIN",
-    "NODE_DNS_ADDRESS",
-    "NODE_NETWORK",
-    "POD_NETWORK",
-    "SERVICE_NETWORK",
-]
-
 CLUSTER_DOMAIN = "cluster.local"
 CLUSTER_DNS_ADDRESS = "10.0.0.10"
 """The address of the cluster's DNS server."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.network.cluster_names import ClusterNames, Record
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["DnsServer", "answer_query"]
-
 # Seconds; source: CoreDNS plugin/kubernetes, `defaultTTL`.
 _TTL = 5
 _MAX_UDP_BYTES = 512

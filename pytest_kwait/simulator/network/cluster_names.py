@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "KUBERNETES_SERVICE",
-    "ClusterNames",
-    "Record",
-    "is_kubernetes_service",
-    "list_endpoints",
-]
-
 KUBERNETES_SERVICE = "kubernetes"
 """The name of the API server's service, its endpoints and the default ServiceCIDR."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ClusterNetwork", "HostPort", "list_host_ports"]
-
 # Source: net/http server.go, `badRequestError`, for a TLS record header error.
 _PLAIN_HTTP_ANSWER = (
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"

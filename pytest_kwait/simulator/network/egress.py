@@ -21,15 +21,6 @@ from pytest_kwait.simulator.network.addresses import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = [
-    "MACHINE_NAME",
-    "EgressTarget",
-    "EgressTargets",
-    "is_host_name",
-    "parse_egress",
-    "read_egress_list",
-]
-
 MACHINE_NAME = "host.kwait.internal"
 """The name in pods of the machine that runs the cluster; see host.docker.internal."""
 

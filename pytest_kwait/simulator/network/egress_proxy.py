@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.network.relay import PodSockets
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["EgressProxy", "EgressReporter", "get_egress_reporter", "open_egress_session"]
-
 _log = logging.getLogger(__name__)
 
 _POD = ("v1", "Pod")

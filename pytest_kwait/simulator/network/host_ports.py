@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.network.service_proxy import ServiceProxy
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["HostPorts"]
-
 
 class HostPorts:
     """Serves the host ports of all pods of a cluster.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.network.relay import PodSockets
 
-__all__ = ["LOOPBACK", "Backend", "Listener", "ListenerKey", "open_listener"]
-
 _log = logging.getLogger(__name__)
 
 # Seconds until an idle flow of datagrams is forgotten; source: conntrack's time for one that has

@@ -29,14 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.network.cluster_dns import DnsServer
     from pytest_kwait.simulator.network.relay import PodSockets
 
-__all__ = [
-    "PodNetwork",
-    "PodNetworks",
-    "get_pod_networks",
-    "is_cluster_address",
-    "make_service_connector",
-]
-
 _log = logging.getLogger(__name__)
 
 _DNS_PORT = 53

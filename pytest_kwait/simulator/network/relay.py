@@ -15,8 +15,6 @@ from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["PodSockets", "SessionEnd", "SessionSocket", "SocketEnd", "SpareSockets", "open_relay"]
-
 _SPARE_SOCKETS = 8
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.network.relay import PodSockets, SocketEnd
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ServiceProxy"]
-
 _log = logging.getLogger(__name__)
 
 _SLICES = "endpointslices.discovery.k8s.io"

@@ -23,25 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = [
-    "CLUSTER_JOURNAL",
-    "FAILURE",
-    "JOURNAL_SUFFIX",
-    "NAMESPACE_JOURNALS",
-    "OLDER_SUFFIX",
-    "VERSION",
-    "RawLine",
-    "RecordedLine",
-    "Recording",
-    "RecordingHeader",
-    "encode_recording",
-    "find_instance",
-    "find_times",
-    "fold",
-    "merge_journals",
-    "read_recording",
-]
-
 VERSION = 1
 """The version of the format; raised whenever an older program could misread it."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import LogPlace
     from pytest_kwait.simulator.store import Change, Entry
 
-__all__ = ["HistoryJournals", "record_history", "stop_recording"]
-
 _FLUSH_SECONDS = 1.0
 _BATCH = 200
 """Changes that are written without a pause, about 5 ms."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.secret_mask import SecretMask
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KEPT_SECONDS", "Journal", "hide_values", "without_data"]
-
 _MAX_PART = 32 * 1024 * 1024
 """Bytes from which a journal is divided; its parts are at most two."""
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.recording.files import RecordedLine, Recording
 
-__all__ = ["EventFacts", "format_timeline", "read_event"]
-
 _MAX_FIELDS = 4
 """Fields of a change in a line."""
 

@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "DaemonSetStrategy",
-    "DeploymentStrategy",
-    "HorizontalPodAutoscalerStrategy",
-    "PodDisruptionBudgetStrategy",
-    "PodTemplateStrategy",
-    "ReplicaSetStrategy",
-    "ReplicationControllerStrategy",
-    "StatefulSetStrategy",
-    "WorkloadStrategy",
-]
-
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 

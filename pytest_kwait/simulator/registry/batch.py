@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "CONTROLLER_UID_LABEL",
-    "JOB_NAME_LABEL",
-    "CronJobStrategy",
-    "JobStrategy",
-    "default_job_spec",
-]
-
 _LEGACY_UID = "controller-uid"
 _LEGACY_NAME = "job-name"
 _NO_LIMIT = 2**31 - 1

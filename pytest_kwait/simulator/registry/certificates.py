@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["APIServiceStrategy", "CertificateSigningRequestStrategy"]
-
 _DEFAULT_PORT = 443
 
 

@@ -66,25 +66,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "NAME_LABEL",
-    "ConfigMapStrategy",
-    "EventStrategy",
-    "LeaseStrategy",
-    "LimitRangeStrategy",
-    "NamespaceStrategy",
-    "NodeStrategy",
-    "PodStrategy",
-    "PriorityClassStrategy",
-    "ResourceQuotaStrategy",
-    "RuntimeClassStrategy",
-    "SecretStrategy",
-    "ServiceAccountStrategy",
-    "default_pod",
-    "default_pod_spec",
-    "drop_disabled_fields",
-]
-
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 _LISTS = ("initContainers", "containers")
 _COMPUTE = ("cpu", "memory")

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceAllocator", "ServiceStrategy"]
-
 _KUBERNETES_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))

@@ -58,19 +58,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry, Store
 
-__all__ = [
-    "FOREGROUND",
-    "ORPHAN",
-    "DeletionPlan",
-    "GenericStore",
-    "ObjectModified",
-    "check_resource_version",
-    "is_deletion_complete",
-    "plan_deletion",
-    "retry_on_conflict",
-    "run_write",
-]
-
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 

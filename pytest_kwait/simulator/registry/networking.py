@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "IPAddressStrategy",
-    "IngressClassStrategy",
-    "IngressStrategy",
-    "NetworkPolicyStrategy",
-    "ServiceCIDRStrategy",
-]
-
 
 class IngressStrategy(Strategy):
     """Ingresses."""

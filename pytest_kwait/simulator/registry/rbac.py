@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "ClusterRoleBindingStrategy",
-    "ClusterRoleStrategy",
-    "RoleBindingStrategy",
-    "RoleStrategy",
-]
-
 
 class RoleStrategy(Strategy):
     """Roles."""

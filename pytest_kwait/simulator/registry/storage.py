@@ -41,17 +41,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-__all__ = [
-    "CSIDriverStrategy",
-    "CSINodeStrategy",
-    "CSIStorageCapacityStrategy",
-    "PersistentVolumeClaimStrategy",
-    "PersistentVolumeStrategy",
-    "StorageClassStrategy",
-    "VolumeAttachmentStrategy",
-    "VolumeAttributesClassStrategy",
-]
-
 _SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["Strategy", "decode", "decode_change", "fill_defaults", "strategy_of"]
-
 _UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
     [
         "customresourcedefinitions.apiextensions.k8s.io",

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "EVICTION_SUCCESS",
-    "bind_pod",
-    "can_ignore_budgets",
-    "decrement_budget",
-    "find_disruption_budget",
-    "read_scale",
-    "replicas_path",
-    "restore_other_fields",
-    "validate_pod_subresource",
-    "write_scale",
-]
-
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 

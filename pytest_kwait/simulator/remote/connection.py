@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["Connection", "Credentials"]
-
 _TIMEOUT = 30.0
 """Seconds for the answer to a request."""
 _MAX_IDLE_SECONDS = 30.0

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["KubeletListener"]
-
 _HOST = "127.0.0.1"
 _FEATURE = "ExtendWebSocketsToKubelet"
 

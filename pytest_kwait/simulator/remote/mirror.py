@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.remote.connection import Connection
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["MirrorStore", "Reflector", "collection_path"]
-
 _log = logging.getLogger(__name__)
 
 

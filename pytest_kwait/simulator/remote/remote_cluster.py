@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["RemoteCluster", "RemoteTokens", "rebase_status"]
-
 _log = logging.getLogger(__name__)
 
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Session
 
-__all__ = ["ClusterTunnel"]
-
 _CHUNK = 65536
 _MAX_HEAD_SECONDS = 30.0
 

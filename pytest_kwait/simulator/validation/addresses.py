@@ -22,20 +22,6 @@ from pytest_kwait.apimachinery.validation import (
 if TYPE_CHECKING:
     from collections.abc import Container
 
-__all__ = [
-    "Network",
-    "get_cidr_warnings",
-    "get_ip_family",
-    "get_ip_warnings",
-    "is_ip",
-    "parse_cidr",
-    "validate_cidr",
-    "validate_domain_prefixed_path",
-    "validate_endpoint_ip",
-    "validate_fqdn",
-    "validate_ip",
-]
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")

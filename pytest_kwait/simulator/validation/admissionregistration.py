@@ -19,14 +19,6 @@ from pytest_kwait.simulator.validation.webhook_client_config import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "validate_mutating_admission_policy",
-    "validate_mutating_admission_policy_binding",
-    "validate_validating_admission_policy",
-    "validate_validating_admission_policy_binding",
-    "validate_webhook_configuration",
-]
-
 _MUTATION_FIELDS = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
 """The field of a mutation's expression, by its patch type."""
 _MAX_MATCH_CONDITIONS = 64

@@ -32,28 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.validation import Rendered
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "SELECTOR_MISMATCH",
-    "parse_int_or_percent",
-    "render_selector",
-    "validate_daemon_set_spec",
-    "validate_daemon_set_spec_update",
-    "validate_deployment_spec",
-    "validate_immutable_selector",
-    "validate_non_negative_int_or_percent",
-    "validate_not_more_than_100_percent",
-    "validate_pod_disruption_budget_spec",
-    "validate_pod_disruption_budget_status",
-    "validate_replica_set_spec",
-    "validate_replication_controller_spec",
-    "validate_restart_policy_always",
-    "validate_stateful_set_spec",
-    "validate_stateful_set_spec_update",
-    "validate_status_counts",
-    "validate_template_for_selector",
-    "validate_workload_selector",
-]
-
 SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
 

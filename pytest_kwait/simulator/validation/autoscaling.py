@@ -19,8 +19,6 @@ from pytest_kwait.simulator.validation.core.resources import validate_container_
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["validate_horizontal_pod_autoscaler_spec"]
-
 _SOURCES = {
     # In kube-apiserver's order.
     "object": "Object",

@@ -36,22 +36,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "CONTROLLER_UID_LABEL",
-    "JOB_NAME_LABEL",
-    "count_indexes",
-    "find_common_index",
-    "validate_cron_job_name",
-    "validate_cron_job_spec",
-    "validate_job",
-    "validate_job_spec",
-    "validate_job_spec_without_selector",
-    "validate_job_status_update",
-    "validate_job_update",
-    "validate_pod_failure_policy",
-    "validate_success_policy",
-]
-
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")

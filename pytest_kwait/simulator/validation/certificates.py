@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "APPROVED",
-    "DECISIONS",
-    "DENIED",
-    "FAILED",
-    "get_conditions_of_type",
-    "validate_api_service",
-    "validate_certificate_request",
-    "validate_certificate_request_update",
-]
-
 _USAGES = (
     "any",
     "cert sign",

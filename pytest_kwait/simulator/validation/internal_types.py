@@ -17,8 +17,6 @@ from pytest_kwait.simulator.generated_data import read_data
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["diff_internal", "format_internal", "to_internal"]
-
 _SECURITY_CONTEXT_POD_FIELDS = (
     "hostNetwork",
     "hostPID",

@@ -39,20 +39,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "CLASS_ANNOTATION",
-    "get_network_policy_warnings",
-    "validate_ingress",
-    "validate_ingress_class",
-    "validate_ingress_class_update",
-    "validate_ingress_create",
-    "validate_ingress_status_update",
-    "validate_ip_address",
-    "validate_network_policy",
-    "validate_service_cidr",
-    "validate_service_cidr_update",
-]
-
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 """The annotation with the class of an ingress, before the field existed."""
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

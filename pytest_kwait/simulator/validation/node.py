@@ -16,8 +16,6 @@ from pytest_kwait.simulator.validation.objectmeta import validate_labels
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["validate_runtime_class", "validate_runtime_class_update"]
-
 
 def validate_runtime_class(runtime_class: Obj) -> ErrorList:
     """Validate handler, overhead, node selector and tolerations."""

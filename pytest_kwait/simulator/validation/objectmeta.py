@@ -32,23 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "STANDARD_FINALIZER_NAMES",
-    "dedup_owner_references",
-    "label_value_texts",
-    "name_texts",
-    "validate_annotations",
-    "validate_common_fields",
-    "validate_common_fields_update",
-    "validate_delete_options",
-    "validate_finalizer_name",
-    "validate_label_selector",
-    "validate_labels",
-    "validate_object_meta",
-    "validate_object_meta_update",
-    "validate_owner_references",
-]
-
 STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 

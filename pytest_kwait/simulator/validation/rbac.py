@@ -13,14 +13,6 @@ from pytest_kwait.simulator.validation.objectmeta import name_texts, validate_la
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "RBAC_GROUP",
-    "validate_cluster_role",
-    "validate_role",
-    "validate_role_binding",
-    "validate_role_binding_update",
-]
-
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 

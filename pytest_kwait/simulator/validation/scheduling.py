@@ -14,12 +14,6 @@ from pytest_kwait.simulator.objects import name_of
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "SYSTEM_PRIORITY_CLASSES",
-    "validate_priority_class",
-    "validate_priority_class_update",
-]
-
 SYSTEM_PRIORITY_CLASSES = {
     "system-node-critical": 2_000_001_000,
     "system-cluster-critical": 2_000_000_000,

@@ -29,17 +29,6 @@ from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "validate_csi_driver",
-    "validate_csi_node",
-    "validate_csi_storage_capacity",
-    "validate_immutable_fields",
-    "validate_storage_class",
-    "validate_volume_attachment",
-    "validate_volume_attributes_class",
-    "validate_volume_attributes_class_update",
-]
-
 _MAX_PARAMETERS, _MAX_BYTES = 512, 256 << 10
 _RECLAIM_POLICIES = ("Delete", "Retain")
 _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")

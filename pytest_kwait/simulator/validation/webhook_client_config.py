@@ -19,8 +19,6 @@ from pytest_kwait.apimachinery.validation import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["validate_webhook_service", "validate_webhook_url"]
-
 _FORM = "; desired format: https://host[/path]"
 
 

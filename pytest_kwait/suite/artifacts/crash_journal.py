@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
     from pytest_kwait.suite.report.records import NamespaceUse, WaitStarted
 
-__all__ = [
-    "CrashJournal",
-    "describe_pending_waits",
-    "dump_crashed_namespaces",
-    "read_crash_journal",
-]
-
 UNFINISHED = "unfinished"
 """The outcome of waits that were active when their process died, as in reports."""
 

@@ -38,18 +38,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clusters.cluster import Cluster
 
-__all__ = [
-    "ContainerRun",
-    "NamespaceDump",
-    "dump_cluster",
-    "dump_namespaces",
-    "dump_unready_cluster",
-    "format_events",
-    "is_failing",
-    "list_container_runs",
-    "read_log",
-]
-
 REQUEST_TIMEOUT = 5.0
 """Maximum seconds of one request."""
 

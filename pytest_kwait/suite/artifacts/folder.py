@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["ArtifactFolder", "create_folder", "make_folder_name", "make_portable_name"]
-
 MAX_FOLDER_SIZE = 32 * 1024 * 1024
 """Maximum bytes of the files of one folder."""
 

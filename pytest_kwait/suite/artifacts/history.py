@@ -66,8 +66,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.responses import Item
     from pytest_kwait.clock import Clock
 
-__all__ = ["WatchedHistory", "read_history"]
-
 MAX_CUSTOM_RESOURCES = 40
 """Custom resources that are watched, the first of discovery."""
 

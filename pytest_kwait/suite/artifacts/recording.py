@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.report.records import WaitRecord, WaitStarted
 
-__all__ = [
-    "FILE_NAME",
-    "RecordedTest",
-    "hide_secret_values",
-    "learn_secret_values",
-    "make_recording",
-]
-
 FILE_NAME = "recording.jsonl.gz"
 """The name of the file in the folder of a test's artifacts."""
 

@@ -18,8 +18,6 @@ from pytest_kwait.engine.active_waits import WaitCall
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["LOCATED_CALL", "find_call", "make_relative"]
-
 LOCATED_CALL: ContextVar[WaitCall | None] = ContextVar("located call", default=None)
 """The call of an async test, whose waits run in threads of their own; None for others."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.audit.rows import Row
     from pytest_kwait.suite.report.records import WaitRecord
 
-__all__ = ["MIN_FIRST_LOOKS", "AuditCounts", "Finding", "render_findings"]
-
 MIN_FIRST_LOOKS = 3
 """Minimum runs of a call, all met at the first look, that are a finding; fewer may be chance."""
 

@@ -18,15 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.records import WaitRecord
 
-__all__ = [
-    "LimitRow",
-    "collect_limits",
-    "format_limit",
-    "format_rounded",
-    "render_limits",
-    "suggest_limit",
-]
-
 _FACTOR = 3.0
 _FLOOR = 5.0
 _MIN_WAITS = 10

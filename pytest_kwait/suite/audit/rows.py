@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.suite.report.records import WaitRecord
 
-__all__ = ["AuditCollector", "Row", "make_row"]
-
 Row = list[Any]
 """Name, site, test, whether it is a precondition, seconds, limit, its name, whether it was met at
 the first look; then why it was not observed (None without an audit), after how many seconds it

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.operations.edit import Change
 
-__all__ = ["LABEL_CHANGED", "ChangedObjects", "UndoRecord", "read_undo_records", "restore_object"]
-
 LABEL_CHANGED = f"{ANNOTATION_PREFIX}changed"
 """The label of objects that have a record, for the janitor."""
 

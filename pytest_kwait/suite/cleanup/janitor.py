@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.cleanup.owned_objects import Provenance
 
-__all__ = ["ChangedObject", "Janitor", "Leftover", "RunFindings", "Scanner", "SweepResult"]
-
 
 @dataclass(frozen=True, slots=True)
 class Leftover:

@@ -32,29 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.write_options import Propagation
     from pytest_kwait.clock import Deadline
 
-__all__ = [
-    "ANNOTATION_PREFIX",
-    "KEPT_LIFETIME",
-    "LABEL_MANAGED_BY",
-    "LABEL_OWNER",
-    "LABEL_RUN",
-    "LABEL_SHARD",
-    "MANAGED_BY",
-    "CreatedObject",
-    "CreatedObjects",
-    "Owner",
-    "Provenance",
-    "RunRegistration",
-    "delete_by_uid",
-    "kept_annotations",
-    "read_provenance",
-    "run_label_value",
-    "run_lease_name",
-    "shard_label_value",
-    "with_metadata",
-    "with_seal",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:

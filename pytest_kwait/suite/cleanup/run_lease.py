@@ -54,22 +54,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Response
 
-__all__ = [
-    "LEASE_NAMESPACE",
-    "RENEWALS_PER_DURATION",
-    "RENEW_INTERVAL",
-    "DuplicateRun",
-    "Liveness",
-    "LivenessWatch",
-    "RunLease",
-    "RunLeaseRenewer",
-    "find_duplicate_run",
-    "format_kind",
-    "is_run_alive",
-    "read_run_lease",
-    "read_server_time",
-]
-
 RENEW_INTERVAL = 30.0
 """Seconds between two renewals."""
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["OPTIONS", "OPTION_GROUPS", "SETTING_DEFINITIONS", "TIMEOUTS", "SettingDefinition"]
-
 
 # A plain class: the code of a dataclass or of a named tuple is compiled each time that the plugin
 # is loaded.

@@ -29,47 +29,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
 
-__all__ = [
-    "DEFAULT_SOURCE",
-    "LEVELS",
-    "SETTING_DEFINITIONS",
-    "TIMEOUTS",
-    "PodSecurity",
-    "Reader",
-    "Setting",
-    "SettingDefinition",
-    "Settings",
-    "complete_timeouts",
-    "expand_home",
-    "parse_pod_security",
-    "read_bool",
-    "read_choice",
-    "read_dns_label",
-    "read_duration",
-    "read_effort",
-    "read_egress",
-    "read_heartbeat",
-    "read_images",
-    "read_limit",
-    "read_names",
-    "read_path",
-    "read_patterns",
-    "read_perturbations",
-    "read_pod_security",
-    "read_positive_duration",
-    "read_positive_int",
-    "read_reports",
-    "read_scale",
-    "read_seed",
-    "read_shard",
-    "read_taints",
-    "read_text",
-    "read_timeouts",
-    "read_words",
-    "reader_of",
-    "suggest_name",
-]
-
 Reader = Callable[[Any, str, str | None], Any]
 
 DEFAULT_SOURCE = "default"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.wait import Context
 
-__all__ = ["main", "server_endpoint"]
-
 _ACT_INTERVAL = 0.05
 """Seconds between two acts of a leader."""
 

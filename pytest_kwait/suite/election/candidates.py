@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clusters.cluster import Cluster
 
-__all__ = ["PROGRAM", "Candidate", "Candidates", "CuttableProxy", "LeaderTerm"]
-
 _CHUNK_SIZE = 65536
 
 

@@ -14,16 +14,6 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "Assignment",
-    "Effort",
-    "Plan",
-    "derive_seed",
-    "parse_effort",
-    "parse_perturbations",
-    "parse_seed",
-]
-
 _SEEDS = 10**9
 """Number of derived seeds: at most nine digits, which are easily copied."""
 

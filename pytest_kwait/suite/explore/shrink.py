@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Deadline
 
-__all__ = ["MAX_RUNS", "Budget", "Shrunk", "Trial", "minimize", "shrink"]
-
 MAX_RUNS = 40
 """Runs that the shrinking of one failure may take."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-__all__ = ["make_signature", "normalize"]
-
 # No vowels, nor what looks like them: the letters of names that Kubernetes generates.
 # Source: k8s.io/apimachinery pkg/util/rand, alphanums.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"

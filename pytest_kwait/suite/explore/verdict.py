@@ -11,18 +11,6 @@ from pytest_kwait.suite.explore.shrink import Shrunk  # noqa: TC001 - read by de
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "DistinctFailure",
-    "ExploredFailure",
-    "RunResult",
-    "TestVerdict",
-    "Verdict",
-    "count_runs",
-    "describe_cause",
-    "make_command",
-    "needs_file",
-]
-
 _MAX_SHOWN = 8
 """Perturbations of a failure that are listed."""
 

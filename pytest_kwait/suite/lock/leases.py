@@ -26,23 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Clock, Deadline
 
-__all__ = [
-    "LABEL_LOCK",
-    "LOCK_NAME",
-    "QUEUE_SELECTOR",
-    "LockLeases",
-    "LockState",
-    "Member",
-    "Ticket",
-    "build_changed_member",
-    "build_lock_lease",
-    "build_member_lease",
-    "build_owner_reference",
-    "read_lock_state",
-    "read_queue",
-    "shorten_text",
-]
-
 LABEL_LOCK = ANNOTATION_PREFIX + "lock"
 """The label of the lock's Leases: `queue` or `member`."""
 

@@ -69,17 +69,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.lock.leases import Member
 
-__all__ = [
-    "CONFLICT_PAUSE",
-    "RENEWALS_PER_DURATION",
-    "ClusterLock",
-    "Hold",
-    "LockMember",
-    "LockRenewer",
-    "LockTimeout",
-    "is_conflict",
-]
-
 RENEWALS_PER_DURATION = 3
 """Renewals of a member within its duration."""
 

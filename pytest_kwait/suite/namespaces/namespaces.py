@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import PodSecurity
 
-__all__ = ["NamespaceDeletions", "NamespaceQuota", "Namespaces"]
-
 _QUOTA_POLL_INTERVAL = 0.5
 _UNLISTED_SECONDS = 5.0
 """Seconds after which a namespace that was never listed counts as deleted.

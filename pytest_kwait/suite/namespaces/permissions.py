@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.suite.config.settings import Settings
 
-__all__ = ["MissingRights", "Need", "Right", "find_missing_rights", "needed_rights"]
-
 _ACCESS_REVIEWS = Resource(
     "authorization.k8s.io",
     "v1",

@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.report.records import JournalEntry, RunRecord, TestRecord, WaitRecord
     from pytest_kwait.suite.report.run_report import RunReport
 
-__all__ = [
-    "check_writable",
-    "list_journals",
-    "partial_folder",
-    "read_report",
-    "remove_journals",
-    "render_page",
-    "report_from_journals",
-    "write_report",
-]
-
 MAX_PAGE_EVIDENCE = 2_000_000
 """Maximum bytes of messages and evidence in a page, first failures first; JSON has more."""
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["MAX_SUMMARY_SIZE", "FailedTest", "format_annotation", "format_summary"]
-
 MAX_SUMMARY_SIZE = 1024 * 1024
 """Maximum bytes of one step's summary; GitHub rejects a longer one as a whole."""
 

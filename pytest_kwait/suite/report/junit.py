@@ -9,8 +9,6 @@ from xml.etree import ElementTree
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["OutcomeCounts", "count_tests", "merge_documents"]
-
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:

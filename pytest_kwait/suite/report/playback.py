@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.recording.files import RecordedLine, Recording
 
-__all__ = ["MAX_PLAYBACK", "make_playback"]
-
 MAX_PLAYBACK = 200_000
 """Maximum bytes of a playback as JSON."""
 

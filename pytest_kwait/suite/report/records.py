@@ -27,33 +27,6 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.active_waits import ActiveWait, Holding
     from pytest_kwait.engine.failure.wait_report import WaitReport
 
-__all__ = [
-    "JOURNAL_SUFFIX",
-    "UNFINISHED",
-    "AuditRecord",
-    "AuditedWait",
-    "Explanation",
-    "Journal",
-    "JournalEntry",
-    "NamespaceUse",
-    "Playback",
-    "PlayedKind",
-    "PlayedTest",
-    "RunRecord",
-    "TestRecord",
-    "VerdictChange",
-    "WaitRecord",
-    "WaitRecorder",
-    "WaitStarted",
-    "limit_failure_text",
-    "limit_size",
-    "read_entries",
-    "record_ended_wait",
-    "record_explanation",
-    "record_holding",
-    "truncate_middle",
-]
-
 UNFINISHED = "unfinished"
 """The outcome of a wait whose process ended before it."""
 

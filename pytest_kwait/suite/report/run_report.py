@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.records import JournalEntry
 
-__all__ = [
-    "VERSION",
-    "RunReport",
-    "assemble_report",
-    "decode_report",
-    "encode_report",
-    "limit_playbacks",
-    "list_omissions",
-    "merge_reports",
-]
-
 VERSION = 1
 """The version of the format; raised whenever an older program could misread it."""
 

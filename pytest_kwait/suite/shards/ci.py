@@ -11,8 +11,6 @@ from pytest_kwait.suite.shards.split import Shard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CI_SYSTEMS", "CISystem", "read_ci_shard"]
-
 
 @dataclass(frozen=True, slots=True)
 class CISystem:

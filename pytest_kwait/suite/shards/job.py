@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-__all__ = ["ShardJob", "ShardOutcome", "ShardSuite"]
-
 CONTAINER = "pytest"
 _INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 _JOB_LABEL = "batch.kubernetes.io/job-name"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import FrameType
 
-__all__ = ["JUNIT", "REPORT", "ShardResults", "main", "pack_results", "unpack_results"]
-
 JUNIT = "junit.xml"
 REPORT = "report.json"
 """The names of a shard's result files."""

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-__all__ = [
-    "BETWEEN",
-    "FIRST",
-    "LAST",
-    "Durations",
-    "RequestedShard",
-    "Shard",
-    "SplitEntry",
-    "Unit",
-    "parse_shard",
-    "read_durations",
-    "split",
-    "split_by_count",
-    "split_by_duration",
-]
-
 FIRST, BETWEEN, LAST = range(3)
 """The position of a test in its shard: slow tests first, exclusive ones last."""
 

@@ -340,7 +340,7 @@ def test_gaps_are_no_crash(module: Any) -> None:
             "status": {"conditions": None, "containerStatuses": [{"state": None}]},
         },
     ]
-    for wait in module.__all__:
+    for wait in vars(module):
         name = wait.removeprefix("wait_for_")
         if name != wait:
             for obj in broken:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.controller import version_priority
-from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 THINGS = "things.example.com"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from tests.simulator.cluster import new_cluster
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 

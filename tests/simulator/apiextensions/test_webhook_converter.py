@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.responses import (
     entries_to_requested_version,
     to_requested_version,
 )
-from pytest_kwait.simulator.cluster import StatusError
 from pytest_kwait.simulator.managedfields.apply import apply_object
 from tests.simulator.apiextensions.fake_conversion_webhook import Converter, Obj, server
 

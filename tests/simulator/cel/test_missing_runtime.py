@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_kwait.simulator.cluster import StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from tests.simulator.apiextensions.test_controller import CRDS, SCHEMA, definition
 from tests.simulator.cluster import new_cluster
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import Session
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["ContainerHarness", "take_output"]
-
 POD: Obj = {"metadata": {"name": "host", "namespace": "default"}, "spec": {}}
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     )
     from tests.simulator.manual_clock import ManualClock
 
-__all__ = ["FakeContainer", "FakeProcess", "FakeRuntime", "use_fake_runtime"]
-
 
 class _Input:
     def __init__(self) -> None:

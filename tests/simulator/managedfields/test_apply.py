@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import Shape, shape_of
 from pytest_kwait.simulator.managedfields.apply import apply_object, read_apply
 from pytest_kwait.simulator.managedfields.field_manager import (
@@ -17,6 +17,9 @@ from pytest_kwait.simulator.managedfields.field_manager import (
 )
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import config_map, new_cluster
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 POD = shape_of("", "v1", "Pod")
 

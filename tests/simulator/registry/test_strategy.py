@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.cluster import SimulatedCluster, StatusError
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import Obj, clone
 from pytest_kwait.simulator.registry.strategy import (
     _STRATEGIES,
@@ -18,6 +18,9 @@ from pytest_kwait.simulator.registry.strategy import (
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.scheme import Scheme
 from tests.simulator.cluster import new_cluster, pod
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.cluster import SimulatedCluster
 
 KINDS = Scheme()
 

@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.suite.config.options import SETTING_DEFINITIONS, TIMEOUTS, SettingDefinition
 from pytest_kwait.suite.config.settings import (
     DEFAULT_SOURCE,
-    SETTING_DEFINITIONS,
-    TIMEOUTS,
     PodSecurity,
     Reader,
-    SettingDefinition,
     Settings,
     parse_pod_security,
     read_bool,

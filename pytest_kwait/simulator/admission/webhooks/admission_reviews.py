@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "InvalidReviewError",
-    "ReviewResponse",
-    "build_admission_request",
-    "choose_review_version",
-    "decode_review",
-    "denial_error",
-    "parse_review_response",
-    "to_reviewed_version",
-    "unexpected_type_text",
-    "unknown_conversion_text",
-]
-
 _VERSIONS = ("v1", "v1beta1")
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 

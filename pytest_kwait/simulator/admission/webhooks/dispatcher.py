@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.webhooks.matching import MatchedWebhook
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "WebhookInvocation"]
-
 
 class WebhookInvocation:
     """A call of one webhook about a request.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["ADMISSION_GROUP", "MatchedWebhook", "match_kind", "match_webhooks"]
-
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 """The API group of the configurations, which webhooks never see."""
 

@@ -32,15 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "WebhookCall",
-    "WebhookReply",
-    "build_call",
-    "call_webhooks",
-    "connection_error_text",
-    "fetch_replies",
-]
-
 _FAILED = "failed to call webhook: "
 _SHORTEST = 0.001
 """Seconds; aiohttp takes none for no limit."""

@@ -45,16 +45,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry
 
-__all__ = [
-    "REVISION_TIMEOUT",
-    "ListOptions",
-    "Page",
-    "find_page",
-    "parse_revision",
-    "read_options",
-    "wait_for_revision",
-]
-
 _RESOURCE_VERSION_MATCHES = ("Exact", "NotOlderThan")
 
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["apply_patch", "patch_object", "read_patch_type"]
-
 APPLY_PATCH = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

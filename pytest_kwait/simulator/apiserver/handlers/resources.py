@@ -73,8 +73,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["AccessReviews", "ResourceHandler"]
-
 _GROUP = "authorization.k8s.io"
 _RESOURCE, _PATH = "resourceAttributes", "nonResourceAttributes"
 

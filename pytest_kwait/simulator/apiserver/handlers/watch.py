@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind, VersionWebhook
     from pytest_kwait.simulator.store import Change
 
-__all__ = ["StreamBuffer", "WatchStream", "serve_watch"]
-
 _WRITE_BYTES = 256 * 1024
 """The size of one write to a connection."""
 _TRANSPORT_HIGH_WATER = 256 * 1024

@@ -24,48 +24,6 @@ from pytest_kwait.simulator.objects import labels_of, name_of, owner_of, storage
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "api_service_cells",
-    "attributes_class_cells",
-    "budget_cells",
-    "certificate_signing_request_cells",
-    "claim_cells",
-    "component_status_cells",
-    "config_map_cells",
-    "device_claim_cells",
-    "device_slice_cells",
-    "driver_cells",
-    "driver_node_cells",
-    "endpoint_slice_cells",
-    "endpoints_cells",
-    "event_cells",
-    "flow_schema_cells",
-    "ingress_cells",
-    "ingress_class_cells",
-    "ip_address_cells",
-    "lease_cells",
-    "name_and_age_cells",
-    "namespace_cells",
-    "network_policy_cells",
-    "node_cells",
-    "policy_binding_cells",
-    "policy_cells",
-    "priority_class_cells",
-    "priority_level_cells",
-    "quota_cells",
-    "revision_cells",
-    "role_binding_cells",
-    "runtime_class_cells",
-    "secret_cells",
-    "service_account_cells",
-    "service_cells",
-    "service_range_cells",
-    "storage_class_cells",
-    "volume_attachment_cells",
-    "volume_cells",
-    "webhook_configuration_cells",
-]
-
 _MAX_SHOWN_ADDRESSES = 3
 _DEFAULT_INGRESS_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
 

@@ -32,16 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = [
-    "BUILT_IN_COLUMNS",
-    "GENERIC_COLUMNS",
-    "Columns",
-    "check_table_options",
-    "custom_resource_columns",
-    "to_partial_object_metadata",
-    "to_table",
-]
-
 
 @dataclass(frozen=True)
 class Columns:

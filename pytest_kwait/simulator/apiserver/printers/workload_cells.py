@@ -17,28 +17,6 @@ from pytest_kwait.simulator.objects import name_of
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "NONE",
-    "UNKNOWN",
-    "UNSET",
-    "age_cell",
-    "autoscaler_cells",
-    "controller_cells",
-    "cron_job_cells",
-    "daemon_set_cells",
-    "deployment_cells",
-    "elapsed_text",
-    "format_labels",
-    "human_duration",
-    "job_cells",
-    "pod_cells",
-    "pod_template_cells",
-    "replica_set_cells",
-    "scale_cells",
-    "selector_cell",
-    "stateful_set_cells",
-]
-
 UNKNOWN = "<unknown>"
 NONE = "<none>"
 UNSET = "<unset>"

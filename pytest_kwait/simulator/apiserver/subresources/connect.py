@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["admit_connection", "choose_container", "find_kubelet"]
-
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 

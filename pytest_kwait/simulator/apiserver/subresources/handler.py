@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-__all__ = ["SubresourceHandler", "serve_binding", "serve_eviction", "serve_scale"]
-
 _BUDGETS = "poddisruptionbudgets.policy"
 _UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 

@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.kubelet_api import Session
 
-__all__ = [
-    "BASE64",
-    "CLOSE_CHANNEL",
-    "V4",
-    "V5",
-    "SpdyConnection",
-    "SpdyStream",
-    "WebSocketChannels",
-    "header_dictionary",
-    "open_websocket",
-    "plain_text_error",
-    "read_offered_protocols",
-    "wait_until_read",
-]
-
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 BASE64 = "v4.base64.channel.k8s.io"
 CLOSE_CHANNEL = 255

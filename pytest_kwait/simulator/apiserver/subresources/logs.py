@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import LogLine
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["LogOptions", "serve_logs"]
-
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _BASE64_BINARY = "base64.binary.k8s.io"
 _WEBSOCKET_PROTOCOLS = ("binary.k8s.io", _BASE64_BINARY)

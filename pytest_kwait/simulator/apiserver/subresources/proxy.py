@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import Session
 
-__all__ = [
-    "ProxyTarget",
-    "rewrite_links",
-    "serve_node_proxy",
-    "serve_pod_proxy",
-    "serve_service_proxy",
-]
-
 _TAG = re.compile(r"<([A-Za-z][A-Za-z0-9]*)((?:\s+[^<>]*?)?)(/?)>")
 _ATTRIBUTE = re.compile(r"""([^\s=/]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s"']+))?""")
 _LINK_ATTRIBUTES = {

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet_api import KubeletApi, Ports, Session
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["serve_port_forward", "serve_remote_command"]
-
 _OLD = ("channel.k8s.io", "base64.channel.k8s.io")
 _PROTOCOLS = (V5, V4, BASE64, *_OLD)
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)

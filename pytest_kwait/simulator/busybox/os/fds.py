@@ -21,20 +21,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
     from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
 
-__all__ = [
-    "BrokenPipeWriteError",
-    "CaptureEnd",
-    "DeviceEnd",
-    "FileEnd",
-    "OpenFile",
-    "PipeEnd",
-    "SinkEnd",
-    "copy_fds",
-    "make_pipe",
-    "open_path",
-    "release_fds",
-]
-
 _PIPE_CAPACITY = 1 << 16
 
 

@@ -8,21 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, MutableMapping
 
 
-__all__ = [
-    "EROFS",
-    "Device",
-    "Directory",
-    "File",
-    "FileSystem",
-    "FileSystemError",
-    "GeneratedFile",
-    "Inode",
-    "StorageQuota",
-    "Symlink",
-    "get_disk_usage",
-    "get_stored_size",
-]
-
 _MAX_SYMLINKS = 20
 ENOENT = "No such file or directory"
 ENOTDIR = "Not a directory"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["HostEntries", "HostFile", "make_read_only_copy", "move_to_disk"]
-
 
 class HostFile(File):
     """A file of the machine; every access reads or writes it."""

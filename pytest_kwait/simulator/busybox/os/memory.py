@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import Directory
     from pytest_kwait.simulator.clock import SimClock
 
-__all__ = [
-    "Machine",
-    "MemoryAccount",
-    "MemoryHold",
-    "OutOfMemoryError",
-    "StorageOwner",
-    "get_machine",
-]
-
 _MAX_MEMORY = 32 << 20
 """The memory of a container without a limit."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.streams import Session, Sink
 
-__all__ = ["Connecting", "ExternalNetwork", "Network", "ProgramPorts"]
-
 _LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - a pod's own
 
 

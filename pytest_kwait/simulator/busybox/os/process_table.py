@@ -50,13 +50,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Sink
     from pytest_kwait.simulator.clock import SimClock
 
-__all__ = [
-    "CpuCredit",
-    "CpuScheduler",
-    "ProcessTable",
-    "get_cpu_scheduler",
-]
-
 # Seconds of credit at most, and credit gained per second. Containers in debt share one gain,
 # however many they are.
 _MAX_CREDIT = 0.1

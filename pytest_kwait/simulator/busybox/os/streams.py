@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-__all__ = [
-    "Input",
-    "OutputBuffer",
-    "Pipe",
-    "Session",
-    "Sink",
-    "Terminal",
-]
-
 # Bytes of unread output before a process is blocked.
 _MAX_PENDING = 1 << 20
 

@@ -19,31 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
     from pytest_kwait.simulator.clock import Timer
 
-__all__ = [
-    "ROOT",
-    "SIGNALS",
-    "STEP",
-    "Await",
-    "Call",
-    "Effect",
-    "ForkError",
-    "Interrupted",
-    "Listen",
-    "NonlocalExit",
-    "Process",
-    "ProcessContext",
-    "ProcessWriteError",
-    "Processes",
-    "Read",
-    "Sleep",
-    "Step",
-    "Task",
-    "User",
-    "Write",
-    "is_fatal",
-    "parse_signal",
-]
-
 
 class NonlocalExit(Exception):
     """Base of exceptions that unwind nested programs of a process."""

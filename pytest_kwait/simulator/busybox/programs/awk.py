@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     Value = float | str | None
     """A number, a text, or a variable that was never set."""
 
-__all__ = ["awk"]
-
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _MAX_INTEGER = 1e16
 _VALUE_BYTES = 64

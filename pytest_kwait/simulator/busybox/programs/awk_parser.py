@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, UsageError
 
-__all__ = ["Node", "Rule", "parse_program", "unescape"]
-
 Node = tuple[Any, ...]
 """A part of a program: its kind, and what belongs to it."""
 

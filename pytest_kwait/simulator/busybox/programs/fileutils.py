@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
 
-__all__ = ["du", "find", "ls", "stat", "walk"]
-
 
 def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     """Yield a path and everything below it, parents first."""

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Session
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
-__all__ = ["httpd", "ip", "netcat"]
-
 _MAX_RESPONSE_HEAD = 1 << 16
 _MAX_UNREAD = 1 << 20
 _MAX_REDIRECTS = 5

@@ -20,8 +20,6 @@ from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, User, Wri
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
-__all__ = ["format_once", "parse_number", "process_escapes"]
-
 _ESCAPE = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)", re.DOTALL)
 _OCTAL_OR_TEXT = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
-__all__ = ["tar"]
-
 _CHUNK = 64 * 1024
 _MAX_ARCHIVE = 64 << 20
 _LONG_OPTIONS = ("--no-same-permissions", "--no-same-owner", "--overwrite")

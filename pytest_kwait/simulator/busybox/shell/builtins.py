@@ -32,13 +32,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Task
     from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
-__all__ = [
-    "BUILTINS",
-    "JOB_BUILTINS",
-    "SPECIAL",
-    "VARIABLE_BUILTINS",
-]
-
 
 def _trap(shell: ShellContext, args: list[str]) -> Process:
     args = args[1:] if args[:1] == ["--"] else args

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.shell.tree import Part
     from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
-__all__ = ["Expander", "ShellArithmeticError", "evaluate_arithmetic"]
-
 _ARITHMETIC_TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+#[0-9a-zA-Z@_]+|\d+)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<operator><<=|>>=|\*\*|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%<>=!~&|^?:(),]))",

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.shell.tree import Node, Part
 
-__all__ = [
-    "END",
-    "NEWLINE",
-    "OPERATORS",
-    "Lexer",
-    "Token",
-    "is_name",
-    "join_parts",
-    "parse_assignment",
-]
-
 END, NEWLINE = "", "\n"
 OPERATORS = (
     "<<-", "&&", "||", ";;", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "<", ">", "|", "&", ";", "(",

@@ -38,8 +38,6 @@ from pytest_kwait.simulator.busybox.shell.tree import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Parser", "ShellSyntaxError", "make_parser", "parse"]
-
 _CLOSERS = frozenset({"then", "elif", "else", "fi", "do", "done", "}", "esac"})
 _REDIRECTIONS = frozenset({"<", ">", ">>", "<<", "<<-", "<&", ">&", "<>", ">|", "&>"})
 

@@ -38,7 +38,7 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
 from pytest_kwait.simulator.busybox.patterns import matches_glob
 from pytest_kwait.simulator.busybox.shell.builtins import BUILTINS, SPECIAL
 from pytest_kwait.simulator.busybox.shell.expansion import Expander
-from pytest_kwait.simulator.busybox.shell.parser import ShellSyntaxError, make_parser, parse
+from pytest_kwait.simulator.busybox.shell.parser import make_parser, parse
 from pytest_kwait.simulator.busybox.shell.tree import (
     AndOr,
     Background,
@@ -54,6 +54,7 @@ from pytest_kwait.simulator.busybox.shell.tree import (
     Not,
     Pipeline,
     Sequence,
+    ShellSyntaxError,
     Word,
 )
 from pytest_kwait.simulator.busybox.shell.variables import (
@@ -69,11 +70,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.busybox.shell.tree import Redirect
-
-__all__ = [
-    "Shell",
-    "sh",
-]
 
 _SIGNAL_MESSAGES = {
     1: "Hangup", 3: "Quit", 4: "Illegal instruction", 6: "Aborted", 9: "Killed",

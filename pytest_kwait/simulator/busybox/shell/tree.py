@@ -4,30 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "AndOr",
-    "Arithmetic",
-    "Background",
-    "Case",
-    "Command",
-    "For",
-    "Function",
-    "Group",
-    "If",
-    "Literal",
-    "Loop",
-    "Node",
-    "Not",
-    "Parameter",
-    "Part",
-    "Pipeline",
-    "Redirect",
-    "Sequence",
-    "ShellSyntaxError",
-    "Substitution",
-    "Word",
-]
-
 
 class ShellSyntaxError(Exception):
     """The syntax of a script is invalid or not supported."""

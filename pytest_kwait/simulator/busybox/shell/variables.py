@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     )
     from pytest_kwait.simulator.busybox.shell.tree import Node
 
-__all__ = [
-    "WORD_SIZE",
-    "FunctionReturn",
-    "LoopControl",
-    "ReadOnlyVariableError",
-    "ShellContext",
-    "ShellExit",
-    "ShellVariables",
-    "measure_words",
-]
-
 _OVERHEAD = 64
 WORD_SIZE = 24
 """The overhead of a word in bytes."""

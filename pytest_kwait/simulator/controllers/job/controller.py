@@ -44,22 +44,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 
-__all__ = [
-    "FINALIZER",
-    "KIND",
-    "SYNC_BATCH_PERIOD",
-    "FinalizerTracking",
-    "JobController",
-    "JobControllerContext",
-    "JobOutcome",
-    "JobPods",
-    "JobSync",
-    "SyncJobContext",
-    "is_finished",
-    "remove_finalizer",
-    "set_count",
-]
-
 # Seconds for which pod events are batched.
 SYNC_BATCH_PERIOD = 1.0
 # Seconds between failed syncs. Source: ditto, `DefaultJobApiBackOff`, `MaxJobApiBackOff`.

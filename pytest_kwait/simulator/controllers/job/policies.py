@@ -18,32 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "BASE_BACKOFF",
-    "FAILURE_COUNT",
-    "IGNORED_FAILURE_COUNT",
-    "INDEX",
-    "MAX_BACKOFF",
-    "BackoffRecord",
-    "FailurePolicyMatch",
-    "calculate_backoff",
-    "find_failed_job_message",
-    "first_pending_indexes",
-    "format_indexes",
-    "get_completion_index",
-    "get_finish_time",
-    "get_index_failure_count",
-    "get_valid_index",
-    "has_exceeded_restart_limit",
-    "has_failed_replacement_policy",
-    "is_failed",
-    "match_failure_policy",
-    "match_success_policy",
-    "parse_indexes",
-    "seconds_until_deadline",
-    "split_duplicates",
-]
-
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"

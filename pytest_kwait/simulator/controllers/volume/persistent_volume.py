@@ -33,19 +33,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "BOUND_BY_CONTROLLER",
-    "HOST_PATH",
-    "SELECTED_NODE",
-    "ExpandController",
-    "PersistentVolumeController",
-    "VolumeProvisioner",
-    "find_matching_volume",
-    "find_mismatch",
-    "is_binding_delayed",
-    "is_bound_to_claim",
-]
-
 
 def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
     """Return whether the volume's reference names the claim, by UID if it has one."""

@@ -28,12 +28,6 @@ from pytest_kwait.simulator.objects import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = [
-    "EphemeralVolumeController",
-    "ProtectionController",
-    "find_ownership_problem",
-]
-
 _CLAIM = "kubernetes.io/pvc-protection"
 _VOLUME = "kubernetes.io/pv-protection"
 _CLASS = "kubernetes.io/vac-protection"

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
-__all__ = ["VolumeBinding"]
-
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE_AFFINITY_CONFLICT = Rejection(("node(s) didn't match PersistentVolume's node affinity",))
 _NO_VOLUMES_FOUND = Rejection(("node(s) didn't find available persistent volumes to bind",))

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "get_secret_warnings",
-    "pem_blocks",
-    "validate_config_map",
-    "validate_event",
-    "validate_event_update",
-    "validate_immutable_data",
-    "validate_lease",
-    "validate_secret",
-]
-
 _MAX_SECRET_SIZE = 1 << 20
 _SERVICE_ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
 _DATA_IMMUTABLE = "field is immutable when `immutable` is set"

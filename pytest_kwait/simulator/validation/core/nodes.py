@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.validation import Rendered
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "DEPRECATED_NODE_LABELS",
-    "get_node_selector_term_warnings",
-    "get_node_warnings",
-    "validate_node",
-    "validate_node_update",
-]
-
 DEPRECATED_NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
     "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',

@@ -30,17 +30,6 @@ from pytest_kwait.simulator.validation.objectmeta import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "VOLUME_MODES",
-    "get_persistent_volume_claim_warnings",
-    "validate_access_modes",
-    "validate_persistent_volume_claim",
-    "validate_persistent_volume_claim_spec",
-    "validate_persistent_volume_claim_status_update",
-    "validate_persistent_volume_claim_template",
-    "validate_persistent_volume_claim_update",
-]
-
 VOLUME_MODES = ("Block", "Filesystem")
 """The volume modes."""
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

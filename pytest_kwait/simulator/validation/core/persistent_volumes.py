@@ -38,13 +38,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "PERSISTENT_VOLUME_SOURCES",
-    "get_persistent_volume_warnings",
-    "validate_persistent_volume_source",
-    "validate_persistent_volume_spec",
-]
-
 _INVALID_ENDPOINT_NAMESPACE = "if the endpointnamespace is set, it must be a valid namespace name"
 _CSI_SECRET_USES = ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand")
 

@@ -28,22 +28,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "INTEGER_RESOURCES",
-    "is_domain_prefixed_resource",
-    "qos_class",
-    "validate_container_resource_name",
-    "validate_limit_range",
-    "validate_overhead",
-    "validate_pod_resources",
-    "validate_quota_resource_name",
-    "validate_resource_quantity",
-    "validate_resource_quota",
-    "validate_resource_quota_status",
-    "validate_resource_quota_update",
-    "validate_resource_requirements",
-]
-
 INTEGER_RESOURCES = frozenset(
     (
         "configmaps",

@@ -25,15 +25,6 @@ from pytest_kwait.simulator.validation.objectmeta import validate_label_selector
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "RecentlyValid",
-    "validate_affinity",
-    "validate_node_selector",
-    "validate_only_added_tolerations",
-    "validate_tolerations",
-    "validate_topology_spread_constraints",
-]
-
 _CAPACITY = 4
 
 

@@ -44,24 +44,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "PROTOCOLS",
-    "get_load_balancer_ingress_points",
-    "get_service_warnings",
-    "init_ip_family_fields",
-    "is_externally_accessible",
-    "is_headless",
-    "needs_health_check",
-    "validate_cluster_ip_update",
-    "validate_cluster_ips",
-    "validate_endpoint_slice",
-    "validate_endpoint_subsets",
-    "validate_hostname",
-    "validate_service",
-    "validate_service_status_update",
-    "validate_service_update",
-]
-
 _IPS, _FAMILIES, _POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
 _KNOWN_FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")

@@ -32,21 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "MORE_THAN_ONE_SOURCE",
-    "SHARED_SOURCES",
-    "SOURCE_DISPLAY_NAMES",
-    "validate_cinder",
-    "validate_csi_driver_name",
-    "validate_iscsi",
-    "validate_local_descending_path",
-    "validate_object_field_selector",
-    "validate_path_no_backsteps",
-    "validate_resource_field_selector",
-    "validate_storage_os",
-    "validate_volumes",
-]
-
 _FILE_MODE_MESSAGE = "must be a number between 0 and 0777 (octal), both inclusive"
 _MAX_FILE_MODE = 0o777
 

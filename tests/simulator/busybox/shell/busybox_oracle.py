@@ -21,8 +21,6 @@ from pytest_kwait.simulator.busybox.applets import APPLETS, ENDLESS_APPLETS
 from tests.simulator.busybox.shell.generated_scripts import generate_scripts
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 
-__all__ = ["BusyboxOracle", "Outcome", "find_missing_programs", "run_simulated"]
-
 # The supported versions; others may have different messages.
 _KNOWN = ("1.35", "1.36", "1.37")
 _SECONDS = 30.0

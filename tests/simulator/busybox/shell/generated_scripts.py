@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-__all__ = ["generate_scripts"]
-
 _NAMES = st.sampled_from(["a", "b", "c", "d"])
 _FILES = st.sampled_from(["f", "g", "h.txt", "none/x"])
 _TEXTS = st.sampled_from(

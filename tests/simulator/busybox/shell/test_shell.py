@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.busybox.applets import is_busybox_program
-from pytest_kwait.simulator.busybox.shell.parser import ShellSyntaxError, parse
+from pytest_kwait.simulator.busybox.shell.parser import parse
+from pytest_kwait.simulator.busybox.shell.tree import ShellSyntaxError
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 
 

@@ -38,22 +38,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "ContainerContext",
-    "validate_containers",
-    "validate_env",
-    "validate_env_from",
-    "validate_ephemeral_containers",
-    "validate_file_key_volumes",
-    "validate_init_containers",
-    "validate_lifecycle",
-    "validate_probes",
-    "validate_resize_policy",
-    "validate_restart_policy",
-    "validate_volume_devices",
-    "validate_volume_mounts",
-]
-
 _ENV_FIELDS = (
     "metadata.name",
     "metadata.namespace",

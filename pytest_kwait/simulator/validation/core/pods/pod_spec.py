@@ -54,22 +54,6 @@ from pytest_kwait.simulator.validation.objectmeta import validate_annotations, v
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "APP_ARMOR_ANNOTATION_PREFIX",
-    "SECCOMP_CONTAINER_ANNOTATION_PREFIX",
-    "SECCOMP_POD_ANNOTATION",
-    "validate_dns_config",
-    "validate_host_aliases",
-    "validate_host_name_override",
-    "validate_pod",
-    "validate_pod_annotation_update",
-    "validate_pod_annotations",
-    "validate_pod_create",
-    "validate_pod_spec",
-    "validate_pod_template_spec",
-    "validate_profile_annotations",
-]
-
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"

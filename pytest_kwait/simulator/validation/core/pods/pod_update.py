@@ -33,13 +33,6 @@ from pytest_kwait.simulator.validation.internal_types import diff_internal, form
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "validate_ephemeral_containers_update",
-    "validate_pod_resize",
-    "validate_pod_status_update",
-    "validate_pod_update",
-]
-
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _NOT_NEGATIVE = "must be a non-negative integer"
 _ONE_IP_PER_FAMILY = "may specify no more than one IP for each IP family"

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = [
-    "validate_container_security_context",
-    "validate_os_fields",
-    "validate_pod_security_context",
-    "validate_windows_host_process",
-    "validate_windows_options",
-    "visit_containers_with_path",
-]
-
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SPECIFICATION_KIB = 64
 _DOMAIN_MOST, _USER_MOST = 256, 104

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
-__all__ = ["get_name_warnings", "get_pod_warnings", "get_port_warnings", "get_volume_warnings"]
-
 
 def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
     """Yield warnings about duplicate ports, then about duplicate port names."""
