@@ -11,7 +11,6 @@ import pytest_kwait
 from pytest_kwait import public_names
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.framework.wait_names import WAIT_MODULES
-from tools.wait_methods import protocol_name
 
 COSTLY = (
     "aiohttp",
@@ -59,9 +58,8 @@ def test_type_checkers_see_the_names_that_are_resolved_on_use() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    protocols = {protocol_name(name): "framework.wait_protocols" for name in WAIT_MODULES}
     others = {name: home for home, names in public_names.HOMES.items() for name in names}
-    assert seen == others | WAIT_MODULES | protocols
+    assert seen == others | WAIT_MODULES
     assert sorted(seen) == sorted(pytest_kwait.__all__)
 
 
@@ -128,7 +126,8 @@ for name in {modules}:
 
 
 @pytest.mark.parametrize(
-    "name", ["cache", "clusters", "errors", "leaderelection", "scheduler", "testing", "wait"]
+    "name",
+    ["cache", "clusters", "errors", "leaderelection", "scheduler", "testing", "typing", "wait"],
 )
 def test_public_modules_are_attributes_without_an_import(name: str) -> None:
     code = (

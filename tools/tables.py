@@ -38,7 +38,6 @@ from tools.reference import (
     waits_of,
 )
 from tools.upstream_suite.results import count_tests, get_sig, read_not_passing
-from tools.wait_methods import protocol_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -198,9 +197,9 @@ def markers() -> str:
 
 
 def api(module_name: str) -> str:
-    """Return the public classes and functions of a module that are no waits or types of these."""
+    """Return the public classes and functions of a module that are no waits."""
     module = import_module(module_name)
-    left_out = {*WAITS, *map(protocol_name, WAITS)} if module_name == "pytest_kwait" else set()
+    left_out = WAITS if module_name == "pytest_kwait" else ()
     values = {name: getattr(module, name) for name in module.__all__ if name not in left_out}
     rows = [
         (f"`{name}`", _first_sentence(inspect.getdoc(value) or ""))

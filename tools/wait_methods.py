@@ -1,8 +1,8 @@
-"""Render the typed forms of the declared waits: methods of `Kwait`, async ones, and protocols.
+"""Render the typed forms of the declared waits: methods of `Kwait`, and types of fixtures.
 
 Signatures and docstrings are those of the wait functions, without client; the namespace is a
-keyword, and so is `as_model` where objects are returned. The other methods of `AsyncKwait` are
-those of `Kwait`.
+keyword, and so is `as_model` where objects are returned. Async methods and types of fixtures take
+their signatures from the methods.
 
 `**options` stays an unpacked `WaitOptions`: type checkers complete and check its keys by name,
 with their docstrings, and a signature stays short enough to read in an editor.
@@ -24,8 +24,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.suite import kwait as kwait_module
-from pytest_kwait.suite.kwait import Kwait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +38,8 @@ _METHODS_HEAD = '''"""The waits as methods of `Kwait`, written by `python -m too
 from __future__ import annotations
 
 from typing import {typing}
+
+from pytest_kwait.suite.aio import AsyncMethods, awaitable
 
 if TYPE_CHECKING:
 {imports}
@@ -59,87 +59,65 @@ class WaitMethods:
 
         def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any: ...
 '''
-_PROTOCOLS_HEAD = '''"""The types of wait fixtures, written by `python -m tools.waits`.
+_ASYNC_HEAD = '''
 
-Methods of `Kwait` of the same name satisfy them, too.
+class AsyncWaitMethods(AsyncMethods):
+    """The waits of `WaitMethods`, to be awaited."""
+
+'''
+_TYPES_HEAD = '''"""The types of wait fixtures, written by `python -m tools.waits`.
+
+The method of `Kwait` has the signature of the fixture, and satisfies its type too.
 """
 
 from __future__ import annotations
 
-from typing import {typing}
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+
+from pytest_kwait.suite.wait_methods import WaitMethods
 
 if TYPE_CHECKING:
-{imports}'''
-_ASYNC_HEAD = '''"""The methods of `AsyncKwait`, written by `python -m tools.waits`."""
+    from collections.abc import Callable
 
-from __future__ import annotations
+    import typing_extensions
 
-from typing import {typing}
+    # The default is that of `_Model`: mypy gives a generic result the default of this variable.
+    _Result = typing_extensions.TypeVar("_Result", default=dict[str, Any])
 
-if TYPE_CHECKING:
-{imports}
-_Kwait = TypeVar("_Kwait")
-
-# Failures show the caller's line.
-__tracebackhide__ = True
+_Arguments = ParamSpec("_Arguments")
 
 
-class AsyncWaitMethods:
-    """The waits of `WaitMethods`, to be awaited."""
-
-    if TYPE_CHECKING:
-
-        async def _call(self, method: str, /, *args: Any, **options: Any) -> Any: ...
-'''
-_ASYNC_METHODS = '''
-
-class AsyncMethods(AsyncWaitMethods, Generic[_Kwait]):
-    """The methods of `Kwait` beside its waits, to be awaited.
-
-    `create_namespace` returns a `Kwait` by the type variable: its module imports this one.
-    """
+def _like(
+    method: Callable[Concatenate[Any, _Arguments], _Result],
+) -> Callable[Concatenate[Any, _Arguments], _Result]:
+    """Return a method, typed for another class than its own."""
+    return method
 '''
 _TYPING_EXTENSIONS = "    import typing_extensions\n"
 _MODEL = """\
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 """
-_KWAIT = "_Kwait"
-"""The type variable of the methods of `AsyncKwait` that return a `Kwait`."""
-
-SYNC_ONLY = frozenset({"close", "step"})
-"""Methods of `Kwait` without an async form: a context manager, and its end."""
 
 
 def render_methods() -> str:
     """Return the text of `wait_methods`."""
     imports = _Imports()
-    methods = "".join(f"\n{_render_wait(wait, imports, _SYNC)}" for wait in WAITS.values())
+    methods = "".join(f"\n{_render_wait(wait, imports)}" for wait in WAITS.values())
     head = _METHODS_HEAD.format(typing=imports.render_typing(), imports=imports.render())
-    return head + methods
-
-
-def render_async() -> str:
-    """Return the text of `async_methods`."""
-    imports = _Imports()
-    imports.typing.update(("Generic", "TypeVar"))
-    waits = "".join(f"\n{_render_wait(wait, imports, _ASYNC)}" for wait in WAITS.values())
-    others = "".join(
-        f"\n{_render_other(function, imports)}"
-        for name, function in vars(Kwait).items()
-        if inspect.isfunction(function) and not name.startswith("_") and name not in SYNC_ONLY
+    awaited = "".join(
+        _wrap(f"    {wait} = awaitable(", [f"WaitMethods.{wait}"], ")") for wait in WAITS
     )
-    head = _ASYNC_HEAD.format(typing=imports.render_typing(), imports=imports.render())
-    return head + waits + _ASYNC_METHODS + others
+    return head + methods + _ASYNC_HEAD + awaited
 
 
-def render_protocols() -> str:
-    """Return the text of `wait_protocols`."""
-    imports = _Imports()
-    imports.typing.add("Protocol")
-    classes = "".join(f"\n\n{_render_protocol(wait, imports)}" for wait in WAITS.values())
-    head = _PROTOCOLS_HEAD.format(typing=imports.render_typing(), imports=imports.render())
-    return head + classes
+def render_types() -> str:
+    """Return the text of `pytest_kwait.typing`."""
+    return _TYPES_HEAD + "".join(
+        f"\n\nclass {protocol_name(wait)}(Protocol):\n"
+        + _wrap("    __call__ = _like(", [f"WaitMethods.{wait}"], ")")
+        for wait in WAITS
+    )
 
 
 def protocol_name(name: str) -> str:
@@ -153,25 +131,6 @@ def method_parameters(wait: Wait) -> tuple[list[inspect.Parameter], str]:
     options = [each for each in method.keywords if each.kind is each.VAR_KEYWORD]
     keywords = [each for each in method.keywords if each.kind is not each.VAR_KEYWORD]
     return [*method.positional, *keywords, *options], method.result
-
-
-@dataclass(frozen=True)
-class _Style:
-    """The way in which methods are written.
-
-    Args:
-        define: the words of their definitions.
-        call: the function that they call.
-        awaits: the word before the call.
-    """
-
-    define: str
-    call: str
-    awaits: str
-
-
-_SYNC = _Style("def", "self._wait", "")
-_ASYNC = _Style("async def", "self._call", "await ")
 
 
 @dataclass(frozen=True)
@@ -213,12 +172,11 @@ class _Method:
 
 
 _OBJECT = "dict[str, Any]"
-_LIST_OF_ANY = "list[Any]"
 _MODELS = {
     _OBJECT: "_Model",
     f"{_OBJECT} | None": "_Model | None",
     f"list[{_OBJECT}]": "list[_Model]",
-    _LIST_OF_ANY: "list[_Model]",
+    "list[Any]": "list[_Model]",
 }
 """What a wait returns with `as_model`, by what it returns without."""
 
@@ -277,48 +235,14 @@ def _accept_objects(parameter: inspect.Parameter, wait: Wait, *, widen: bool) ->
     return parameter.replace(annotation=text)
 
 
-def _render_wait(wait: Wait, imports: _Imports, style: _Style) -> str:
+def _render_wait(wait: Wait, imports: _Imports) -> str:
     method, overloads = _forms_of(wait)
-    return _render_method(
-        wait.name, method, overloads, _wait_docstring(wait, method), imports, style
-    )
-
-
-def _render_other(function: Callable[..., Any], imports: _Imports) -> str:
-    """Return the async form of a method of `Kwait`."""
-    overloads = [_read_method(each) for each in typing.get_overloads(function)]
-    method, text = _read_method(function), inspect.getdoc(function) or ""
-    return _render_method(function.__name__, method, overloads, text, imports, _ASYNC)
-
-
-def _read_method(function: Callable[..., Any]) -> _Method:
-    signature = inspect.signature(function)
-    parameters = [
-        each.replace(annotation=str(each.annotation).replace("'", '"'))
-        for each in list(signature.parameters.values())[1:]
-    ]
-    keywords = [each for each in parameters if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
-    positional = [each for each in parameters if each not in keywords]
-    result = str(signature.return_annotation)
-    if result == Kwait.__name__:
-        result = _KWAIT
-    return _Method(positional, keywords, result, kwait_module.__name__)
-
-
-def _render_method(
-    name: str,
-    method: _Method,
-    overloads: list[_Method],
-    docstring: str,
-    imports: _Imports,
-    style: _Style,
-) -> str:
-    start = f"    {style.define} {name}("
+    start = f"    def {wait.name}("
     written = "".join(
         _render_signature(start, overload, imports, "@overload", " ...") + "\n"
         for overload in overloads
     )
-    call = [f'"{name}"']
+    call = [f'"{wait.name}"']
     for each in (*method.positional, *method.keywords):
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
             call.append(each.name)
@@ -330,27 +254,9 @@ def _render_method(
     return (
         written
         + _render_signature(start, method, imports)
-        + _render_docstring(docstring)
-        + _wrap(f"        {returns}{style.awaits}{style.call}(", call, ")")
+        + _render_docstring(_wait_docstring(wait, method))
+        + _wrap(f"        {returns}self._wait(", call, ")")
     )
-
-
-def _render_protocol(wait: Wait, imports: _Imports) -> str:
-    method, overloads = _forms_of(wait)
-    start = "    def __call__("
-    if not overloads:
-        text = f'    """The type of the fixture `{wait.name}`."""'
-        summary = f'        """Wait for {wait.summary}."""\n        ...\n'
-        calls = [_render_signature(start, method, imports) + summary]
-    else:
-        text = f'    """The type of the fixture `{wait.name}`: wait for {wait.summary}."""'
-        if len(text) > WIDTH:
-            text = (
-                f'    """The type of the fixture `{wait.name}`.\n\n'
-                f'    It waits for {wait.summary}.\n    """'
-            )
-        calls = [_render_signature(start, each, imports, "@overload", " ...") for each in overloads]
-    return f"class {protocol_name(wait.name)}(Protocol):\n{text}\n\n" + "\n".join(calls)
 
 
 def _forms_of(wait: Wait) -> tuple[_Method, list[_Method]]:
@@ -363,13 +269,12 @@ def _forms_of(wait: Wait) -> tuple[_Method, list[_Method]]:
         return _with_model(method, _MODELS[method.result]), []
     overloads = []
     for each in own:
-        if each.result == _LIST_OF_ANY:
+        if each.result in _MODELS:
+            # Two, because pyright loses the default of `_Model` in the async form of overloads.
             overloads.append(_with_model(each, each.result, "None"))
             # Remarks are about the dicts.
             plain = replace(each, remark="")
             overloads.append(_with_model(plain, _MODELS[each.result], "type[_Model]", EMPTY))
-        elif each.result in _MODELS:
-            overloads.append(_with_model(each, _MODELS[each.result]))
         else:
             overloads.append(each)
     models = dict.fromkeys(part for each in overloads for part in each.result.split(" | "))
@@ -484,11 +389,7 @@ class _Imports:
         """Add the imports that the annotations of a method need."""
         for text in method.annotations():
             for node in ast.walk(ast.parse(text, mode="eval")):
-                if isinstance(node, ast.Name) and node.id not in {
-                    *vars(builtins),
-                    "_Model",
-                    _KWAIT,
-                }:
+                if isinstance(node, ast.Name) and node.id not in {*vars(builtins), "_Model"}:
                     self._add(node.id, method.module)
 
     def _add(self, name: str, module: str) -> None:

@@ -1,8 +1,8 @@
 """Generate code from the declarations of waits: `python -m tools.waits`.
 
 Written are the names in `pytest_kwait.framework.wait_names`, the methods of `Kwait` and
-`AsyncKwait`, the protocols of fixtures, and the imports for type checkers and `__all__` of
-`pytest_kwait.public_names`. A test keeps them current.
+`AsyncKwait`, the types of fixtures in `pytest_kwait.typing`, and the imports for type checkers and
+`__all__` of `pytest_kwait.public_names`. A test keeps them current.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait import framework, public_names
 from pytest_kwait.framework.registry import DECLARED
-from tools.wait_methods import protocol_name, render_async, render_methods, render_protocols
+from tools.wait_methods import render_methods, render_types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 NAMES = Path(framework.__file__).with_name("wait_names.py")
 PUBLIC_NAMES = Path(public_names.__file__)
 METHODS = PUBLIC_NAMES.parent / "suite" / "wait_methods.py"
-ASYNC_METHODS = METHODS.with_name("async_methods.py")
-PROTOCOLS = NAMES.with_name("wait_protocols.py")
+TYPES = PUBLIC_NAMES.with_name("typing.py")
 START = "# Written by `python -m tools.waits` from HOMES and the declared waits.\n"
 END = "# End of the written part.\n"
 
@@ -55,9 +54,8 @@ def render_public_names() -> str:
     before, _, rest = PUBLIC_NAMES.read_text().partition(START)
     after = rest.partition(END)[2]
     waits = modules()[0]
-    protocols = {protocol_name(name): "framework.wait_protocols" for name in waits}
     others = {name: home for home, names in public_names.HOMES.items() for name in names}
-    homes = others | waits | protocols
+    homes = others | waits
     by_module: dict[str, list[str]] = {}
     for name, module in homes.items():
         by_module.setdefault(f"pytest_kwait.{module}", []).append(name)
@@ -73,8 +71,7 @@ def render_public_names() -> str:
 def modules() -> tuple[dict[str, str], dict[str, str]]:
     """Return the modules of all waits and of all verbs, by name, in the order of the docs."""
     for found in pkgutil.walk_packages(framework.__path__, f"{framework.__name__}."):
-        if not found.name.endswith(PROTOCOLS.stem):
-            import_module(found.name)
+        import_module(found.name)
     places = {
         wait.name: wait.module.removeprefix("pytest_kwait.")
         for wait in sorted(DECLARED.values(), key=lambda wait: wait.module)
@@ -115,8 +112,7 @@ def main() -> None:
     NAMES.write_text(render_names())
     PUBLIC_NAMES.write_text(render_public_names())
     METHODS.write_text(render_methods())
-    ASYNC_METHODS.write_text(render_async())
-    PROTOCOLS.write_text(render_protocols())
+    TYPES.write_text(render_types())
 
 
 if __name__ == "__main__":

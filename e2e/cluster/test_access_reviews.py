@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from e2e.raising import times_out
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForAuthorizationUpdate, WaitForAuthzUpdate
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForAuthorizationUpdate, WaitForAuthzUpdate
 
 
 READER = """

@@ -10,7 +10,8 @@ from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForApiServerHealthy, WaitForApiServiceAvailable
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForApiServerHealthy, WaitForApiServiceAvailable
 
 
 def test_a_healthy_server(wait_for_api_server_healthy: WaitForApiServerHealthy) -> None:

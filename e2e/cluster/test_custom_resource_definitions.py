@@ -15,7 +15,8 @@ from pytest_kwait import InvalidArgument, WaitFailed
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, Mode, WaitForCrdEstablished
+    from pytest_kwait import Kwait, Mode
+    from pytest_kwait.typing import WaitForCrdEstablished
 
 
 @pytest.fixture

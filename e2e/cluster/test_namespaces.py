@@ -12,8 +12,8 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait import (
-        Kwait,
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import (
         WaitForDefaultServiceAccount,
         WaitForKubeRootCa,
         WaitForNamespacesDeleted,

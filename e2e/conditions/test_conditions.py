@@ -19,7 +19,8 @@ from pytest_kwait import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitFor
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitFor
 
 CONFIG = """
 apiVersion: v1

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, assert_type
 import pytest
 from kubernetes.client import V1Deployment, V1Pod, V1Service
 
-from pytest_kwait import AsyncKwait
+from pytest_kwait import AsyncKwait, Kwait
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForPodReady
+    from pytest_kwait.typing import WaitForPodReady
 
 LABELS = {"app": "web"}
 CONTAINER = {"name": "c", "image": "busybox:1.36", "command": ["sleep", "300"]}
@@ -41,6 +41,8 @@ def test_models(kwait: Kwait, wait_for_pod_ready: WaitForPodReady) -> None:
     general = assert_type(kwait.wait_for("pod/web", "condition=Ready", as_model=V1Pod), V1Pod)
     by_fixture = assert_type(wait_for_pod_ready(name="web", as_model=V1Pod), V1Pod)
     plain = assert_type(kwait.wait_for_pod_ready(pod), dict[str, Any])
+    by_type: WaitForPodReady = kwait.wait_for_pod_ready
+    assert assert_type(by_type("web"), dict[str, Any])["metadata"]["uid"] == uid_of(pod)
 
     uids = {uid_of(each) for each in (pod, *pods, general, by_fixture)}
     assert uids == {plain["metadata"]["uid"]}
@@ -66,6 +68,35 @@ def test_awaited_results(kwait: Kwait) -> None:
         assert assert_type((await aio.exec("web", "true")).exit_code, int) == 0
         assert_type(await aio.list("deployments", as_model=V1Deployment), list[V1Deployment])
         await aio.delete_and_wait("pod/web", grace_period=0)
+
+    asyncio.run(main())
+
+
+def test_awaited_results_of_each_form(kwait: Kwait) -> None:
+    """The overloads of a wait are those of its async form."""
+
+    async def main() -> None:
+        aio = kwait.aio
+        await aio.create(POD, SERVICE)
+        plain = await aio.get("pod/web")
+        assert_type(plain, dict[str, Any])
+        assert_type(await aio.get("pod/web", as_model=V1Pod), V1Pod)
+        one = assert_type(await aio.wait_for("pod/web", "condition=Ready"), dict[str, Any])
+        model = assert_type(await aio.wait_for("pod/web", "create", as_model=V1Pod), V1Pod)
+        several = assert_type(
+            await aio.wait_for("pods", "condition=Ready", selector=LABELS), list[dict[str, Any]]
+        )
+        models = assert_type(
+            await aio.wait_for("pods", "create", selector=LABELS, as_model=V1Pod), list[V1Pod]
+        )
+        service = assert_type(await aio.wait_for_service("web", as_model=V1Service), V1Service)
+        assert {one["metadata"]["uid"], uid_of(model)} == {plain["metadata"]["uid"]}
+        assert several[0]["metadata"]["uid"] == uid_of(models[0])
+        assert uid_of(service) is not None
+        await aio.delete("service/web")
+        await aio.wait_for_service("web", present=False)
+        other = assert_type(await aio.create_namespace("other"), Kwait)
+        assert_type(await other.aio.list("pods"), list[dict[str, Any]])
 
     asyncio.run(main())
 

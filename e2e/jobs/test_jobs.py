@@ -11,7 +11,8 @@ from e2e.raising import raises
 from pytest_kwait import WaitTimeout
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, Mode, WaitForJobFinish, WaitForJobPodsRunning
+    from pytest_kwait import Kwait, Mode
+    from pytest_kwait.typing import WaitForJobFinish, WaitForJobPodsRunning
 
 
 def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: WaitForJobPodsRunning) -> None:

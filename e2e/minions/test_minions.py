@@ -17,7 +17,8 @@ from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForPodsOnMinions
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForPodsOnMinions
 
 pytestmark = pytest.mark.kwait_manifests("controllers.yaml")
 

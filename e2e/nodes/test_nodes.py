@@ -11,8 +11,8 @@ from e2e.pods.manifest import pod
 from e2e.raising import times_out
 
 if TYPE_CHECKING:
-    from pytest_kwait import (
-        Kwait,
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import (
         WaitForAllNodesSchedulable,
         WaitForNodeCondition,
         WaitForNodeHeartbeatAfter,

@@ -19,7 +19,8 @@ from e2e.programs.test_programs import web
 from pytest_kwait import ApiError, wait
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForPodReady
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForPodReady
 
 
 pytestmark = pytest.mark.needs(PROGRAMS)

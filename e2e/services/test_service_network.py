@@ -10,7 +10,8 @@ from e2e.pods.manifest import container, pod
 from e2e.services.test_endpoints import server, service
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForPodSuccess
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForPodSuccess
 
 
 pytestmark = pytest.mark.needs("service network")

@@ -11,7 +11,8 @@ from e2e.storage.manifest import claim, kept_for, storage_class, user, volume
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait, WaitForPodUnschedulable
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitForPodUnschedulable
 
 
 def test_claim_without_class(

@@ -1,4 +1,4 @@
-"""`kwait.aio`: the waits and verbs of a `Kwait` for async tests.
+"""Async forms of waits and verbs, for `kwait.aio`: `get = awaitable(Kwait.get)`.
 
 Each call runs in a thread of its own, so the event loop is never blocked. Cancelling the task
 stops the wait, and returns once its thread has ended. The loop may be asyncio's or trio's, with
@@ -7,23 +7,28 @@ anyio or without: trio is only used where it runs already, so neither library is
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import sys
 import threading
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.framework.registry import VERBS
-from pytest_kwait.suite.async_methods import AsyncMethods, _Kwait
-from pytest_kwait.suite.audit.call_sites import LOCATED_CALL, find_call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from contextlib import AbstractContextManager
+    from contextvars import ContextVar
 
-    from pytest_kwait.engine.active_waits import WaitCall
+    import typing_extensions
+
+    # The default is that of `_Model`: mypy gives a generic result the default of this variable.
+    _Result = typing_extensions.TypeVar("_Result", default=dict[str, Any])
+
+_Arguments = ParamSpec("_Arguments")
+_Value = TypeVar("_Value")
 
 # Failures show the caller's line.
 __tracebackhide__ = True
@@ -32,21 +37,18 @@ _AT_ONCE = frozenset({"annotate", "cordon", "label", "patch", "taint", "uncordon
 """Verbs that wait for nothing but the answer of their requests."""
 
 
-class AsyncKwait(AsyncMethods[_Kwait]):
-    """The methods of a `Kwait`, to be awaited: `await kwait.aio.wait_for_job_complete("pi")`.
-
-    Cancelling the task stops a wait. A request that has been sent is not taken back: the task ends
-    once it is answered.
+class AsyncMethods:
+    """Calls the methods of an object in threads, and stops its waits with their tasks.
 
     Args:
-        kwait: the object whose methods are called.
+        called: the object whose methods are called.
     """
 
-    def __init__(self, kwait: _Kwait) -> None:
-        self._kwait = kwait
+    def __init__(self, called: object) -> None:
+        self._called = called
 
     def __repr__(self) -> str:
-        return f"<aio of {self._kwait!r}>"
+        return f"<aio of {self._called!r}>"
 
     async def _call(self, method: str, /, *args: Any, **options: Any) -> Any:
         waits = method.startswith("wait_for") or method == "create_and_wait"
@@ -54,13 +56,31 @@ class AsyncKwait(AsyncMethods[_Kwait]):
         if waits or (method in VERBS and method not in _AT_ONCE):
             given = options.get("stop")
             options["stop"] = stopped if given is None else _either(stopped, given)
-        call = _ThreadedCall(getattr(self._kwait, method), args, options)
+        call = _ThreadedCall(getattr(self._called, method), args, options)
         if ACTIVE_WAITS.locate_call is not None:
+            from pytest_kwait.suite.audit.call_sites import LOCATED_CALL, find_call
+
             # The thread's stack does not have the line that awaits this.
-            call.locate(find_call(method))
+            call.set_variable(LOCATED_CALL, find_call(method))
         token = _trio_token()
         await (_run_in_asyncio(call, stopped) if token is None else _run_in_trio(call, stopped))
         return call.result()
+
+
+def awaitable(
+    method: Callable[Concatenate[Any, _Arguments], _Result],
+) -> Callable[Concatenate[Any, _Arguments], Coroutine[Any, Any, _Result]]:
+    """Return the async form of a method, for a class of `AsyncMethods`.
+
+    Signature, overloads and docstring are those of the method.
+    """
+    name = method.__name__
+
+    @wraps(method)
+    async def call(self: AsyncMethods, /, *args: Any, **options: Any) -> Any:
+        return await self._call(name, *args, **options)
+
+    return call
 
 
 class _ThreadedCall:
@@ -76,9 +96,9 @@ class _ThreadedCall:
         self._result: Any = None
         self._error: BaseException | None = None
 
-    def locate(self, found: WaitCall | None) -> None:
-        """Set the call that waits in the thread belong to."""
-        self._context.run(LOCATED_CALL.set, found)
+    def set_variable(self, variable: ContextVar[_Value], value: _Value) -> None:
+        """Set a context variable for the thread."""
+        self._context.run(variable.set, value)
 
     def start(self, report_end: Callable[[], object]) -> None:
         """Start the thread, which calls `report_end` at its end."""
@@ -108,6 +128,8 @@ class _ThreadedCall:
 
 
 async def _run_in_asyncio(call: _ThreadedCall, stopped: threading.Event) -> None:
+    import asyncio
+
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     call.start(lambda: loop.call_soon_threadsafe(ended.set))

@@ -1,11 +1,8 @@
-"""The types of what fixtures give beside `Kwait`: functions, and the methods for async tests.
-
-Those of waits are in `framework.wait_protocols`.
-"""
+"""The types of fixtures that are functions, except those of waits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -13,14 +10,8 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import KubernetesObject
-    from pytest_kwait.suite.aio import AsyncKwait as _AsyncKwait
     from pytest_kwait.suite.election.candidates import Candidates
     from pytest_kwait.suite.kwait import Kwait
-
-    AsyncKwait: TypeAlias = _AsyncKwait[Kwait]
-    """The type of `kwait.aio`."""
-else:
-    from pytest_kwait.suite.aio import AsyncKwait as AsyncKwait
 
 
 class KwaitFactory(Protocol):

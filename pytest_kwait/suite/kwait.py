@@ -43,6 +43,7 @@ from pytest_kwait.framework.operations.edit import (
 )
 from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
+from pytest_kwait.suite.aio import awaitable
 from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, to_model
 from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
@@ -61,7 +62,7 @@ from pytest_kwait.suite.manifests import (
     Source,
     read_manifests,
 )
-from pytest_kwait.suite.wait_methods import WaitMethods
+from pytest_kwait.suite.wait_methods import AsyncWaitMethods, WaitMethods
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -82,7 +83,6 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.operations.edit import Change, PatchType
     from pytest_kwait.framework.operations.run import RunResult
     from pytest_kwait.framework.predicates import HeldPredicate
-    from pytest_kwait.suite.aio import AsyncKwait
     from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
@@ -223,13 +223,11 @@ class Kwait(WaitMethods):
         return Step(" ".join(name.split()))
 
     @cached_property
-    def aio(self) -> AsyncKwait[Kwait]:
+    def aio(self) -> AsyncKwait:
         """The methods of this object for async tests: `await kwait.aio.wait_for_job_complete(…)`.
 
         They never block the event loop; cancelling the task stops the wait.
         """
-        from pytest_kwait.suite.aio import AsyncKwait
-
         return AsyncKwait(self)
 
     @property
@@ -244,6 +242,7 @@ class Kwait(WaitMethods):
 
     def apply(
         self,
+        /,
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
@@ -282,6 +281,7 @@ class Kwait(WaitMethods):
 
     def create(
         self,
+        /,
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
@@ -1396,6 +1396,43 @@ class Kwait(WaitMethods):
                 self.left.append(f"{going}: whether it is gone cannot be seen: {error}")
 
         return see_off
+
+
+class AsyncKwait(AsyncWaitMethods):
+    """The methods of a `Kwait`, to be awaited: `await kwait.aio.wait_for_job_complete("pi")`.
+
+    Cancelling the task stops a wait. A request that has been sent is not taken back: the task ends
+    once it is answered.
+    """
+
+    apply = awaitable(Kwait.apply)
+    create = awaitable(Kwait.create)
+    create_namespace = awaitable(Kwait.create_namespace)
+    create_and_wait = awaitable(Kwait.create_and_wait)
+    get = awaitable(Kwait.get)
+    list = awaitable(Kwait.list)
+    delete = awaitable(Kwait.delete)
+    events = awaitable(Kwait.events)
+    logs = awaitable(Kwait.logs)
+    exec = awaitable(Kwait.exec)
+    port_forward = awaitable(Kwait.port_forward)
+    url = awaitable(Kwait.url)
+    scale = awaitable(Kwait.scale)
+    restart = awaitable(Kwait.restart)
+    rolling_update = awaitable(Kwait.rolling_update)
+    patch = awaitable(Kwait.patch)
+    update = awaitable(Kwait.update)
+    label = awaitable(Kwait.label)
+    annotate = awaitable(Kwait.annotate)
+    cordon = awaitable(Kwait.cordon)
+    uncordon = awaitable(Kwait.uncordon)
+    taint = awaitable(Kwait.taint)
+    drain = awaitable(Kwait.drain)
+    evict = awaitable(Kwait.evict)
+    rollout_undo = awaitable(Kwait.rollout_undo)
+    run = awaitable(Kwait.run)
+    kubectl = awaitable(Kwait.kubectl)
+    delete_and_wait = awaitable(Kwait.delete_and_wait)
 
 
 def _format_target(target: str | KubernetesObject) -> str:

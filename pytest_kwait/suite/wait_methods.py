@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+from pytest_kwait.suite.aio import AsyncMethods, awaitable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
@@ -1207,7 +1209,18 @@ class WaitMethods:
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def wait_for(
+        self,
+        target: str | KubernetesObject,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -1220,7 +1233,20 @@ class WaitMethods:
         selector: Selector,
         count: int | Count | None = None,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> list[dict[str, Any]]: ...
+
+    @overload
+    def wait_for(
+        self,
+        target: str,
+        condition: ConditionInput | HeldPredicate,
+        *,
+        selector: Selector,
+        count: int | Count | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> list[_Model]: ...
 
@@ -2213,7 +2239,18 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2224,7 +2261,18 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def wait_for_service_updated_with_finalizer(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -2236,7 +2284,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model | None:
+    ) -> dict[str, Any] | _Model | None:
         """Wait for a service with the load balancer's finalizer, or without.
 
         Return a service once it has, or no longer has, the load balancer's finalizer.
@@ -2279,7 +2327,18 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2300,7 +2359,18 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def wait_for_service(
+        self,
+        name: str | KubernetesObject,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -2312,7 +2382,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model | None:
+    ) -> dict[str, Any] | _Model | None:
         """Wait for a service that is there, or gone.
 
         Return a service once it exists, or None once it is gone.
@@ -2621,7 +2691,19 @@ class WaitMethods:
         present: Literal[True] = True,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2633,7 +2715,19 @@ class WaitMethods:
         present: bool,
         *,
         namespace: str | None = None,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def wait_for_pvc_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -2646,7 +2740,7 @@ class WaitMethods:
         namespace: str | None = None,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model | None:
+    ) -> dict[str, Any] | _Model | None:
         """Wait for a claim with a finalizer, or without.
 
         Return a claim once it has, or no longer has, a finalizer.
@@ -2778,7 +2872,18 @@ class WaitMethods:
         finalizer: str,
         present: Literal[True] = True,
         *,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: Literal[True] = True,
+        *,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model: ...
 
@@ -2789,7 +2894,18 @@ class WaitMethods:
         finalizer: str,
         present: bool,
         *,
-        as_model: type[_Model] | None = None,
+        as_model: None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any] | None: ...
+
+    @overload
+    def wait_for_pv_finalizer(
+        self,
+        name: str | KubernetesObject,
+        finalizer: str,
+        present: bool,
+        *,
+        as_model: type[_Model],
         **options: Unpack[WaitOptions],
     ) -> _Model | None: ...
 
@@ -2801,7 +2917,7 @@ class WaitMethods:
         *,
         as_model: type[_Model] | None = None,
         **options: Unpack[WaitOptions],
-    ) -> _Model | None:
+    ) -> dict[str, Any] | _Model | None:
         """Wait for a volume with a finalizer, or without.
 
         Return a volume once it has, or no longer has, a finalizer.
@@ -2851,3 +2967,168 @@ class WaitMethods:
             uid: its UID; None for the first one seen.
         """
         self._wait("wait_for_volume_attachment_terminated", name, uid, **options)
+
+
+class AsyncWaitMethods(AsyncMethods):
+    """The waits of `WaitMethods`, to be awaited."""
+
+    wait_for_cache_sync = awaitable(WaitMethods.wait_for_cache_sync)
+    wait_for_api_server_healthy = awaitable(WaitMethods.wait_for_api_server_healthy)
+    wait_for_api_service_available = awaitable(WaitMethods.wait_for_api_service_available)
+    wait_for_authorization_update = awaitable(WaitMethods.wait_for_authorization_update)
+    wait_for_named_authorization_update = awaitable(WaitMethods.wait_for_named_authorization_update)
+    wait_for_authz_update = awaitable(WaitMethods.wait_for_authz_update)
+    wait_for_crd_established = awaitable(WaitMethods.wait_for_crd_established)
+    wait_for_hpa_replicas = awaitable(WaitMethods.wait_for_hpa_replicas)
+    wait_for_namespaces_deleted = awaitable(WaitMethods.wait_for_namespaces_deleted)
+    wait_for_default_service_account = awaitable(WaitMethods.wait_for_default_service_account)
+    wait_for_kube_root_ca = awaitable(WaitMethods.wait_for_kube_root_ca)
+    wait_for_webhook_ready = awaitable(WaitMethods.wait_for_webhook_ready)
+    wait_for_daemon_set_running_on_all_nodes = awaitable(
+        WaitMethods.wait_for_daemon_set_running_on_all_nodes
+    )
+    wait_for_daemon_set_pods_on_nodes = awaitable(WaitMethods.wait_for_daemon_set_pods_on_nodes)
+    wait_for_daemon_set_present_on_nodes = awaitable(
+        WaitMethods.wait_for_daemon_set_present_on_nodes
+    )
+    wait_for_daemon_set_status = awaitable(WaitMethods.wait_for_daemon_set_status)
+    wait_for_daemon_sets = awaitable(WaitMethods.wait_for_daemon_sets)
+    wait_for_deployment_complete = awaitable(WaitMethods.wait_for_deployment_complete)
+    wait_for_deployment_complete_and_check_rolling = awaitable(
+        WaitMethods.wait_for_deployment_complete_and_check_rolling
+    )
+    wait_for_deployment_revision_and_image = awaitable(
+        WaitMethods.wait_for_deployment_revision_and_image
+    )
+    wait_for_deployment_updated_replicas_gte = awaitable(
+        WaitMethods.wait_for_deployment_updated_replicas_gte
+    )
+    wait_for_deployment_with_condition = awaitable(WaitMethods.wait_for_deployment_with_condition)
+    wait_for_observed_deployment = awaitable(WaitMethods.wait_for_observed_deployment)
+    wait_for_endpoint_count = awaitable(WaitMethods.wait_for_endpoint_count)
+    wait_for_endpoint_pods = awaitable(WaitMethods.wait_for_endpoint_pods)
+    wait_for_endpoint_ports = awaitable(WaitMethods.wait_for_endpoint_ports)
+    wait_for_endpoint_on_node = awaitable(WaitMethods.wait_for_endpoint_on_node)
+    wait_for_endpoint_slices = awaitable(WaitMethods.wait_for_endpoint_slices)
+    wait_for_event = awaitable(WaitMethods.wait_for_event)
+    wait_for_job_pods_running = awaitable(WaitMethods.wait_for_job_pods_running)
+    wait_for_job_pods_succeeded = awaitable(WaitMethods.wait_for_job_pods_succeeded)
+    wait_for_job_finish = awaitable(WaitMethods.wait_for_job_finish)
+    wait_for_job_complete = awaitable(WaitMethods.wait_for_job_complete)
+    wait_for_job_failed = awaitable(WaitMethods.wait_for_job_failed)
+    wait_for_job_ready = awaitable(WaitMethods.wait_for_job_ready)
+    wait_for_job_suspend = awaitable(WaitMethods.wait_for_job_suspend)
+    wait_for_job_condition = awaitable(WaitMethods.wait_for_job_condition)
+    wait_for_job_state = awaitable(WaitMethods.wait_for_job_state)
+    wait_for_job_gone = awaitable(WaitMethods.wait_for_job_gone)
+    wait_for_all_job_pods_gone = awaitable(WaitMethods.wait_for_all_job_pods_gone)
+    wait_for_pods_running_on_nodes = awaitable(WaitMethods.wait_for_pods_running_on_nodes)
+    wait_for_pods_on_minions = awaitable(WaitMethods.wait_for_pods_on_minions)
+    wait_for_node_ready = awaitable(WaitMethods.wait_for_node_ready)
+    wait_for_node_not_ready = awaitable(WaitMethods.wait_for_node_not_ready)
+    wait_for_node_condition = awaitable(WaitMethods.wait_for_node_condition)
+    wait_for_node_schedulable = awaitable(WaitMethods.wait_for_node_schedulable)
+    wait_for_node_heartbeat_after = awaitable(WaitMethods.wait_for_node_heartbeat_after)
+    wait_for_all_nodes_schedulable = awaitable(WaitMethods.wait_for_all_nodes_schedulable)
+    wait_for_nodes_ready = awaitable(WaitMethods.wait_for_nodes_ready)
+    wait_for_total_healthy = awaitable(WaitMethods.wait_for_total_healthy)
+    wait_for = awaitable(WaitMethods.wait_for)
+    wait_for_rollout_status = awaitable(WaitMethods.wait_for_rollout_status)
+    wait_for_container_started = awaitable(WaitMethods.wait_for_container_started)
+    wait_for_container_running = awaitable(WaitMethods.wait_for_container_running)
+    wait_for_container_terminated = awaitable(WaitMethods.wait_for_container_terminated)
+    wait_for_container_to_fail = awaitable(WaitMethods.wait_for_container_to_fail)
+    wait_for_number_of_pods = awaitable(WaitMethods.wait_for_number_of_pods)
+    wait_for_pods_running = awaitable(WaitMethods.wait_for_pods_running)
+    wait_for_pods_scheduling_gated = awaitable(WaitMethods.wait_for_pods_scheduling_gated)
+    wait_for_pods_with_scheduling_gates = awaitable(WaitMethods.wait_for_pods_with_scheduling_gates)
+    wait_for_pods_with_label = awaitable(WaitMethods.wait_for_pods_with_label)
+    wait_for_pods_with_label_scheduled = awaitable(WaitMethods.wait_for_pods_with_label_scheduled)
+    wait_for_pods_with_label_running = awaitable(WaitMethods.wait_for_pods_with_label_running)
+    wait_for_pods_with_label_running_ready = awaitable(
+        WaitMethods.wait_for_pods_with_label_running_ready
+    )
+    wait_for_pods_running_ready = awaitable(WaitMethods.wait_for_pods_running_ready)
+    wait_for_almost_all_pods_ready = awaitable(WaitMethods.wait_for_almost_all_pods_ready)
+    wait_for_pods_responding = awaitable(WaitMethods.wait_for_pods_responding)
+    wait_for_pod_condition = awaitable(WaitMethods.wait_for_pod_condition)
+    wait_for_pod_running = awaitable(WaitMethods.wait_for_pod_running)
+    wait_for_pod_ready = awaitable(WaitMethods.wait_for_pod_ready)
+    wait_for_pod_running_ready = awaitable(WaitMethods.wait_for_pod_running_ready)
+    wait_for_pod_success = awaitable(WaitMethods.wait_for_pod_success)
+    wait_for_pod_no_longer_running = awaitable(WaitMethods.wait_for_pod_no_longer_running)
+    wait_for_pod_terminated = awaitable(WaitMethods.wait_for_pod_terminated)
+    wait_for_pod_failed_reason = awaitable(WaitMethods.wait_for_pod_failed_reason)
+    wait_for_pod_not_pending = awaitable(WaitMethods.wait_for_pod_not_pending)
+    wait_for_pod_scheduled = awaitable(WaitMethods.wait_for_pod_scheduled)
+    wait_for_pod_unschedulable = awaitable(WaitMethods.wait_for_pod_unschedulable)
+    wait_for_pod_terminating = awaitable(WaitMethods.wait_for_pod_terminating)
+    wait_for_pod_not_found = awaitable(WaitMethods.wait_for_pod_not_found)
+    wait_for_pod_observed_generation = awaitable(WaitMethods.wait_for_pod_observed_generation)
+    wait_for_controlled_pods = awaitable(WaitMethods.wait_for_controlled_pods)
+    wait_for_controlled_pods_running = awaitable(WaitMethods.wait_for_controlled_pods_running)
+    wait_for_rc_pods_running = awaitable(WaitMethods.wait_for_rc_pods_running)
+    wait_for_rc_to_stabilize = awaitable(WaitMethods.wait_for_rc_to_stabilize)
+    wait_for_ready_replica_set = awaitable(WaitMethods.wait_for_ready_replica_set)
+    wait_for_replica_set_target_available_replicas = awaitable(
+        WaitMethods.wait_for_replica_set_target_available_replicas
+    )
+    wait_for_replica_set_target_spec_replicas = awaitable(
+        WaitMethods.wait_for_replica_set_target_spec_replicas
+    )
+    wait_for_replica_set_desired_replicas = awaitable(
+        WaitMethods.wait_for_replica_set_desired_replicas
+    )
+    wait_for_observed_replica_set = awaitable(WaitMethods.wait_for_observed_replica_set)
+    wait_for_load_balancer = awaitable(WaitMethods.wait_for_load_balancer)
+    wait_for_new_ingress_ip = awaitable(WaitMethods.wait_for_new_ingress_ip)
+    wait_for_load_balancer_destroy = awaitable(WaitMethods.wait_for_load_balancer_destroy)
+    wait_for_service_updated_with_finalizer = awaitable(
+        WaitMethods.wait_for_service_updated_with_finalizer
+    )
+    wait_for_service_deleted_with_finalizer = awaitable(
+        WaitMethods.wait_for_service_deleted_with_finalizer
+    )
+    wait_for_service = awaitable(WaitMethods.wait_for_service)
+    wait_for_service_reachable = awaitable(WaitMethods.wait_for_service_reachable)
+    wait_for_service_responding = awaitable(WaitMethods.wait_for_service_responding)
+    wait_for_stateful_set_running = awaitable(WaitMethods.wait_for_stateful_set_running)
+    wait_for_stateful_set_running_and_ready = awaitable(
+        WaitMethods.wait_for_stateful_set_running_and_ready
+    )
+    wait_for_stateful_set_pod_ready = awaitable(WaitMethods.wait_for_stateful_set_pod_ready)
+    wait_for_stateful_set_status_replicas = awaitable(
+        WaitMethods.wait_for_stateful_set_status_replicas
+    )
+    wait_for_stateful_set_status_ready_replicas = awaitable(
+        WaitMethods.wait_for_stateful_set_status_ready_replicas
+    )
+    wait_for_stateful_set_status_available_replicas = awaitable(
+        WaitMethods.wait_for_stateful_set_status_available_replicas
+    )
+    wait_for_persistent_volume_claim_phase = awaitable(
+        WaitMethods.wait_for_persistent_volume_claim_phase
+    )
+    wait_for_persistent_volume_claims_phase = awaitable(
+        WaitMethods.wait_for_persistent_volume_claims_phase
+    )
+    wait_for_persistent_volume_claim_deleted = awaitable(
+        WaitMethods.wait_for_persistent_volume_claim_deleted
+    )
+    wait_for_pvc_finalizer = awaitable(WaitMethods.wait_for_pvc_finalizer)
+    wait_for_persistent_volume_claim_modified = awaitable(
+        WaitMethods.wait_for_persistent_volume_claim_modified
+    )
+    wait_for_persistent_volume_claim_modification_failure = awaitable(
+        WaitMethods.wait_for_persistent_volume_claim_modification_failure
+    )
+    wait_for_pv_and_pvc = awaitable(WaitMethods.wait_for_pv_and_pvc)
+    wait_for_pv_claim_bound_phase = awaitable(WaitMethods.wait_for_pv_claim_bound_phase)
+    wait_for_persistent_volume_phase = awaitable(WaitMethods.wait_for_persistent_volume_phase)
+    wait_for_persistent_volume_deleted = awaitable(WaitMethods.wait_for_persistent_volume_deleted)
+    wait_for_pv_finalizer = awaitable(WaitMethods.wait_for_pv_finalizer)
+    wait_for_volume_attachment_created = awaitable(WaitMethods.wait_for_volume_attachment_created)
+    wait_for_volume_attachment_attached = awaitable(WaitMethods.wait_for_volume_attachment_attached)
+    wait_for_volume_attachment_terminated = awaitable(
+        WaitMethods.wait_for_volume_attachment_terminated
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.suite.aio import AsyncKwait
+from pytest_kwait.suite.kwait import AsyncKwait
 
 _CURRENT = contextvars.ContextVar("current", default="none")
 

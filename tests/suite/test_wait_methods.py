@@ -3,22 +3,23 @@ from __future__ import annotations
 import asyncio
 import inspect
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast, get_overloads
+from typing import TYPE_CHECKING, Any, get_overloads
 
 import pytest
 
 import pytest_kwait
+from pytest_kwait import typing as fixture_types
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.suite.aio import AsyncKwait
-from pytest_kwait.suite.kwait import Kwait
+from pytest_kwait.suite.kwait import AsyncKwait, Kwait
 from pytest_kwait.suite.wait_methods import WaitMethods
-from tools.wait_methods import SYNC_ONLY, protocol_name
+from tools.wait_methods import protocol_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pytest_kwait.framework.registry import Wait
+
+SYNC_ONLY = {"close", "step"}
+"""Methods of `Kwait` without an async form: a context manager, and its end."""
 
 
 class Recorder(WaitMethods):
@@ -34,21 +35,12 @@ def test_every_wait_is_a_method() -> None:
     assert {name for name in vars(WaitMethods) if name.startswith("wait_for")} == WAIT_NAMES
 
 
-def _overloads_in(protocol: type, name: str) -> Sequence[Callable[..., Any]]:
-    # A protocol keeps none of its overloads as its attribute.
-    function = SimpleNamespace(
-        __module__=protocol.__module__, __qualname__=f"{protocol.__name__}.{name}"
-    )
-    return get_overloads(cast("Any", function))
-
-
 @pytest.mark.parametrize("name", sorted(WAIT_NAMES))
 def test_fixture_types_have_the_signatures_of_the_methods(name: str) -> None:
     method = getattr(WaitMethods, name)
-    protocol = getattr(pytest_kwait, protocol_name(name))
-    methods = get_overloads(method) or [method]
-    calls = _overloads_in(protocol, "__call__") or [protocol.__call__]
-    assert list(map(inspect.signature, methods)) == list(map(inspect.signature, calls))
+    call = getattr(fixture_types, protocol_name(name)).__call__
+    assert inspect.signature(call) == inspect.signature(method)
+    assert get_overloads(call) == get_overloads(method)
 
 
 @pytest.mark.parametrize("name", sorted(WAIT_NAMES))
@@ -94,11 +86,6 @@ _ASYNC_NAMES = sorted(
 )
 
 
-def _signature_of(function: Callable[..., Any]) -> str:
-    """Return the signature; the type variable of async forms stands for `Kwait`."""
-    return str(inspect.signature(function)).replace("'_Kwait'", "'Kwait'")
-
-
 def test_every_method_has_an_async_form() -> None:
     methods = inspect.getmembers(AsyncKwait, inspect.isfunction)
     assert [name for name, _ in methods if not name.startswith("_")] == _ASYNC_NAMES
@@ -108,10 +95,9 @@ def test_every_method_has_an_async_form() -> None:
 def test_async_methods_are_those_of_kwait(name: str) -> None:
     method, awaited = getattr(Kwait, name), getattr(AsyncKwait, name)
     assert inspect.iscoroutinefunction(awaited)
-    assert _signature_of(awaited) == _signature_of(method)
+    assert inspect.signature(awaited) == inspect.signature(method)
     assert inspect.getdoc(awaited) == inspect.getdoc(method)
-    overloads = [list(map(_signature_of, get_overloads(each))) for each in (method, awaited)]
-    assert overloads[0] == overloads[1]
+    assert get_overloads(awaited) == get_overloads(method)
 
 
 @pytest.mark.parametrize("name", _ASYNC_NAMES)
@@ -151,6 +137,10 @@ def test_methods_say_what_they_wait_for_and_the_special_arguments() -> None:
     )
 
 
-def test_unknown_fixture_types_are_no_names_of_the_package() -> None:
-    with pytest.raises(AttributeError, match="module 'pytest_kwait' has no attribute 'WaitForIt'"):
-        _ = pytest_kwait.WaitForIt
+def test_fixture_types_are_no_names_of_the_package() -> None:
+    with pytest.raises(AttributeError) as caught:
+        _ = pytest_kwait.WaitForPodReady
+    assert str(caught.value) == (
+        "module 'pytest_kwait' has no attribute 'WaitForPodReady'; "
+        "types of wait fixtures are in pytest_kwait.typing"
+    )

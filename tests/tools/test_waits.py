@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from tools.wait_methods import render_async, render_methods, render_protocols
+from tools.wait_methods import render_methods, render_types
 from tools.waits import (
-    ASYNC_METHODS,
     METHODS,
     NAMES,
-    PROTOCOLS,
     PUBLIC_NAMES,
+    TYPES,
     render_names,
     render_public_names,
     sort_names,
@@ -25,12 +24,8 @@ def test_methods_follow_from_the_declarations() -> None:
     assert METHODS.read_text() == render_methods(), "run `python -m tools.waits`"
 
 
-def test_async_methods_follow_from_the_declarations() -> None:
-    assert ASYNC_METHODS.read_text() == render_async(), "run `python -m tools.waits`"
-
-
 def test_types_of_fixtures_follow_from_the_declarations() -> None:
-    assert PROTOCOLS.read_text() == render_protocols(), "run `python -m tools.waits`"
+    assert TYPES.read_text() == render_types(), "run `python -m tools.waits`"
 
 
 def test_constants_come_before_classes_and_functions() -> None:

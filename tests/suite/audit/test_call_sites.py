@@ -10,8 +10,8 @@ import pytest
 
 import pytest_kwait
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitCall
-from pytest_kwait.suite.aio import AsyncKwait
 from pytest_kwait.suite.audit.call_sites import find_call, make_relative
+from pytest_kwait.suite.kwait import AsyncKwait
 
 _PACKAGE = Path(pytest_kwait.__file__).parent
 _TEST = ("/suite/test_shop.py", "test_shop")
