@@ -222,7 +222,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import AsyncKwait, Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
     from pytest_kwait.suite.schedulers import RunningScheduler
-    from pytest_kwait.wait.context import DeadlineExceeded
 
 __all__ = [
     "TIMEOUTS",
@@ -233,7 +232,6 @@ __all__ = [
     "Candidates",
     "Cluster",
     "ClusterError",
-    "DeadlineExceeded",
     "Duration",
     "Egress",
     "ExecResult",
@@ -476,7 +474,6 @@ HOMES = {
     "suite.election.candidates": ("Candidate", "Candidates"),
     "suite.manifests": ("InvalidManifest",),
     "apimachinery.times": ("Duration",),
-    "wait.context": ("DeadlineExceeded",),
 }
 """Names that are no waits, by the module that defines them, without `pytest_kwait.`."""
 

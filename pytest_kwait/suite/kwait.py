@@ -568,7 +568,7 @@ class Kwait(WaitMethods):
 
         Raises:
             ApiError: the command could not be started.
-            DeadlineExceeded: it did not end in time; the message contains its output.
+            wait.DeadlineExceeded: it did not end in time; the message contains its output.
         """
         if not command:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
