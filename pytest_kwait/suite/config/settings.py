@@ -94,8 +94,8 @@ class Settings:
                     name, raw, f"{near}the settings are {', '.join(SETTING_DEFINITIONS)}"
                 )
             origin = source(definition)
-            shown = ", ".join(raw) if isinstance(raw, list) else str(raw)
-            values[name] = Setting(reader_of(definition)(raw, name, origin), origin, shown, layer)
+            value = reader_of(definition)(raw, name, origin)
+            values[name] = Setting(value, origin, _format_given(raw), layer)
         several = timeouts if isinstance(timeouts, (list, tuple)) else [timeouts]
         for raw in several:
             if raw is None:
@@ -442,6 +442,15 @@ class Settings:
         return table.merged({"poll": self.poll})
 
 
+def _format_given(raw: object) -> str:
+    """Return a valid value as an option or an ini file has it."""
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, Mapping):
+        raw = [f"{name}={value}" for name, value in raw.items()]
+    return ", ".join(raw) if isinstance(raw, list) else str(raw)
+
+
 def _format_seconds(seconds: float) -> str:
     from pytest_kwait.apimachinery.times import format_duration
 
@@ -563,22 +572,19 @@ def read_bool(value: Any, what: str, source: str | None) -> bool:
 
 
 def read_patterns(value: Any, what: str, source: str | None) -> tuple[str, ...]:
-    """Parse a comma-separated list of names with `*` for any part."""
-    names = value.split(",") if isinstance(value, str) else []
-    if not names or not all(name.strip() for name in names):
+    """Parse names with `*` for any part: a list, or a text with commas between them."""
+    names = _split_texts(value)
+    if not names or not all(names):
         valid = "use names with commas between them and * for any part, for example kind-*,staging"
         raise InvalidArgument(what, value, valid, source)
-    return tuple(name.strip() for name in names)
+    return tuple(names)
 
 
 def read_taints(value: Any, what: str, source: str | None) -> tuple[str, ...]:
-    """Parse a tuple or comma-separated list of taint keys; an empty text has none."""
-    if isinstance(value, tuple):
-        return value
-    if isinstance(value, str):
-        keys = tuple(key.strip() for key in value.split(",")) if value.strip() else ()
-        if all(re.fullmatch(_QUALIFIED, key) for key in keys):
-            return keys
+    """Parse keys of taints: a list, or a text with commas between them; an empty one has none."""
+    keys = [] if _is_blank(value) else _split_texts(value)
+    if keys is not None and all(re.fullmatch(_QUALIFIED, key) for key in keys):
+        return tuple(keys)
     raise InvalidArgument(
         what,
         value,
@@ -657,10 +663,26 @@ def read_reports(value: Any, what: str, source: str | None) -> tuple[Path, ...]:
 
 
 def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping, ...]:
-    """Parse image mappings, `PATTERN=COMMAND` each: a list, or a text with one per line."""
+    """Parse image mappings.
+
+    Args:
+        value: a list of `PATTERN=COMMAND`, a text with one per line, or a mapping of patterns to
+            commands.
+        what: the name of the setting.
+        source: where the value comes from.
+    """
     from pytest_kwait.simulator.image_mapping import parse_image_mapping
 
-    texts = value.splitlines() if isinstance(value, str) else value
+    if isinstance(value, Mapping):
+        # A command that is no text is refused with its pattern.
+        texts: Sequence[Any] = [
+            f"{pattern}={command}" if isinstance(command, str) else {pattern: command}
+            for pattern, command in value.items()
+        ]
+    elif isinstance(value, str):
+        texts = value.splitlines()
+    else:
+        texts = value if isinstance(value, (list, tuple)) else [value]
     found = [parse_image_mapping(one, source) for one in texts if not _is_blank(one)]
     if not found and isinstance(value, str):
         parse_image_mapping(value, source)  # a blank text is refused
@@ -672,10 +694,19 @@ def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget
     from pytest_kwait.simulator.network.egress import read_egress_list
 
     if not isinstance(value, str):
-        return tuple(read_egress_list(value, source))
+        texts = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(read_egress_list(texts, source))
     # A blank text is refused.
     lines = [one for one in value.splitlines() if not _is_blank(one)]
     return tuple(read_egress_list(lines or [value], source))
+
+
+def _split_texts(value: object) -> list[str] | None:
+    """Return the parts between commas, of a text or of each text in a list; else None."""
+    texts: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    return [part.strip() for text in texts for part in text.split(",")]
 
 
 def _is_blank(value: object) -> bool:
@@ -683,9 +714,9 @@ def _is_blank(value: object) -> bool:
 
 
 def read_words(value: Any, what: str, source: str | None) -> tuple[str, ...]:
-    """Parse a tuple of arguments of a command, or a text that is split as a shell does."""
-    if isinstance(value, tuple):
-        return value
+    """Parse arguments of a command: a list, or a text that is split as a shell does."""
+    if isinstance(value, (list, tuple)) and all(isinstance(word, str) for word in value):
+        return tuple(value)
     import shlex
 
     try:
@@ -701,7 +732,7 @@ def read_names(value: Any, what: str, source: str | None) -> tuple[str, ...]:
     """Parse names: a list, or a text with commas between them."""
     names = []
     for text in value if isinstance(value, (list, tuple)) else [value]:
-        for name in str(text).split(","):
+        for name in text.split(",") if isinstance(text, str) else [""]:
             if len(name.split()) != 1:
                 raise InvalidArgument(what, text, "use names with commas between them", source)
             names.append(name.strip())
