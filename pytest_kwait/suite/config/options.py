@@ -284,7 +284,7 @@ _WAITS = (
         None,
         "SECONDS",
         "how long a problem that may pass must last before that (45s)",
-        "on the embedded cluster a twentieth of it with fast timing",
+        "on the embedded cluster a tenth of it with fast timing",
         scope="test",
     ),
     SettingDefinition(
