@@ -22,7 +22,8 @@ from pytest_kwait.suite.config.options import (
     TIMEOUTS,
     SettingDefinition,
 )
-from pytest_kwait.suite.config.settings import Settings, expand_home, suggest_name
+from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.config.values import expand_home, suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,7 +158,7 @@ def ignores_kubeconfig(settings: Settings) -> bool:
 def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
 
-    def source(definition: SettingDefinition) -> str:
+    def source(definition: SettingDefinition[Any]) -> str:
         return _format_source(definition, kind, given[definition.name])
 
     def expand(path: str, name: str) -> Path:
@@ -180,7 +181,7 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
     return settings.merged(values, source, given[TIMEOUTS.name])
 
 
-def _format_source(definition: SettingDefinition, kind: str, value: object) -> str:
+def _format_source(definition: SettingDefinition[Any], kind: str, value: object) -> str:
     switched_off = definition.kind == "bool" and value in ("false", False)
     sources = {
         "ini": f"ini {definition.ini}",

@@ -263,7 +263,7 @@ def _refuse_values_of_switches(config: pytest.Config | None) -> None:
         check_switches([str(each) for each in given])
 
 
-def _help(definition: SettingDefinition) -> str:
+def _help(definition: SettingDefinition[Any]) -> str:
     default = definition.default
     shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
     return f"{definition.help}{shown}".replace("%", "%%")
