@@ -85,6 +85,7 @@ _KINDS = {
     "sh": Kind.COMMANDS,
     "console": Kind.SESSION,
     "ini": Kind.SETTINGS,
+    "toml": Kind.SETTINGS,
 }
 
 

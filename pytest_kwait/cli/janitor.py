@@ -133,7 +133,7 @@ def _print_result(sweep: SweepResult) -> int:
 
 
 def _check_name(what: str, name: str) -> None:
-    from pytest_kwait.suite.config.settings import read_dns_label
+    from pytest_kwait.suite.config.values import read_dns_label
 
     read_dns_label(name, what, None)
 

@@ -61,7 +61,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the action."""
     # Imports for JSON are expensive; other commands do without them.
-    from pytest_kwait.suite.config.settings import read_reports
+    from pytest_kwait.suite.config.values import read_reports
     from pytest_kwait.suite.report.files import check_writable, read_report
     from pytest_kwait.suite.report.run_report import list_omissions, merge_reports
 

@@ -142,13 +142,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _report_paths(arguments: argparse.Namespace) -> list[Path]:
-    from pytest_kwait.suite.config.settings import read_reports
+    from pytest_kwait.suite.config.values import read_reports
 
     return [path for given in arguments.report for path in read_reports(given, "--report", None)]
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
-    from pytest_kwait.suite.config.settings import read_dns_label
+    from pytest_kwait.suite.config.values import read_dns_label
     from pytest_kwait.suite.report.files import check_writable
 
     for option, number in (

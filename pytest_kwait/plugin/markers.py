@@ -21,7 +21,7 @@ from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import is_built_on_library, marker_names, running_item
 from pytest_kwait.plugin.settings import run_settings
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
-from pytest_kwait.suite.config.settings import suggest_name
+from pytest_kwait.suite.config.values import suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -324,7 +324,7 @@ def _check_wait(mark: pytest.Mark) -> None:
     check_call(mark.name, mark.args, mark.kwargs)
 
 
-def _fixed_source(source: str, _definition: SettingDefinition) -> str:
+def _fixed_source(source: str, _definition: SettingDefinition[Any]) -> str:
     return source
 
 

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.plugin.ini_values import read_ini_values
 from pytest_kwait.suite.config.options import (
     OPTIONS,
     SETTING_DEFINITIONS,
     TIMEOUTS,
     SettingDefinition,
 )
-from pytest_kwait.suite.config.settings import Settings, expand_home, suggest_name
+from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.config.values import expand_home, suggest_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,9 +52,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
     here = config.invocation_params.dir
     ini_folder = config.inipath.parent if config.inipath is not None else config.rootpath
     try:
-        settings = _merge_layer(
-            Settings(), {each.name: _read_ini(config, each) for each in OPTIONS}, "ini", ini_folder
-        )
+        settings = _merge_layer(Settings(), _read_ini(config), "ini", ini_folder)
         settings = _merge_layer(
             settings, {each.name: environ.get(each.env) or None for each in OPTIONS}, "env", here
         )
@@ -158,29 +158,31 @@ def ignores_kubeconfig(settings: Settings) -> bool:
 def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:
     values = {name: value for name, value in given.items() if name != TIMEOUTS.name}
 
-    def source(definition: SettingDefinition) -> str:
+    def source(definition: SettingDefinition[Any]) -> str:
         return _format_source(definition, kind, given[definition.name])
 
     def expand(path: str, name: str) -> Path:
         return folder / expand_home(path, name, source(SETTING_DEFINITIONS[name]))
 
     for name in ("artifacts", "kubeconfig", "assets", "cluster_config"):
-        if values.get(name):
+        if isinstance(values.get(name), str) and values[name]:
             values[name] = expand(values[name], name)
     if str(values.get("perturbations") or "").startswith("@"):
         values["perturbations"] = f"@{expand(values['perturbations'][1:].strip(), 'perturbations')}"
     if values.get("report"):
         several = values["report"]
-        files = several if isinstance(several, list) else several.split(",")
-        # An empty name is kept, to be refused.
+        texts = several.split(",") if isinstance(several, str) else several
+        files = texts if isinstance(texts, list) else [texts]
+        # An empty name and a value of another type are kept, to be refused.
         values["report"] = [
-            str(expand(file.strip(), "report")) if file.strip() else "" for file in files
+            str(expand(file.strip(), "report")) if isinstance(file, str) and file.strip() else file
+            for file in files
         ]
     return settings.merged(values, source, given[TIMEOUTS.name])
 
 
-def _format_source(definition: SettingDefinition, kind: str, value: object) -> str:
-    switched_off = definition.kind == "bool" and value == "false"
+def _format_source(definition: SettingDefinition[Any], kind: str, value: object) -> str:
+    switched_off = definition.kind == "bool" and value in ("false", False)
     sources = {
         "ini": f"ini {definition.ini}",
         "env": f"env {definition.env}",
@@ -189,13 +191,9 @@ def _format_source(definition: SettingDefinition, kind: str, value: object) -> s
     return sources[kind]
 
 
-def _read_ini(config: pytest.Config, definition: SettingDefinition) -> Any:
-    try:
-        value = config.getini(definition.ini)
-    except TypeError as error:
-        # pytest raises this for a TOML value that is not a string.
-        raise pytest.UsageError(str(error)) from None
-    return value or None
+def _read_ini(config: pytest.Config) -> dict[str, Any]:
+    values = read_ini_values(config, [each.ini for each in OPTIONS])
+    return {each.name: values[each.ini] for each in OPTIONS}
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:

@@ -147,7 +147,7 @@ def configure(config: pytest.Config) -> None:
 
     for line in (_KWAIT_MARKER, *_MARKERS, *_SKIP_MARKERS):
         config.addinivalue_line("markers", line)
-    if config.getini("kwait_plain_markers"):
+    if _has_plain_markers(config):
         for line in _MARKERS:
             name = line.partition(":")[0]
             plain = name.removeprefix("kwait_")
@@ -223,19 +223,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         activate(item.config)
 
 
+def _has_plain_markers(config: pytest.Config) -> bool:
+    try:
+        plain: bool = config.getini("kwait_plain_markers")
+    except (TypeError, ValueError, pytest.UsageError) as error:
+        raise pytest.UsageError(f"{error}: kwait_plain_markers takes true or false") from None
+    return plain
+
+
 def _is_configured(config: pytest.Config) -> bool:
     """Return whether a setting is given anywhere, valid or not, or the run has workers."""
     if config.getoption("dist", "no") != "no" or hasattr(config, "workerinput"):
         return True
     if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
         return True
-    try:
-        return any(
-            config.getoption(each.ini) is not None or config.getini(each.ini) for each in OPTIONS
-        )
-    except TypeError:
-        # A TOML value of another type; reported when the settings are read.
+    if any(config.getoption(each.ini) is not None for each in OPTIONS):
         return True
+    names = (each.ini for each in OPTIONS)
+    if config.inipath is None or config.inipath.suffix != ".toml":
+        return any(config.getini(name) for name in names)
+    from pytest_kwait.plugin.ini_values import read_ini_values
+
+    return any(value is not None for value in read_ini_values(config, names).values())
 
 
 def _refuse_values_of_switches(config: pytest.Config | None) -> None:
@@ -254,7 +263,7 @@ def _refuse_values_of_switches(config: pytest.Config | None) -> None:
         check_switches([str(each) for each in given])
 
 
-def _help(definition: SettingDefinition) -> str:
+def _help(definition: SettingDefinition[Any]) -> str:
     default = definition.default
     shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
     return f"{definition.help}{shown}".replace("%", "%%")

@@ -47,12 +47,8 @@ from pytest_kwait.suite.aio import awaitable
 from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, to_model
 from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
-from pytest_kwait.suite.config.settings import (
-    DEFAULT_SOURCE,
-    PodSecurity,
-    parse_pod_security,
-    read_dns_label,
-)
+from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
+from pytest_kwait.suite.config.values import PodSecurity, parse_pod_security, read_dns_label
 from pytest_kwait.suite.manifest_namespaces import TargetNamespace, parse_moves
 from pytest_kwait.suite.manifests import (
     Document,

@@ -279,17 +279,176 @@ def test_unknown_environment_name_is_an_error_with_a_hint(
     ) in result.stderr.str().splitlines()
 
 
-@pytest.mark.skipif(
-    pytest.version_tuple < (9,), reason="pytest 9 reads native TOML; before, every value is text"
+_TABLES = (
+    ["tool.pytest.ini_options"]
+    if pytest.version_tuple < (9,)
+    else ["tool.pytest.ini_options", "tool.pytest"]
 )
-def test_toml_value_that_is_no_string_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    pytester.makepyprojecttoml("[tool.pytest]\nkwait_fail_fast = true\n")
+"""Tables of pyproject.toml that pytest reads; in the second it checks types."""
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize(
+    ("line", "given"),
+    [
+        ("kwait_audit = true", "audit=true"),
+        ('kwait_audit = "true"', "audit=true"),
+        ("kwait_fail_fast = false", "fail_fast=false"),
+        ("kwait_timeout_scale = 2", "timeout_scale=2"),
+        ("kwait_timeout_scale = 0.5", "timeout_scale=0.5"),
+        ("kwait_min_startup_pods = 0", "min_startup_pods=0"),
+        ("kwait_namespace_limit = 7", "namespace_limit=7"),
+        ("kwait_grace = 0", "grace=0"),
+        ('kwait_grace = "1m"', "grace=1m"),
+        ("kwait_explore = 3", "explore=3"),
+        ("kwait_seed = 0", "seed=0"),
+        ('kwait_mode = "poll"', "mode=poll"),
+        ('kwait_image = ["a=b", "c=d e"]', "image=a=b, c=d e"),
+        ('kwait_image = {"x/a:*" = "b", c = "d e"}', "image=x/a:*=b, c=d e"),
+        ('kwait_image = "a=b"', "image=a=b"),
+        ('kwait_egress = ["a.org:1", "b.org:2"]', "egress=a.org:1, b.org:2"),
+        ('kwait_load_image = ["a:1", "b:2"]', "load_image=a:1, b:2"),
+        ('kwait_allowed_contexts = ["kind-*", "any"]', "allowed_contexts=kind-*, any"),
+        ('kwait_non_blocking_taints = ["a", "b/c"]', "non_blocking_taints=a, b/c"),
+        ("kwait_non_blocking_taints = []", "non_blocking_taints="),
+        ('kwait_cluster_args = ["--a", "b c"]', "cluster_args=--a, b c"),
+        (
+            'kwait_perturbations = ["watch-cut", "watch-end"]',
+            "perturbations=watch-cut, watch-end",
+        ),
+        (
+            'kwait_timeout = {job = 300, pod_start = "90s"}',
+            "timeout job=5m0s*timeout pod_start=1m30s",
+        ),
+        ('kwait_timeout = "job=5m"', "timeout job=5m0s"),
+        ('kwait_timeout = ["job=5m", "pod_start=90"]', "timeout job=5m0s*timeout pod_start=1m30s"),
+    ],
+)
+def test_setting_takes_the_toml_type_and_text(
+    pytester: pytest.Pytester, table: str, line: str, given: str
+) -> None:
+    pytester.makepyprojecttoml(f"[{table}]\n{line}\n")
+    result = pytester.runpytest("-Werror")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    name = line.partition(" ")[0]
+    result.stdout.fnmatch_lines([f"kwait: *{given.replace('[', '[[]')} (ini {name})*"])
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fail_fast = 1", "fail_fast=1 (from {}) is not valid: use true or false"),
+        ("mode = true", "mode=True (from {}) is not valid: use watch or poll"),
+        ("grace = true", f"grace=True (from {{}}) is not valid: {_DURATION}"),
+        ("grace = []", f"grace=[] (from {{}}) is not valid: {_DURATION}"),
+        (
+            "timeout_scale = false",
+            "timeout_scale=False (from {}) is not valid: use a number above zero, for example 2 or "
+            "0.5",
+        ),
+        ("run_id = 7", f"run_id=7 (from {{}}) is not valid: {_LABEL}"),
+        ("artifacts = 7", "artifacts=7 (from {}) is not valid: use the path of a file"),
+        (
+            "report = [7]",
+            "report=7 (from {}) is not valid: use the path of a file that ends with .html or .json",
+        ),
+        (
+            "allowed_contexts = [1]",
+            "allowed_contexts=[1] (from {}) is not valid: use names with commas between them and * "
+            "for any part, for example kind-*,staging",
+        ),
+        (
+            "load_image = [1]",
+            "load_image=1 (from {}) is not valid: use names with commas between them",
+        ),
+        (
+            "cluster_args = [1]",
+            "cluster_args=[1] (from {}) is not valid: use arguments as in a shell, quotes closed",
+        ),
+        (
+            "image = {a = 1}",
+            "image={{'a': 1}} (from {}) is not valid: use PATTERN=COMMAND, for example "
+            "shop/web:*=python -m shop.web",
+        ),
+        (
+            "perturbations = [1]",
+            "perturbations=[1] (from {}) is not valid: use names of perturbations as texts",
+        ),
+        (
+            "timeout = 5",
+            'timeout=5 (from {}) is not valid: use a mapping, for example {{"job": "5m"}}',
+        ),
+        (
+            "timeout = {job = true}",
+            f"timeout job=True (from {{}}) is not valid: {_DURATION}",
+        ),
+    ],
+)
+def test_toml_value_of_a_wrong_type_is_one_line_with_value_source_and_what_is_valid(
+    pytester: pytest.Pytester, table: str, line: str, message: str
+) -> None:
+    pytester.makepyprojecttoml(f"[{table}]\nkwait_{line}\n")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    path = pytester.path / "pyproject.toml"
-    assert (
-        f"ERROR: {path}: config option 'kwait_fail_fast' expects a string, got bool: True"
-    ) in result.stderr.str().splitlines()
+    source = f"ini kwait_{line.partition(' ')[0]}"
+    assert f"ERROR: {message.format(source)}" in result.stderr.str().splitlines()
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+@pytest.mark.parametrize("table", _TABLES)
+def test_override_ini_comes_before_a_toml_value(pytester: pytest.Pytester, table: str) -> None:
+    pytester.makepyprojecttoml(f'[{table}]\nkwait_audit = true\nkwait_image = ["a=b"]\n')
+    result = pytester.runpytest("-okwait_audit=false", "-okwait_image=c=d", "-okwait_grace=3s")
+    result.stdout.fnmatch_lines(
+        [
+            "kwait: image=c=d (ini kwait_image), grace=3s (ini kwait_grace), "
+            "audit=false (ini kwait_audit)"
+        ]
+    )
+
+
+def test_paths_in_toml_are_relative_to_the_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyprojecttoml(
+        f'[{_TABLES[-1]}]\nkwait_artifacts = "art"\nkwait_report = ["a.html", "b.json"]\n'
+    )
+    monkeypatch.chdir(pytester.mkdir("below"))
+    here = pytester.path
+    pytester.runpytest().stdout.fnmatch_lines(
+        [
+            f"kwait: report={here}/a.html, {here}/b.json (ini kwait_report), "
+            f"artifacts={here}/art (ini kwait_artifacts)"
+        ]
+    )
+
+
+@pytest.mark.skipif(pytest.version_tuple < (9,), reason="pytest 9 reads pytest.toml")
+def test_pytest_toml_has_types(pytester: pytest.Pytester) -> None:
+    (pytester.path / "pytest.toml").write_text("[pytest]\nkwait_audit = true\n")
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(["kwait: audit=true (ini kwait_audit)"])
+
+
+@pytest.mark.parametrize("table", _TABLES)
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_plain_markers_are_a_bool_of_toml(
+    pytester: pytest.Pytester, table: str, value: str
+) -> None:
+    pytester.makepyprojecttoml(f"[{table}]\nkwait_plain_markers = {value}\n")
+    shown = pytester.runpytest("--markers").stdout.str()
+    assert ("@pytest.mark.serial: the same as kwait_serial." in shown) is (value == "true")
+
+
+@pytest.mark.parametrize("table", _TABLES)
+def test_plain_markers_of_another_type_are_a_usage_error(
+    pytester: pytest.Pytester, table: str
+) -> None:
+    pytester.makepyprojecttoml(f'[{table}]\nkwait_plain_markers = "maybe"\n')
+    result = pytester.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *'maybe'*: kwait_plain_markers takes true or false"])
 
 
 @pytest.mark.parametrize(

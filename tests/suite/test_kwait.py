@@ -11,7 +11,8 @@ from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
-from pytest_kwait.suite.config.settings import PodSecurity, Settings
+from pytest_kwait.suite.config.settings import Settings
+from pytest_kwait.suite.config.values import PodSecurity
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.kwait import (
     Kwait,

@@ -1,7 +1,7 @@
 """The flags of `kwait-scheduler`, grouped as in kube-scheduler.
 
-The module has the types of values with the error messages of Go's flag library, then the parser
-and the help text by group, then the flags.
+The module has the types of values with the error messages of Go's flag library, then the flags,
+then the help text by group and the parser.
 
 Source: spf13/pflag; cmd/kube-scheduler/app/options.
 """
@@ -9,11 +9,11 @@ Source: spf13/pflag; cmd/kube-scheduler/app/options.
 from __future__ import annotations
 
 import difflib
+import shutil
 import ssl
+import textwrap
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.go_values import (
     INT32,
@@ -31,13 +31,9 @@ from pytest_kwait.scheduler.command.feature_gates import describe_gates
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-if TYPE_CHECKING:
-    _Type = click.ParamType[Any]
-else:
-    _Type = click.ParamType  # generic only since 8.4
 
-
-class FlagType(_Type):
+@dataclass(frozen=True, slots=True)
+class FlagType:
     """A type of flag values.
 
     Args:
@@ -45,23 +41,8 @@ class FlagType(_Type):
         parse: converts the text; raises ValueError with the reason.
     """
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name = name
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value of the text; defaults are converted already."""
-        if not isinstance(value, str):
-            return value
-        text = value
-        if param is not None and "-v" in param.opts and text.startswith("="):
-            text = text[1:]  # `-v=2`: Go's flag library accepts this form of short flags
-        try:
-            return self._parse(text)
-        except ValueError as error:
-            names = [] if param is None else [*param.opts, *param.secondary_opts]
-            flag = ", ".join(sorted(names, key=len))
-            self.fail(f'invalid argument {quote_go(text)} for "{flag}" flag: {error}', param, ctx)
+    name: str
+    parse: Callable[[str], Any]
 
 
 def _split_strings(text: str) -> tuple[str, ...]:
@@ -79,7 +60,8 @@ DURATION = FlagType("duration", parse_duration)
 IP = FlagType("ip", parse_ip)
 
 
-class Flag(click.Option):
+@dataclass(frozen=True, slots=True)
+class Flag:
     """A flag of a group.
 
     Args:
@@ -91,30 +73,46 @@ class Flag(click.Option):
         short: an equivalent single letter; empty for none.
     """
 
-    def __init__(
-        self, group: str, name: str, kind: FlagType, default: Any, help: str, short: str = ""
-    ) -> None:
-        names = [f"--{name}", *([f"-{short}"] if short else [])]
-        super().__init__(
-            [*names, name.replace("-", "_")],
-            type=kind,
-            default=None if kind is STRINGS else default,
-            multiple=kind is STRINGS,
-            help=help,
-        )
-        self.group = group
-        self.kind = kind
-        self.otherwise = default
+    group: str
+    name: str
+    kind: FlagType
+    default: Any
+    help: str
+    short: str = ""
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+    @property
+    def field(self) -> str:
+        """Its name in `Flags`."""
+        return self.name.replace("-", "_")
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Its spellings, the short one first."""
+        return (*([f"-{self.short}"] if self.short else []), f"--{self.name}")
+
+    def convert(self, text: str) -> Any:
+        """Return the value of a text.
+
+        Raises:
+            CommandError: in the words of Go's flag library.
+        """
+        try:
+            return self.kind.parse(text)
+        except ValueError as error:
+            names = ", ".join(self.options)
+            raise CommandError(
+                f'invalid argument {quote_go(text)} for "{names}" flag: {error}'
+            ) from None
+
+    def describe(self) -> tuple[str, str]:
         """Return its names with the type of its value, and its description."""
-        names = ", ".join(sorted(self.opts, key=len))
+        names = ", ".join(self.options)
         shown = names if self.kind is BOOL else f"{names} {self.kind.name}"
-        default = self._shown_default()
-        return shown, (self.help or "") + (f" (default {default})" if default else "")
+        default = self._format_default()
+        return shown, self.help + (f" (default {default})" if default else "")
 
-    def _shown_default(self) -> str:
-        value = self.otherwise
+    def _format_default(self) -> str:
+        value = self.default
         if value in ("", 0, False, ()):
             return ""
         if self.kind is DURATION:
@@ -125,138 +123,19 @@ class Flag(click.Option):
             return f"[{','.join(value)}]"
         return (
             quote_go(value)
-            if self.kind.name == "string"
+            if self.kind is STRING
             else f"{value:g}"
             if isinstance(value, float)
             else str(value)
         )
 
 
-class FlagCommand(click.Command):
-    """A command that takes flags only.
-
-    Args:
-        name: the program's name.
-        flags: in the order of their groups.
-        about: its description for the help.
-    """
-
-    def __init__(self, name: str, flags: Sequence[Flag], about: str) -> None:
-        super().__init__(
-            name,
-            params=list(flags),
-            help=about,
-            add_help_option=False,
-            options_metavar="[flags]",
-            context_settings={
-                "token_normalize_func": lambda token: token.replace("_", "-"),
-                "allow_extra_args": True,
-            },
-        )
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; a boolean flag without a value is true."""
-        return super().parse_args(ctx, self._spelled_out(args))
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Format the flags by group."""
-        flags = cast("list[Flag]", self.params)
-        for group in dict.fromkeys(flag.group for flag in flags):
-            ours = sorted(
-                (flag for flag in flags if flag.group == group), key=lambda f: f.name or ""
-            )
-            with formatter.section(f"{group[:1].upper()}{group[1:]} flags"):
-                formatter.write_dl([flag.get_help_record(ctx) for flag in ours])
-
-    def _spelled_out(self, args: Sequence[str]) -> list[str]:
-        """Give boolean flags an explicit value: in Go they never consume the next argument."""
-        flags = {name: cast("Flag", flag) for flag in self.params for name in flag.opts}
-        spelled: list[str] = []
-        rest = iter(args)
-        for arg in rest:
-            if arg == "--":
-                spelled += [arg, *rest]
-                break
-            name = arg if not arg.startswith("--") else f"--{arg[2:].replace('_', '-')}"
-            flag = flags.get(name)
-            if flag is not None and flag.kind is BOOL:
-                spelled.append("--" + max(flag.opts, key=len)[2:] + "=true")
-                continue
-            spelled.append(arg)
-            if flag is not None:
-                # The next argument is the value, whatever its form.
-                spelled += [value for value in [next(rest, None)] if value is not None]
-        return spelled
-
-
-def read_flags(command: FlagCommand, argv: Sequence[str]) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return flag values by their Python names, and the names of the given flags.
-
-    Args:
-        command: the command with its flags.
-        argv: the arguments without the program's name.
-
-    Raises:
-        CommandError: an unknown flag, an invalid value, or positional arguments.
-
-    Source: the flag library of Go's programs, github.com/spf13/pflag (its wording), and
-    component-base cli/flag/flags.go WordSepNormalizeFunc.
-    """
-    try:
-        context = command.make_context(str(command.name), list(argv))
-    except click.NoSuchOption as error:
-        name = error.option_name
-        if not name.startswith("--"):  # the parser names the first letter alone
-            name = next((arg for arg in argv if arg.startswith(name)), name)
-        raise CommandError(_unknown_flag_error(command, name)) from None
-    except click.BadOptionUsage as error:
-        raise CommandError(_strip_dashes(error.option_name)) from None
-    except click.UsageError as error:
-        raise CommandError(error.message) from None
-    if any(context.args):
-        given = " ".join(map(quote_go, context.args))
-        raise CommandError(
-            f"{quote_go(str(command.name))} does not take any arguments, got [{given}]"
-        )
-    values: dict[str, Any] = {}
-    named: set[str] = set()
-    for flag in cast("list[Flag]", command.params):
-        name = str(flag.name)
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            named.add(name)
-        value = context.params[name]
-        if flag.kind is STRINGS:
-            parts = tuple(part for some in value or () for part in some)
-            value = parts if name in named else flag.otherwise
-        values[name] = value
-    return values, frozenset(named)
-
-
-_SIMILARITY = 0.8
-"""Minimum similarity of a suggested name, from 0 to 1: a common prefix is not enough."""
-
-
-def _unknown_flag_error(command: FlagCommand, name: str) -> str:
-    known = [option for flag in command.params for option in flag.opts]
-    if not name.startswith("--"):
-        long = f"-{name.partition('=')[0]}".replace("_", "-")
-        hint = f" (did you mean {long}?)" if long in known else ""
-        return f"unknown shorthand flag: '{name.lstrip('-')[:1]}' in {name}{hint}"
-    spelled = name.replace("_", "-")
-    reason = NOT_SUPPORTED.get(spelled.removeprefix("--")) if command is COMMAND else None
-    if reason is not None:
-        return f"{PROGRAM} does not support kube-scheduler's flag {spelled}: {reason}"
-    near = difflib.get_close_matches(spelled, known, n=1, cutoff=_SIMILARITY)
-    return f"unknown flag: {name}" + (f" (did you mean {near[0]}?)" if near else "")
-
-
-def _strip_dashes(name: str) -> str:
-    if name.startswith("--"):
-        return f"flag needs an argument: {name}"
-    return f"flag needs an argument: '{name[1:]}' in {name}"
-
-
 PROGRAM = "kwait-scheduler"
+_HELP_COLUMNS = 100
+"""Columns of a terminal beyond which the help is not wider."""
+_NAME_COLUMNS = 30
+"""Columns of a name in the help; a longer one has a line of its own."""
+
 SECURE_PORT = 10259
 
 _MISC = "misc"
@@ -304,7 +183,7 @@ NOT_SUPPORTED = {
 }
 """Flags of kube-scheduler that this program refuses, with the reason."""
 
-_FLAGS = (
+FLAGS = (
     Flag(_MISC, "config", STRING, "", "File with a KubeSchedulerConfiguration as YAML or JSON."),
     Flag(
         _MISC,
@@ -603,6 +482,9 @@ _FLAGS = (
     Flag(_GLOBAL, "version", BOOL, False, "Show the version, and exit."),
 )
 
+_SIMILARITY = 0.8
+"""Minimum similarity of a suggested name, from 0 to 1: a common prefix is not enough."""
+
 _NOT_NEGATIVE = ("-ttl", "-pods-duration", "-flush-frequency", "-per-connection")
 
 TLS_VERSIONS = {
@@ -637,8 +519,6 @@ CIPHER_SUITES = {
 
 Source: Go, crypto/tls cipher_suites.go, without RC4 and 3DES.
 """
-
-COMMAND = FlagCommand(PROGRAM, _FLAGS, _ABOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -749,25 +629,117 @@ class Flags:
 
     def pairs(self) -> list[tuple[str, Any]]:
         """Return each flag with its value, sorted by name."""
-        names = sorted(str(flag.name) for flag in _FLAGS)
-        return [(name.replace("_", "-"), getattr(self, name)) for name in names]
+        return [(flag.name, getattr(self, flag.field)) for flag in sorted(FLAGS, key=_flag_field)]
 
 
 def help_text() -> str:
     """Return the help, as wide as the terminal but at most 98 columns."""
-    context = click.Context(COMMAND, info_name=PROGRAM, max_content_width=100)
-    formatter = context.make_formatter()
-    COMMAND.format_help(context, formatter)
-    with formatter.section("Flags of kube-scheduler that are not supported"):
-        formatter.write_dl([(f"--{name}", f"{why}.") for name, why in NOT_SUPPORTED.items()])
-    return formatter.getvalue()
+    width = max(min(shutil.get_terminal_size().columns, _HELP_COLUMNS) - 2, 50)
+    paragraphs = [f"Usage: {PROGRAM} [flags]"]
+    for text in _ABOUT.split("\n\n"):
+        indent = "  "
+        paragraphs.append(
+            textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
+        )
+    for group in dict.fromkeys(flag.group for flag in FLAGS):
+        flags = sorted((flag for flag in FLAGS if flag.group == group), key=_flag_field)
+        title = f"{group[:1].upper()}{group[1:]} flags"
+        paragraphs.append(_format_section(title, [flag.describe() for flag in flags], width))
+    missing = [(f"--{name}", f"{why}.") for name, why in NOT_SUPPORTED.items()]
+    paragraphs.append(
+        _format_section("Flags of kube-scheduler that are not supported", missing, width)
+    )
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _format_section(title: str, rows: Sequence[tuple[str, str]], width: int) -> str:
+    """Return rows in two columns below a title."""
+    left = min(max(len(names) for names, _ in rows), _NAME_COLUMNS)
+    indent = " " * (left + 4)
+    lines = [f"{title}:"]
+    for names, text in rows:
+        first, *rest = textwrap.wrap(text, max(width - len(indent), 10))
+        if len(names) <= left:
+            lines.append(f"  {names:{left}}  {first}")
+        else:
+            lines += [f"  {names}", indent + first]
+        lines += [indent + line for line in rest]
+    return "\n".join(lines)
+
+
+def _flag_field(flag: Flag) -> str:
+    return flag.field
 
 
 def parse_flags(argv: Sequence[str]) -> Flags:
     """Return the flags of a command line.
 
+    Args:
+        argv: the arguments without the program's name.
+
     Raises:
         CommandError: an unknown flag, an invalid value, or positional arguments.
+
+    Source: the flag library of Go's programs, github.com/spf13/pflag (its wording), and
+    component-base cli/flag/flags.go WordSepNormalizeFunc.
     """
-    values, given = read_flags(COMMAND, argv)
-    return Flags(**values, given=given)
+    texts, positional = _split_argv(argv)
+    values: dict[str, Any] = {flag.field: flag.default for flag in FLAGS}
+    for flag, given in texts.items():
+        if flag.kind is STRINGS:
+            values[flag.field] = tuple(part for text in given for part in flag.convert(text))
+        else:
+            values[flag.field] = flag.convert(given[-1])
+    if any(positional):
+        shown = " ".join(map(quote_go, positional))
+        raise CommandError(f"{quote_go(PROGRAM)} does not take any arguments, got [{shown}]")
+    return Flags(**values, given=frozenset(flag.field for flag in texts))
+
+
+def _split_argv(argv: Sequence[str]) -> tuple[dict[Flag, list[str]], list[str]]:
+    """Return the texts of each given flag, and positional arguments.
+
+    Not by `argparse`: in Go the value of a flag is the next argument whatever its form, and a
+    boolean flag never takes the next argument.
+    """
+    flags = {option: flag for flag in FLAGS for option in flag.options}
+    texts: dict[Flag, list[str]] = {}
+    positional: list[str] = []
+    rest = iter(argv)
+    for arg in rest:
+        if arg == "--":
+            positional += rest
+            break
+        if not arg.startswith("-") or arg == "-":
+            positional.append(arg)
+            continue
+        if arg.startswith("--"):
+            name, equals, value = arg.partition("=")
+            name = f"--{name[2:].replace('_', '-')}"
+        else:
+            # `-v=2` and `-v2` are equivalent.
+            name, equals, value = arg[:2], arg[2:3], arg[2:].removeprefix("=")
+        flag = flags.get(name)
+        if flag is None:
+            raise CommandError(_unknown_flag_error(name if name.startswith("--") else arg))
+        if not equals:
+            following = "true" if flag.kind is BOOL else next(rest, None)
+            if following is None:
+                shown = name if name.startswith("--") else f"'{name[1:]}' in {name}"
+                raise CommandError(f"flag needs an argument: {shown}")
+            value = following
+        texts.setdefault(flag, []).append(value)
+    return texts, positional
+
+
+def _unknown_flag_error(name: str) -> str:
+    known = [option for flag in FLAGS for option in reversed(flag.options)]
+    if not name.startswith("--"):
+        long = f"-{name.partition('=')[0]}".replace("_", "-")
+        hint = f" (did you mean {long}?)" if long in known else ""
+        return f"unknown shorthand flag: '{name[1:2]}' in {name}{hint}"
+    reason = NOT_SUPPORTED.get(name.removeprefix("--"))
+    if reason is not None:
+        return f"{PROGRAM} does not support kube-scheduler's flag {name}: {reason}"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY)
+    return f"unknown flag: {name}" + (f" (did you mean {near[0]}?)" if near else "")

@@ -22,8 +22,6 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-import click
-
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.scheduler.command.configuration_file import (
     format_yaml,
@@ -173,16 +171,16 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
     try:
         flags = parse_flags(argv)
         if flags.help:
-            click.echo(help_text(), nl=False)
+            sys.stdout.write(help_text())
             return 0
         version = metadata.version("pytest-kwait")
         if flags.version:
-            click.echo(f"{PROGRAM} {version}")
+            sys.stdout.write(f"{PROGRAM} {version}\n")
             return 0
         with capture_logs(flags.v, as_json=flags.logging_format == "json"):
             _run(flags, stop, version)
     except KwaitError as error:
-        click.echo(f"Error: {' '.join(str(error).split())}", err=True)
+        sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
         return 1
     return 0
 

@@ -1,29 +1,48 @@
-"""Definitions of all settings: names, help, defaults.
+"""Declarations of all settings: names, types, defaults, help.
+
+A setting is declared once, as an attribute of its group. Its option, environment name, ini name,
+marker key, row in the reference and typed attribute of `Settings` follow from that.
 
 Loaded with the plugin, so it imports nothing of the package at import time.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Protocol, Self, overload
+
+    from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.suite.config.values import PodSecurity
+    from pytest_kwait.suite.explore.plan import Effort
+    from pytest_kwait.suite.shards.split import RequestedShard
+
+    class _Values(Protocol):
+        def setting(self, name: str, /) -> Any: ...
+
+
+_Value = TypeVar("_Value")
 
 
 # A plain class: the code of a dataclass or of a named tuple is compiled each time that the plugin
 # is loaded.
-class SettingDefinition:
-    """Definition of a setting: name, parser, default and help.
+class SettingDefinition(Generic[_Value]):
+    """Definition of a setting, and the attribute of `Settings` that has its value.
 
     Args:
-        name: as in `kwait.settings`; `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it.
-        kind: the parser, as in `settings.read_…`, or the valid texts.
+        kind: the parser, as in `values.read_…`, or the valid texts.
+        default: its value where none is given.
+        metavar: its value in the help; empty for a switch.
         help: the text of `pytest --help`, without the default: at most two lines there.
         details: what the reference adds to it.
         scope: `test` if a marker can set it for one test, else `run`.
         option: whether it has an option, an environment name and an ini name.
         repeatable: whether the option may be repeated; its value is then a list.
+        name: `--kwait-…`, `KWAIT_…` and `kwait_…` follow from it; that of the attribute.
     """
 
     __slots__ = (
@@ -40,9 +59,8 @@ class SettingDefinition:
 
     def __init__(
         self,
-        name: str,
         kind: str | tuple[str, ...],
-        default: Any,
+        default: _Value,
         metavar: str,
         help: str,
         details: str = "",
@@ -50,6 +68,7 @@ class SettingDefinition:
         scope: Literal["run", "test"] = "run",
         option: bool = True,
         repeatable: bool = False,
+        name: str = "",
     ) -> None:
         self.name = name
         self.kind = kind
@@ -60,6 +79,21 @@ class SettingDefinition:
         self.scope = scope
         self.option = option
         self.repeatable = repeatable
+
+    def __set_name__(self, _group: type, name: str) -> None:
+        self.name = name
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, settings: None, group: type, /) -> Self: ...
+
+        @overload
+        def __get__(self, settings: _Values, group: type, /) -> _Value: ...
+
+    def __get__(self, settings: _Values | None, group: type, /) -> Any:
+        """Return the value in force; without settings, this definition."""
+        return self if settings is None else settings.setting(self.name).value
 
     @property
     def flag(self) -> str:
@@ -88,9 +122,10 @@ class SettingDefinition:
         return "kwait_" + self.name
 
 
-_CLUSTER = (
-    SettingDefinition(
-        "cluster",
+class ClusterSettings:
+    """Settings of the choice of a cluster and of its readiness."""
+
+    cluster: SettingDefinition[str] = SettingDefinition(
         "text",
         "auto",
         "{auto,existing,embedded,binaries,kind,k3d,minikube}",
@@ -99,87 +134,79 @@ _CLUSTER = (
         "~/.kube/config, in-cluster), embedded is started for this run, binaries are "
         "envtest's etcd and kube-apiserver, kind, k3d and minikube create a cluster by that "
         "program; plugins add names",
-    ),
-    SettingDefinition(
-        "kubeconfig",
+    )
+    kubeconfig: SettingDefinition[Path | None] = SettingDefinition(
         "path",
         None,
         "FILE",
         "kubeconfig of the cluster",
-    ),
-    SettingDefinition(
-        "context",
+    )
+    context: SettingDefinition[str | None] = SettingDefinition(
         "text",
         None,
         "NAME",
         "context of the kubeconfig, instead of its current one",
-    ),
-    SettingDefinition(
-        "allowed_contexts",
+    )
+    allowed_contexts: SettingDefinition[tuple[str, ...] | None] = SettingDefinition(
         "patterns",
         None,
         "NAME,...",
         "contexts in which tests may run, * for any part of a name (any context)",
         "the embedded cluster is always allowed",
-    ),
-    SettingDefinition(
-        "session_waits",
+    )
+    session_waits: SettingDefinition[bool] = SettingDefinition(
         "bool",
         True,
         "",
         "whether the first test waits until nodes and system pods of an existing cluster are ready",
-    ),
-    SettingDefinition(
-        "allowed_not_ready_nodes",
+    )
+    allowed_not_ready_nodes: SettingDefinition[int] = SettingDefinition(
         "limit",
         0,
         "N",
         "nodes and system pods that may be not ready then; -1: no check",
-    ),
-    SettingDefinition(
-        "non_blocking_taints",
+    )
+    non_blocking_taints: SettingDefinition[tuple[str, ...]] = SettingDefinition(
         "taints",
         ("node-role.kubernetes.io/control-plane",),
         "KEY,...",
         "taints that nodes may have then",
-    ),
-    SettingDefinition(
-        "min_startup_pods",
+    )
+    min_startup_pods: SettingDefinition[int] = SettingDefinition(
         "limit",
         0,
         "N",
         "system pods that must be ready then; -1: no check",
         "they are those of kube-system",
-    ),
-)
-_EMBEDDED = (
-    SettingDefinition(
-        "timing",
+    )
+
+
+class EmbeddedSettings:
+    """Settings of the embedded cluster."""
+
+    timing: SettingDefinition[Literal["fast", "real"]] = SettingDefinition(
         ("fast", "real"),
         "fast",
         "{fast,real}",
         "back-offs, leases and grace periods: a twentieth of Kubernetes' own, or the same",
         "batches too; durations in manifests and commands are never changed",
-    ),
-    SettingDefinition(
-        "api_only",
+    )
+    api_only: SettingDefinition[bool] = SettingDefinition(
         "bool",
         False,
         "",
         "whether it is an API server alone, as in envtest",
         "no controllers but those of kube-apiserver, no scheduler, no nodes",
-    ),
-    SettingDefinition(
-        "image",
+    )
+    image: SettingDefinition[tuple[ImageMapping, ...]] = SettingDefinition(
         "images",
         (),
         "PATTERN=COMMAND",
         "run COMMAND of this machine in containers of the images that match; repeatable",
         "for example shop/web:*=python -m shop.web; as environment and ini one per line",
         repeatable=True,
-    ),
-    SettingDefinition(
-        "egress",
+    )
+    egress: SettingDefinition[tuple[EgressTarget, ...]] = SettingDefinition(
         "egress",
         (),
         "HOST:PORT",
@@ -187,234 +214,218 @@ _EMBEDDED = (
         "for example pypi.org:443; localhost is this machine, host.kwait.internal in pods; "
         "as environment and ini one per line",
         repeatable=True,
-    ),
-)
-_LOCAL = (
-    SettingDefinition(
-        "controllers",
+    )
+
+
+class LocalClusterSettings:
+    """Settings of binaries, kind, k3d and minikube."""
+
+    controllers: SettingDefinition[bool] = SettingDefinition(
         "bool",
         False,
         "",
         "whether `binaries` has the embedded cluster's controllers and nodes",
         "with its scheduler and two nodes, beside etcd and kube-apiserver",
-    ),
-    SettingDefinition(
-        "assets",
+    )
+    assets: SettingDefinition[Path | None] = SettingDefinition(
         "path",
         None,
         "DIR",
         "etcd and kube-apiserver of binaries (KUBEBUILDER_ASSETS, else /usr/local/kubebuilder/bin)",
-    ),
-    SettingDefinition(
-        "cluster_name",
+    )
+    cluster_name: SettingDefinition[str | None] = SettingDefinition(
         "dns_label",
         None,
         "NAME",
         "cluster to use, created if it is not there (a new one)",
         "a new one is named after the run",
-    ),
-    SettingDefinition(
-        "cluster_config",
+    )
+    cluster_config: SettingDefinition[Path | None] = SettingDefinition(
         "path",
         None,
         "FILE",
         "configuration of a new cluster of kind or k3d",
-    ),
-    SettingDefinition(
-        "cluster_args",
+    )
+    cluster_args: SettingDefinition[tuple[str, ...]] = SettingDefinition(
         "words",
         (),
         "ARGS",
         "further arguments of the command that creates a cluster, as in a shell",
         "for example '--driver=podman --nodes=2'",
-    ),
-    SettingDefinition(
-        "node_image",
+    )
+    node_image: SettingDefinition[str | None] = SettingDefinition(
         "text",
         None,
         "IMAGE",
         "image of the nodes (that of the program)",
         "base image of minikube",
-    ),
-    SettingDefinition(
-        "load_image",
+    )
+    load_image: SettingDefinition[tuple[str, ...]] = SettingDefinition(
         "names",
         (),
         "IMAGE",
         "image of this machine to load into the nodes; repeatable",
         "as environment and ini a comma-separated list",
         repeatable=True,
-    ),
-    SettingDefinition(
-        "keep_cluster",
+    )
+    keep_cluster: SettingDefinition[Literal["never", "failed", "always"]] = SettingDefinition(
         ("never", "failed", "always"),
         "never",
         "{never,failed,always}",
         "keep a cluster that the run has created: never, if a test failed, always",
-    ),
-)
-_WAITS = (
-    SettingDefinition(
-        "poll",
+    )
+
+
+class WaitSettings:
+    """Settings of waits."""
+
+    poll: SettingDefinition[float] = SettingDefinition(
         "positive_duration",
         2.0,
         "SECONDS",
         "interval of poll mode, and of what cannot be watched",
         scope="test",
-    ),
-    SettingDefinition(
-        "mode",
+    )
+    mode: SettingDefinition[Literal["watch", "poll"]] = SettingDefinition(
         ("watch", "poll"),
         "watch",
         "{watch,poll}",
         "list, then watch; or list at each interval",
         scope="test",
-    ),
-    SettingDefinition(
-        "fail_fast",
+    )
+    fail_fast: SettingDefinition[bool] = SettingDefinition(
         "bool",
         True,
         "",
         "whether a wait fails early once its condition can no longer come true",
         scope="test",
-    ),
-    SettingDefinition(
-        "grace",
+    )
+    grace: SettingDefinition[float | None] = SettingDefinition(
         "duration",
         None,
         "SECONDS",
         "how long a problem that may pass must last before that (45s)",
-        "on the embedded cluster a twentieth of it with fast timing",
+        "on the embedded cluster a tenth of it with fast timing",
         scope="test",
-    ),
-    SettingDefinition(
-        "timeout",
+    )
+    timeout: SettingDefinition[float | None] = SettingDefinition(
         "positive_duration",
         None,
         "SECONDS",
         "limit of each wait of the test, instead of the timeout table's",
         scope="test",
         option=False,
-    ),
-    SettingDefinition(
-        "stable_for",
+    )
+    stable_for: SettingDefinition[float | None] = SettingDefinition(
         "duration",
         None,
         "SECONDS",
         "how long the condition must hold without interruption",
         scope="test",
         option=False,
-    ),
-    SettingDefinition(
-        "timeout_scale",
+    )
+    timeout_scale: SettingDefinition[float] = SettingDefinition(
         "scale",
         1.0,
         "FACTOR",
         "factor for every limit of the timeout table, for slow machines",
-    ),
-    SettingDefinition(
-        "audit",
+    )
+    audit: SettingDefinition[bool] = SettingDefinition(
         "bool",
         False,
         "",
         "whether the end of the run lists waits that prove nothing",
         "those met by a transient, always met at the first look, or close to their limit",
-    ),
-)
-_NAMESPACES = (
-    SettingDefinition(
-        "namespace",
+    )
+
+
+class NamespaceSettings:
+    """Settings of namespaces and of their removal."""
+
+    namespace: SettingDefinition[str | None] = SettingDefinition(
         "dns_label",
         None,
         "NAME",
         "use this existing namespace; create and delete none",
-    ),
-    SettingDefinition(
-        "namespace_scope",
+    )
+    namespace_scope: SettingDefinition[str] = SettingDefinition(
         ("test", "class", "module", "session"),
         "test",
         "{test,class,module,session}",
         "which tests share a namespace",
         scope="test",
-    ),
-    SettingDefinition(
-        "pod_security",
+    )
+    pod_security: SettingDefinition[PodSecurity | None] = SettingDefinition(
         "pod_security",
         None,
         "LEVEL[:VERSION]",
         "enforce privileged, baseline or restricted in namespaces (the cluster's default)",
         "VERSION is a release or latest",
-    ),
-    SettingDefinition(
-        "namespace_limit",
+    )
+    namespace_limit: SettingDefinition[int] = SettingDefinition(
         "positive_int",
         100,
         "N",
         "namespaces of this run at a time in an existing cluster",
         "all workers together; namespaces being deleted count, kept ones do not",
-    ),
-    SettingDefinition(
-        "namespace_rate",
+    )
+    namespace_rate: SettingDefinition[float] = SettingDefinition(
         "scale",
         20.0,
         "N",
         "namespaces created per second there",
         "all workers together",
-    ),
-    SettingDefinition(
-        "keep",
+    )
+    keep: SettingDefinition[str] = SettingDefinition(
         ("never", "failed", "always"),
         "never",
         "{never,failed,always}",
         "keep namespaces after tests: never, of failed ones, always",
         "objects that the test created elsewhere are kept with them",
         scope="test",
-    ),
-    SettingDefinition(
-        "deletion_wait",
+    )
+    deletion_wait: SettingDefinition[float] = SettingDefinition(
         "duration",
         120.0,
         "SECONDS",
         "if given: wait at the end until namespaces are gone",
         "reports those that remain; with --kwait-namespace, how long the end of each test "
         "waits until its objects are gone; 0 to skip",
-    ),
-    SettingDefinition(
-        "heartbeat",
+    )
+    heartbeat: SettingDefinition[float] = SettingDefinition(
         "heartbeat",
         30.0,
         "SECONDS",
         "interval of the run's sign of life; dead after four",
         "it renews a Lease",
-    ),
-    SettingDefinition(
-        "janitor",
+    )
+    janitor: SettingDefinition[bool] = SettingDefinition(
         "bool",
         True,
         "",
         "whether this run deletes what dead runs left in the cluster",
-    ),
-)
-_RUNS = (
-    SettingDefinition(
-        "run_id",
+    )
+
+
+class RunSettings:
+    """Settings of runs and of their reports."""
+
+    run_id: SettingDefinition[str | None] = SettingDefinition(
         "dns_label",
         None,
         "ID",
         "name of this run in its objects (random)",
         "in names, labels and annotations",
-    ),
-    SettingDefinition(
-        "shard",
+    )
+    shard: SettingDefinition[RequestedShard | None] = SettingDefinition(
         "shard",
         None,
         "{I/N,auto,auto/N}",
         "run part I of N of the suite; auto: as the CI job says",
         "auto reads I and N from GitLab, CircleCI or Buildkite, auto/N reads I from a "
         "Kubernetes Indexed Job",
-    ),
-    SettingDefinition(
-        "report",
+    )
+    report: SettingDefinition[tuple[Path, ...]] = SettingDefinition(
         "reports",
         (),
         "FILE",
@@ -422,79 +433,80 @@ _RUNS = (
         ".html is a page, .json is for `kwait report merge`; as environment and ini a "
         "comma-separated list",
         repeatable=True,
-    ),
-    SettingDefinition(
-        "artifacts",
+    )
+    artifacts: SettingDefinition[Path | None] = SettingDefinition(
         "path",
         None,
         "DIR",
         "folder for objects, events and logs of failed tests",
         "one subfolder per failed test, with its failure and the evidence of its waits",
-    ),
-    SettingDefinition(
-        "record",
+    )
+    record: SettingDefinition[Literal["never", "failed", "always"] | None] = SettingDefinition(
         ("never", "failed", "always"),
         None,
         "{never,failed,always}",
         "record tests in artifacts, for `kwait replay` (failed)",
         "the history of the test's namespaces; the default on other clusters than the embedded "
         "one is never",
-    ),
-)
-_EXPLORING = (
-    SettingDefinition(
-        "explore",
+    )
+
+
+class ExplorationSettings:
+    """Settings of explorations."""
+
+    explore: SettingDefinition[Effort | None] = SettingDefinition(
         "effort",
         None,
         "{N,DURATION}",
         "run each test N times, or as often as DURATION allows, and perturb the cluster",
         "for example 200 or 10m; on the embedded cluster alone, of which each worker has one",
-    ),
+    )
     # In an ini file or the environment: every run explores the same.
-    SettingDefinition(
-        "seed",
+    seed: SettingDefinition[int | None] = SettingDefinition(
         "seed",
         None,
         "S",
         "seed of the perturbations (a new one for each run)",
         "with `--kwait-explore 1` that of the run itself, else those of the runs are derived "
         "from it; as environment or ini every run explores the same",
-    ),
-    SettingDefinition(
-        "explore_level",
+    )
+    explore_level: SettingDefinition[Literal["gentle", "usual", "harsh"]] = SettingDefinition(
         ("gentle", "usual", "harsh"),
         "usual",
         "{gentle,usual,harsh}",
         "how often and how much the cluster is perturbed",
-    ),
+    )
     # In an ini file or the environment: a job that explores one kind of perturbation.
-    SettingDefinition(
-        "perturbations",
+    perturbations: SettingDefinition[tuple[str, ...] | None] = SettingDefinition(
         "perturbations",
         None,
         "LIST",
         "only these perturbations, NAME or NAME@EVENT,... or @FILE (all of the level)",
         "a file has one a line, and is given with =; as environment or ini every run explores "
         "these alone",
-    ),
-)
-_GROUPS = {
-    "cluster": _CLUSTER,
-    "embedded cluster": _EMBEDDED,
-    "binaries, kind, k3d and minikube": _LOCAL,
-    "waits": _WAITS,
-    "namespaces and cleanup": _NAMESPACES,
-    "runs and reports": _RUNS,
-    "exploring": _EXPLORING,
-}
+    )
 
-SETTING_DEFINITIONS: Mapping[str, SettingDefinition] = {
-    definition.name: definition for definitions in _GROUPS.values() for definition in definitions
+
+GROUPS: tuple[tuple[str, type], ...] = (
+    ("cluster", ClusterSettings),
+    ("embedded cluster", EmbeddedSettings),
+    ("binaries, kind, k3d and minikube", LocalClusterSettings),
+    ("waits", WaitSettings),
+    ("namespaces and cleanup", NamespaceSettings),
+    ("runs and reports", RunSettings),
+    ("exploring", ExplorationSettings),
+)
+"""Groups of settings with their titles in `pytest --help`."""
+
+SETTING_DEFINITIONS: Mapping[str, SettingDefinition[Any]] = {
+    name: each
+    for _, group in GROUPS
+    for name, each in vars(group).items()
+    if isinstance(each, SettingDefinition)
 }
 """All settings except the timeout table."""
 
-TIMEOUTS = SettingDefinition(
-    "timeout",
+TIMEOUTS: SettingDefinition[Mapping[str, float]] = SettingDefinition(
     "timeouts",
     {},
     "NAME=SECONDS",
@@ -502,16 +514,21 @@ TIMEOUTS = SettingDefinition(
     "as environment and ini a comma-separated list",
     scope="test",
     repeatable=True,
+    name="timeout",
 )
 """The option of the timeout table; markers call it `timeouts`."""
 
-OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition, ...]], ...] = tuple(
+OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition[Any], ...]], ...] = tuple(
     (
         title,
-        tuple(each for each in definitions if each.option)
-        + ((TIMEOUTS,) if title == "waits" else ()),
+        tuple(
+            each
+            for each in SETTING_DEFINITIONS.values()
+            if each.option and each.name in vars(group)
+        )
+        + ((TIMEOUTS,) if group is WaitSettings else ()),
     )
-    for title, definitions in _GROUPS.items()
+    for title, group in GROUPS
 )
 """Definitions with an option, by the groups of `pytest --help`."""
 

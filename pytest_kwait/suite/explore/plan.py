@@ -90,7 +90,10 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
     if isinstance(value, str) and value.startswith("@"):
         texts = _read_lines(value, what, source)
     else:
-        texts = value.split(",") if isinstance(value, str) else list(value)
+        given = value.split(",") if isinstance(value, str) else value
+        texts = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not all(isinstance(text, str) for text in texts):
+            raise InvalidArgument(what, value, "use names of perturbations as texts", source)
     found = [text.strip() for text in texts if text.strip()]
     known = [each.name for each in PERTURBATIONS]
     for text in found:

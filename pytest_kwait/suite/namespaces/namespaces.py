@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
-    from pytest_kwait.suite.config.settings import PodSecurity
+    from pytest_kwait.suite.config.values import PodSecurity
 
 _QUOTA_POLL_INTERVAL = 0.5
 _UNLISTED_SECONDS = 5.0

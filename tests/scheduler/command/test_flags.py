@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.flags import (
     CIPHER_SUITES,
-    COMMAND,
+    FLAGS,
     NOT_SUPPORTED,
     Flags,
     help_text,
@@ -97,6 +97,8 @@ def test_defaults_match_kube_scheduler() -> None:
         (["-v", "0x10"], {"v": 16}),
         (["-h"], {"help": True}),
         (["--v=1", "--v=2"], {"v": 2}),
+        (["-h=true"], {"help": True}),
+        (["--master=--"], {"master": "--"}),
         (["--secure-port=0"], {"secure_port": 0}),
         (["--bind-address=::1"], {"bind_address": "::1"}),
         (["--kube-api-qps=12.5"], {"kube_api_qps": 12.5}),
@@ -250,7 +252,7 @@ def test_all_cipher_suites_are_known_to_the_tls_library() -> None:
 
 
 def test_flags_that_are_not_supported_are_no_flags() -> None:
-    own = {option for flag in COMMAND.params for option in flag.opts}
+    own = {option for flag in FLAGS for option in flag.options}
     assert not own & {f"--{name}" for name in NOT_SUPPORTED}
 
 

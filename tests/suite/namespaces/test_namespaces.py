@@ -13,7 +13,7 @@ from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
 from pytest_kwait.suite.cleanup.owned_objects import KEPT_LIFETIME, Owner
-from pytest_kwait.suite.config.settings import PodSecurity
+from pytest_kwait.suite.config.values import PodSecurity
 from pytest_kwait.suite.namespaces.namespaces import _DEFAULT_OBJECTS_DELAY, Namespaces
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
