@@ -1,5 +1,5 @@
 """Tools of this repository's own checks and documentation.
 
-Contents: the control plane builder, the fault proxy, the browser driver, and generators of
-docs and data. Suites import from here; nothing here is part of the product.
+Contents: the control plane builder, the fault proxy, the browser driver, Docker's default profile,
+and generators of docs and data. Suites import from here; nothing here is part of the product.
 """

@@ -46,6 +46,12 @@ _HISTORY_PATH = "/kwait/v1/history"
 _TIMING_PATH = "/kwait/v1/timing"
 """The path at which administrators read an embedded cluster's timing, and if it has controllers."""
 
+_ISOLATION_PATH = "/kwait/v1/isolation/refusal"
+"""The path at which administrators read why programs in pods are not isolated."""
+
+_NOT_EMBEDDED = (403, 404, 405)
+"""Answers of other servers to the paths of an embedded cluster."""
+
 
 @dataclass(frozen=True)
 class ClusterRequest:
@@ -206,6 +212,20 @@ class Cluster:
         return tuple(sorted(item.object["metadata"]["name"] for item in listed.items))
 
     @cached_property
+    def isolation_refusal(self) -> str:
+        """Why programs in pods share the machine's network and files; requested once.
+
+        Empty if they are isolated, and on a cluster that is not an embedded one.
+        """
+        try:
+            answer = self._session.request("GET", _ISOLATION_PATH, deadline=self._deadline())
+        except ApiError as error:
+            if error.status in _NOT_EMBEDDED:
+                return ""
+            raise
+        return str(json.loads(answer.data)["refusal"])
+
+    @cached_property
     def faults(self) -> Faults:
         """Faults to inject, on an embedded cluster."""
         from pytest_kwait.clusters.faults import Faults, FaultScope
@@ -362,7 +382,7 @@ class Cluster:
                 "POST", _HISTORY_PATH, body={"folder": str(folder)}, deadline=self._deadline()
             )
         except ApiError as error:
-            if error.status in (403, 404, 405):
+            if error.status in _NOT_EMBEDDED:
                 return None
             raise
         facts = json.loads(answer.data)

@@ -155,10 +155,12 @@ def _list_egress(config: pytest.Config) -> list[str]:
 def _list_missing_isolation(config: pytest.Config) -> list[str]:
     if not _is_isolation_in_header(config):
         return []
+    import asyncio
+
     from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
 
     try:
-        missing = detect_isolation().missing
+        missing = asyncio.run(detect_isolation()).missing
     except OSError:
         return []  # events of pods say why programs cannot be run
     return [f"kwait: programs in pods: {line}" for line in missing]

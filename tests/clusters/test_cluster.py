@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +128,28 @@ def test_version_and_nodes_are_requested_once_on_use(file: Path, server: Server)
     assert (cluster.version, cluster.version) == ("v1.36.2", "v1.36.2")
     assert (cluster.nodes, cluster.nodes) == (("a", "b"), ("a", "b"))
     assert server.asked == ["GET /version", "GET /api/v1/nodes"]
+
+
+@pytest.mark.parametrize("refusal", ["", "programs are plain processes"])
+def test_refusal_of_isolation_is_requested_once(file: Path, server: Server, refusal: str) -> None:
+    server.answers["/kwait/v1/isolation/refusal"] = json.dumps({"refusal": refusal}).encode()
+    cluster = connected(file)
+    assert (cluster.isolation_refusal, cluster.isolation_refusal) == (refusal, refusal)
+    assert server.asked == ["GET /kwait/v1/isolation/refusal"]
+
+
+@pytest.mark.parametrize("status", [403, 404, 405])
+def test_other_clusters_isolate_programs(file: Path, server: Server, status: int) -> None:
+    server.answers["/kwait/v1/isolation/refusal"] = ApiError("no such path", status=status)
+    assert connected(file).isolation_refusal == ""
+
+
+def test_failed_request_for_the_refusal_of_isolation_is_an_error(
+    file: Path, server: Server
+) -> None:
+    server.answers["/kwait/v1/isolation/refusal"] = ApiError("storage is gone", status=500)
+    with pytest.raises(ApiError, match="storage is gone"):
+        _ = connected(file).isolation_refusal
 
 
 def test_stop_leaves_the_cluster_running(file: Path, server: Server) -> None:

@@ -588,8 +588,10 @@ def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
 def test_the_header_says_what_is_not_isolated_and_reached(
     monkeypatch: pytest.MonkeyPatch, given: Any, option: Any, lines: list[str]
 ) -> None:
-    found = Isolation(True, True, "none", "none", True, ("no cgroups",))
-    monkeypatch.setattr(runtime, "detect_isolation", lambda: found)
+    async def find() -> Isolation:
+        return Isolation(True, True, "none", "none", True, ("no cgroups",))
+
+    monkeypatch.setattr(runtime, "detect_isolation", find)
     settings = Settings().merged(given, lambda _: "flag")
     config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=option)
     cluster = "existing cluster (current context)" if "cluster" in given else "embedded cluster"
@@ -599,7 +601,7 @@ def test_the_header_says_what_is_not_isolated_and_reached(
 def test_the_header_is_silent_about_programs_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail() -> Isolation:
+    async def fail() -> Isolation:
         raise OSError("no processes")
 
     monkeypatch.setattr(runtime, "detect_isolation", fail)

@@ -101,8 +101,8 @@ def test_unknown_marker_of_ours_is_an_error(
         "kwait_disruptive, kwait_manifests, kwait_owned, kwait_serial, "
         "kwait_skip_if_missing_resource, kwait_skip_if_provider_is, "
         "kwait_skip_unless_feature_gate_enabled, kwait_skip_unless_node_count_is_at_least, "
-        "kwait_skip_unless_provider_is, kwait_skip_unless_server_version_gte, kwait_slow and those "
-        "of the waits"
+        "kwait_skip_unless_programs_isolated, kwait_skip_unless_provider_is, "
+        "kwait_skip_unless_server_version_gte, kwait_slow and those of the waits"
     ) in result.stdout.str()
 
 

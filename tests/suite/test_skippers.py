@@ -10,7 +10,10 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.skippers import check_skipper, skip_reason
 
-CLUSTER = cast("Any", SimpleNamespace(version="v1.36.2+k3s1", nodes=("a", "b"), provider="k3d"))
+CLUSTER = cast(
+    "Any",
+    SimpleNamespace(version="v1.36.2+k3s1", nodes=("a", "b"), provider="k3d", isolation_refusal=""),
+)
 
 
 def mark(name: str, *args: Any, **kwargs: Any) -> pytest.Mark:
@@ -33,6 +36,7 @@ def reason(*marks: pytest.Mark) -> str:
         ),
         (mark("unless_node_count_is_at_least", 2), ""),
         (mark("unless_node_count_is_at_least", 3), "Requires at least 3 nodes (not 2)"),
+        (mark("unless_programs_isolated"), ""),
         (mark("unless_provider_is", "kind", "k3d"), ""),
         (mark("unless_provider_is", "kind"), "Only supported for providers kind (not k3d)"),
         (mark("if_provider_is", "kind"), ""),
@@ -46,6 +50,19 @@ def test_reasons(each: pytest.Mark, expected: str) -> None:
     check_skipper(each.name, each.args, each.kwargs)
 
     assert reason(each) == expected
+
+
+def test_programs_that_are_not_isolated() -> None:
+    refusal = "programs are plain processes on the machine's network and files (turned off)"
+    cluster = cast("Any", SimpleNamespace(isolation_refusal=refusal))
+    skipped: list[tuple[str, tuple[()], dict[str, str]]] = [
+        ("kwait_skip_unless_programs_isolated", (), {})
+    ]
+
+    assert skip_reason(skipped, cluster, cast("Any", None)) == (
+        "Requires isolated programs in pods: programs are plain processes on the machine's network "
+        "and files (turned off)"
+    )
 
 
 def test_the_first_reason_counts() -> None:
@@ -64,6 +81,11 @@ def test_the_first_reason_counts() -> None:
         (
             mark("unless_node_count_is_at_least", 0),
             "count=0 is not valid: use a number of nodes, 1 or more",
+        ),
+        (
+            mark("unless_programs_isolated", "net"),
+            "arguments=\"('net')\" is not valid: see the usage of "
+            "kwait_skip_unless_programs_isolated in `pytest --markers`",
         ),
         (mark("unless_provider_is"), "names=() is not valid: name one or more, as texts"),
         (

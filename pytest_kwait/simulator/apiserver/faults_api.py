@@ -2,6 +2,9 @@
 
     GET    /kwait/v1/timing       fast or real, and whether it is more than an API server alone
     GET    /kwait/v1/isolation    sentences about what is not isolated of running programs
+    GET    /kwait/v1/isolation/refusal
+                                  why programs share the machine's network and files; empty if
+                                  they are isolated
     GET    /kwait/v1/hold         a holder, as a line of JSON; its faults end with this response
     GET    /kwait/v1/faults       the active faults
     POST   /kwait/v1/faults       inject a fault for a holder, map an image, or allow egress
@@ -294,6 +297,13 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
 
             missing = await get_cluster_programs(api).list_missing_isolation()
             return json_only_response(request, {"missing": missing})
+        case ["isolation", "refusal"]:
+            if request.method != "GET":
+                raise method_not_allowed()
+            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+
+            refusal = await get_cluster_programs(api).find_isolation_refusal()
+            return json_only_response(request, {"refusal": refusal})
         case ["history"]:
             return await _record_history(api, request)
         case ["exploration"]:

@@ -66,6 +66,11 @@ class Isolation:
     any_user: bool
     missing: tuple[str, ...] = ()
 
+    @property
+    def refusal(self) -> str:
+        """Why programs are plain processes; empty if they are isolated."""
+        return "" if self.namespaces else self.missing[0]
+
 
 @dataclass(frozen=True)
 class NetworkConfig:
@@ -901,19 +906,15 @@ def _remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def detect_isolation() -> Isolation:
+async def detect_isolation() -> Isolation:
     """Return the isolation of programs on this system; takes about 50 ms.
 
     Raises:
         OSError: the launcher ended or did not answer in time.
     """
-
-    async def detect() -> Isolation:
-        with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
-            runtime = ContainerRuntime(Path(folder))
-            try:
-                return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)
-            finally:
-                await runtime.close()
-
-    return asyncio.run(detect())
+    with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
+        runtime = ContainerRuntime(Path(folder))
+        try:
+            return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)
+        finally:
+            await runtime.close()

@@ -35,6 +35,7 @@ from pytest_kwait.simulator.container_runtime.runtime import (
     NetworkConfig,
     SandboxConfig,
     StartFailure,
+    detect_isolation,
 )
 from pytest_kwait.simulator.kubelet.container import (
     SIGKILL_EXIT_CODE,
@@ -105,6 +106,7 @@ class ClusterPrograms:
         self._runtime: ContainerRuntime | None = None
         self._network: PodNetwork | None = None
         self._closing: asyncio.Future[None] | None = None
+        self._refusal: str | None = None
         self.pods: WeakSet[PodPrograms] = WeakSet()
         self.is_closed = False
         """True once the cluster ends: nothing is started or written any more."""
@@ -152,6 +154,17 @@ class ClusterPrograms:
             return list((await self._runtime.get_isolation()).missing)
         except OSError:  # its process has ended, which events of pods tell
             return []
+
+    async def find_isolation_refusal(self) -> str:
+        """Return why programs share the machine's network and files; empty if they do not."""
+        if self._refusal is None:
+            runtime = self._runtime
+            try:
+                found = await (detect_isolation() if runtime is None else runtime.get_isolation())
+            except OSError:  # programs cannot be run, which events of pods tell
+                return ""
+            self._refusal = found.refusal
+        return self._refusal
 
     def _on_runtime_failed(self, why: str) -> None:
         """End all programs: the process that ran them has ended; the next start makes another."""

@@ -12,7 +12,9 @@ from urllib3.exceptions import ProtocolError
 
 from pytest_kwait import wait
 from pytest_kwait.simulator.apiserver import faults_api
+from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.kubelet import program_container
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.recording.history import stop_recording
 from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
@@ -375,3 +377,31 @@ def test_requests_of_this_machine_come_from_loopback(remote: str | None, local: 
 def test_nothing_is_said_of_isolation_before_a_program_runs(served: Served) -> None:
     assert served.json("GET", "/kwait/v1/isolation") == {"missing": []}
     assert served.send("POST", "/kwait/v1/isolation", {}).status == 405
+
+
+@pytest.mark.parametrize(
+    ("missing", "refusal"),
+    [
+        (("programs are plain processes",), "programs are plain processes"),
+        (("no cgroups",), ""),
+        (None, ""),
+    ],
+)
+def test_refusal_of_isolation_is_known_before_a_program_runs(
+    served: Served, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...] | None, refusal: str
+) -> None:
+    calls: list[object] = []
+
+    async def detect() -> Isolation:
+        calls.append(missing)
+        if missing is None:
+            raise OSError("no processes")
+        return Isolation(not refusal, True, "none", "none", True, missing)
+
+    monkeypatch.setattr(program_container, "detect_isolation", detect)
+    path = "/kwait/v1/isolation/refusal"
+    assert served.json("GET", path) == {"refusal": refusal}
+    assert served.json("GET", path) == {"refusal": refusal}
+    assert len(calls) == (2 if missing is None else 1)
+    assert served.json("GET", "/kwait/v1/isolation") == {"missing": []}
+    assert served.send("POST", path, {}).status == 405

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def isolation() -> Isolation:
     """The isolation of programs on this system."""
-    return detect_isolation()
+    return asyncio.run(detect_isolation())
 
 
 @pytest.fixture

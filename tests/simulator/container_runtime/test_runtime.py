@@ -383,6 +383,14 @@ def test_sandbox_with_an_unknown_sysctl(run_isolated: Run) -> None:
 # -- isolation
 
 
+def test_isolated_programs_have_no_refusal(run_isolated: Run, isolation: Isolation) -> None:
+    async def scenario(programs: Programs) -> None:
+        assert (await programs.runtime.get_isolation()).refusal == ""
+
+    run_isolated(scenario)
+    assert isolation.refusal == ""
+
+
 def test_pod_has_its_own_names_processes_and_network(run_isolated: Run) -> None:
     async def scenario(programs: Programs) -> None:
         script = "hostname; echo $$; ls /proc | grep -c '^[0-9]'; ls /sys/class/net; cat /etc/hosts"
@@ -930,6 +938,7 @@ def test_isolation_of_plain_processes(run_plain: Run) -> None:
         assert isolation.missing == (
             "programs are plain processes on the machine's network and files (turned off)",
         )
+        assert isolation.refusal == isolation.missing[0]
 
     run_plain(scenario)
 
