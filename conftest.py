@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from pytest_kwait.suite.shards.ci import CI_SYSTEMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from pytest_kwait import Cluster
 
 pytest_plugins = ["pytester"]
 
@@ -18,20 +22,31 @@ _CI = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 """Where one of these is set, pytest shortens no line or pytest-kwait writes more."""
 
 _SLOW = (
-    "e2e/cleanup/test_killed_runs.py",
-    "e2e/cluster/test_binaries.py",
-    "e2e/cluster/test_documented_examples.py",
-    "e2e/environments/test_run_scope.py",
-    "e2e/evidence/test_audit.py",
-    "e2e/failing_fast/test_terminal_states.py",
-    "e2e/faults/test_other_families.py",
-    "e2e/parallel/test_serial.py",
-    "e2e/parallel/test_shard_jobs.py",
+    "conformance/clusters/test_binaries.py",
+    "conformance/failing_fast/test_terminal_states.py",
+    "conformance/faults/test_other_families.py",
+    "conformance/runs/cleanup/test_killed_runs.py",
+    "conformance/runs/evidence/test_audit.py",
+    "conformance/runs/parallel/test_run_scope.py",
+    "conformance/runs/parallel/test_serial.py",
+    "conformance/runs/parallel/test_shard_jobs.py",
+    "conformance/runs/recording/",
+    "conformance/runs/test_documented_examples.py",
+    "conformance/runs/test_image_mappings.py",
     "e2e/programs/",
-    "e2e/recording/",
     "examples/",
 )
 """A quarter of the tests, which take more than half of the time on a real control plane."""
+
+_COMPARED = (
+    "conformance/api/",
+    "conformance/kubectl/",
+    "conformance/registry/",
+    "conformance/scenarios/",
+    "conformance/scheduler/",
+    "conformance/test_architecture.py",
+)
+"""Tests that compare the embedded cluster with a real one."""
 
 _COLOURS = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 
@@ -48,16 +63,49 @@ def _as_everywhere() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line(
-        "markers",
+    """Register the markers."""
+    for marker in (
         "slow: takes long on a real control plane, where `.ci/run slow` runs it",
-    )
+        "compared: compares the embedded cluster with a real one, where `.ci/run conformance` is",
+        "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
+        " the test is skipped with the reason",
+    ):
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, before `-m` selects."""
+    """Mark the slow tests and the compared ones, before `-m` selects."""
     for item in items:
-        if item.nodeid.startswith(_SLOW):
-            item.add_marker("slow")
+        for marker, paths in (("slow", _SLOW), ("compared", _COMPARED)):
+            if item.nodeid.startswith(paths):
+                item.add_marker(marker)
+
+
+@pytest.fixture
+def images_on_nodes(kwait_cluster: Cluster, kwait_images: Mapping[str, object]) -> bool:
+    """Import images of the mapped programs into the nodes of the built control plane.
+
+    Returns whether the cluster has them: what built another one is not known here.
+    """
+    from pytest_kwait.clusters.images import read_fixture
+    from tools.controlplane.cluster import FOLDER_VARIABLE
+    from tools.controlplane.program_images import import_images
+
+    if not kwait_images or kwait_cluster.provider == "embedded":
+        return True
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        import_images(Path(folder), read_fixture(kwait_images))
+    return bool(folder)
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The path of a kubectl of the recorded version; a test is skipped where there is none."""
+    from conformance.kubectl.script import find_kubectl
+
+    program, reason = find_kubectl()
+    if program is None:
+        pytest.skip(reason)
+    return program

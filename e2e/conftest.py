@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.kubelet_nodes import list_kubelet_nodes
-from tools.controlplane.cluster import FOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -29,17 +27,8 @@ PROVISIONER = "provisioner"
 """The capability of clusters that make volumes for claims: a default storage class."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line(
-        "markers",
-        "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
-        " the test is skipped with the reason",
-    )
-
-
 @pytest.fixture(autouse=True)
-def _capable(request: pytest.FixtureRequest) -> None:
+def capable(request: pytest.FixtureRequest) -> None:
     """Skip a test that needs a capability that the cluster lacks."""
     needed = [need for mark in request.node.iter_markers("needs") for need in mark.args]
     if not needed:
@@ -55,7 +44,7 @@ def _capable(request: pytest.FixtureRequest) -> None:
         return
     if MAPPINGS in needed:
         pytest.skip("about image mappings and events that only the embedded cluster has")
-    elif PROGRAMS in needed and FOLDER_VARIABLE not in os.environ:
+    elif PROGRAMS in needed and not request.getfixturevalue("images_on_nodes"):
         pytest.skip("only `python -m tools.controlplane run` makes images of these programs")
     elif PROVISIONER in needed and not request.getfixturevalue("kwait").list("storageclasses"):
         pytest.skip("no storage class: nothing makes volumes for claims")

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-from e2e.faults.answer_families import ANSWER_FAMILIES
-from e2e.faults.cluster_families import CLUSTER_FAMILIES
-from e2e.faults.core_families import CORE_FAMILIES
-from e2e.faults.storage_families import STORAGE_FAMILIES
-from e2e.faults.workload_families import WORKLOAD_FAMILIES
+from conformance.faults.answer_families import ANSWER_FAMILIES
+from conformance.faults.cluster_families import CLUSTER_FAMILIES
+from conformance.faults.core_families import CORE_FAMILIES
+from conformance.faults.storage_families import STORAGE_FAMILIES
+from conformance.faults.workload_families import WORKLOAD_FAMILIES
 from pytest_kwait import Kwait
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.options import TIMEOUTS

@@ -8,7 +8,7 @@ import kubernetes.client
 
 from e2e.pods.manifest import pod
 from e2e.raising import raises
-from pytest_kwait.errors import InvalidArgument
+from pytest_kwait import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
-from e2e.failing_fast.slow_pods import job
-from e2e.pods.manifest import container, pod
+from e2e.pods.manifest import container, job, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.clusters.provider import connect
+from pytest_kwait.clusters import connect
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

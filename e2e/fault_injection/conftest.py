@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait
-    from pytest_kwait.clusters.faults import Faults
+    from pytest_kwait import Faults, Kwait
 
 
 @pytest.fixture

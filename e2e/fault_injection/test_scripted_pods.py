@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.raising import raises
-from pytest_kwait import WaitFailed, WaitTimeout
-from pytest_kwait.errors import ClusterError
+from pytest_kwait import ClusterError, WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

@@ -1,1 +1,1 @@
-"""Namespaces of tests: further ones, blocked deletions, runs that may create none."""
+"""Namespaces of tests: further ones, manifests that name others, names that are taken."""

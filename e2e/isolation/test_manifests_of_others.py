@@ -1,4 +1,4 @@
-"""Manifests of others: moved to the test's namespace, and cluster-scoped objects of two tests."""
+"""Manifests of others: moved to the test's namespace."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.inner_runs import run
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_kwait import Kwait
 
 # As `helm template` and kubebuilder write them.
@@ -56,31 +52,6 @@ webhooks:
   admissionReviewVersions: [v1]
 """
 
-PARALLEL = """
-import time
-from pathlib import Path
-
-import pytest
-
-ROLE = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRole",
-    "metadata": {"name": "NAME"},
-}
-
-@pytest.mark.parametrize("number", [0, 1])
-def test_apply(kwait, number):
-    Path(f"ready-{number}").touch()
-    while not Path(f"ready-{1 - number}").exists():
-        time.sleep(0.05)
-    try:
-        kwait.apply(ROLE)
-    finally:
-        Path(f"done-{number}").touch()
-        while not Path(f"done-{1 - number}").exists():
-            time.sleep(0.05)
-"""
-
 
 @pytest.mark.parametrize("verb", ["apply", "create"])
 def test_a_manifest_of_another_namespace_moves(kwait: Kwait, verb: str) -> None:
@@ -123,18 +94,3 @@ def test_namespaces_are_moved_one_by_one(kwait: Kwait) -> None:
     assert kwait.get("cm/a")
     assert kwait.get("cm/c")
     assert peer.get("cm/b")
-
-
-def test_one_object_of_the_cluster_is_not_of_two_tests(kwait: Kwait, tmp_path: Path) -> None:
-    """Of two tests that apply it at the same time, one fails with the name of the other."""
-    name = f"shared-{kwait.namespace}"
-    options = ["-n", "2", "--kwait-no-session-waits"]
-    if kwait.cluster.context:
-        options.append(f"--kwait-context={kwait.cluster.context}")
-    suite = PARALLEL.replace("NAME", name)
-    status, output = run(tmp_path, kwait.cluster.kubeconfig, suite, *options)
-
-    assert status == 1, output
-    assert "1 failed, 1 passed" in output
-    assert f"clusterrole/{name} belongs to test_suite.py::test_apply[" in output
-    assert not [each for each in kwait.list("clusterroles") if each["metadata"]["name"] == name]

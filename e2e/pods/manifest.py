@@ -28,3 +28,14 @@ def pod(
             **spec,
         },
     }
+
+
+def job(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a job; the rest of its spec as given."""
+    template = pod(name, *containers)["spec"]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": template}, **spec},
+    }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
+from kubernetes.utils.quantity import parse_quantity
 
 from e2e.kubelet_nodes import first_kubelet_node
 from e2e.pods.manifest import container, pod
 from e2e.raising import raises
-from pytest_kwait.apimachinery.quantities import parse_value
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 def room(kwait: Kwait) -> tuple[str, int]:
     """Return a node and its allocatable memory in MiB."""
     node = first_kubelet_node(kwait)
-    return node, parse_value(kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]) >> 20
+    memory = kwait.get(f"node/{node}")["status"]["allocatable"]["memory"]
+    parse: Any = parse_quantity
+    return node, int(parse(memory)) >> 20
 
 
 def asking(name: str, node: str, mebibytes: int) -> dict[str, Any]:

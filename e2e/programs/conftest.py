@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.clusters.images import read_fixture
-from tools.controlplane.cluster import FOLDER_VARIABLE
-from tools.controlplane.program_images import import_images
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pytest_kwait.clusters.cluster import Cluster
 
 _ROOT = Path(__file__).parents[2]
 _KOPF_OPERATOR = Path(__file__).parent / "kopf_operator" / "operator.py"
@@ -62,11 +55,3 @@ def _web_shop() -> dict[str, object]:
             "workdir": "/srv",
         }
     return images
-
-
-@pytest.fixture(autouse=True)
-def _images_on_nodes(kwait_cluster: Cluster, kwait_images: Mapping[str, object]) -> None:
-    """Import images of the mapped programs into the nodes of a real cluster."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    if folder and kwait_cluster.provider != "embedded":
-        import_images(Path(folder), read_fixture(kwait_images))

@@ -11,7 +11,6 @@ from urllib.request import urlopen
 import pytest
 from kubernetes.client import CoreV1Api
 
-from conformance.kubectl.script import find_kubectl
 from e2e.conftest import PROGRAMS
 from e2e.pods.manifest import pod
 
@@ -235,11 +234,8 @@ def test_commands_run_beside_the_program(kwait: Kwait) -> None:
     assert copied.exit_code == 0
 
 
-def _kubectl(kwait: Kwait, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _run(kubectl: Path, kwait: Kwait, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run kubectl in the namespace of the test."""
-    kubectl, reason = find_kubectl()
-    if kubectl is None:
-        pytest.skip(reason)  # the job of the real cluster has one
     options = [f"--kubeconfig={kwait.cluster.kubeconfig}", f"--namespace={kwait.namespace}"]
     return subprocess.run(
         [str(kubectl), *options, *arguments],
@@ -247,7 +243,9 @@ def _kubectl(kwait: Kwait, *arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_kubectl_copies_files_into_and_out_of_a_program(kwait: Kwait, tmp_path: Path) -> None:
+def test_kubectl_copies_files_into_and_out_of_a_program(
+    kwait: Kwait, kubectl: Path, tmp_path: Path
+) -> None:
     """Files and folders arrive as they are, through the container's tar."""
     start(kwait, web())
     kwait.wait_for_pod_ready("web")
@@ -255,15 +253,15 @@ def test_kubectl_copies_files_into_and_out_of_a_program(kwait: Kwait, tmp_path: 
     (stock / "inner").mkdir(parents=True)
     (stock / "apples").write_text("three\n")
     (stock / "inner" / "data").write_bytes(bytes(range(256)) * 4096)
-    copied = _kubectl(kwait, "cp", str(stock), "web:/tmp/stock", "--container=web")
+    copied = _run(kubectl, kwait, "cp", str(stock), "web:/tmp/stock", "--container=web")
     assert copied.returncode == 0, copied.stderr
     assert read(kwait, "/files/tmp/stock/apples") == "three\n"
     kwait.exec("web", "sh", "-c", "echo four >> /tmp/stock/apples")
-    copied = _kubectl(kwait, "cp", "web:/tmp/stock", str(tmp_path / "back"))
+    copied = _run(kubectl, kwait, "cp", "web:/tmp/stock", str(tmp_path / "back"))
     assert copied.returncode == 0, copied.stderr
     assert (tmp_path / "back" / "apples").read_text() == "three\nfour\n"
     assert (tmp_path / "back" / "inner" / "data").read_bytes() == bytes(range(256)) * 4096
-    _kubectl(kwait, "cp", "web:/tmp/nothing", str(tmp_path / "none"))
+    _run(kubectl, kwait, "cp", "web:/tmp/nothing", str(tmp_path / "none"))
     assert not (tmp_path / "none").exists()
 
 

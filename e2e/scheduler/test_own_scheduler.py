@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from e2e.scheduler.conftest import NodeMaker, pod
-from pytest_kwait.errors import ApiError
+from pytest_kwait import ApiError
 from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_kwait import Kwait, SchedulerFactory
-    from pytest_kwait.scheduler.algorithm import NodeLister
+    from pytest_kwait.scheduler import NodeLister
 
 
 def test_an_algorithm_of_your_own(

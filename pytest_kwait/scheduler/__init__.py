@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.scheduler.algorithm import Algorithm, FitError
+    from pytest_kwait.scheduler.algorithm import Algorithm, FitError, NodeLister
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
@@ -37,6 +37,7 @@ __all__ = [
     "ConfigFactory",
     "FitError",
     "NodeInfo",
+    "NodeLister",
     "Scheduler",
     "SchedulerMetrics",
     "SchedulingAlgorithm",
@@ -50,6 +51,7 @@ _HOMES = {
     "ConfigFactory": "scheduler",
     "FitError": "algorithm",
     "NodeInfo": "framework.node_info",
+    "NodeLister": "algorithm",
     "SchedulingAlgorithm": "scheduler",
     "Scheduler": "scheduler",
     "SchedulerMetrics": "metrics",

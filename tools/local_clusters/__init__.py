@@ -1,6 +1,7 @@
 """The real kind and k3d, built from pinned Go modules, for tests of their providers.
 
-`python -m tools.local_clusters` builds both; `e2e/cluster/test_local_clusters.py` runs them.
+`python -m tools.local_clusters` builds both, `conformance/clusters/test_local_clusters.py` runs
+them.
 """
 
 from __future__ import annotations

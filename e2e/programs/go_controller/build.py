@@ -1,37 +1,40 @@
-"""Build the controller, once for each state of its sources."""
+"""Build the controller, once for each state of its sources.
+
+Run it as `python -m e2e.programs.go_controller.build`: the first build takes minutes of Go.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 _SOURCES = Path(__file__).parent
+NOT_BUILT = "`python -m e2e.programs.go_controller.build` builds the controller, with Go 1.26"
 
 
-def find_missing_tools() -> str:
-    """Return why the controller cannot be built; empty if it can."""
-    return "" if shutil.which("go") else "the controller is built with Go 1.26, and there is no go"
-
-
-def build_controller() -> Path:
-    """Return the program, built into the user's cache unless it is there already."""
+def find_program() -> Path:
+    """Return the path of the program in the user's cache, whether it is built or not."""
     digest = hashlib.sha256()
     for source in (*sorted(_SOURCES.glob("*.go")), _SOURCES / "go.sum"):
         digest.update(source.read_bytes())
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(cache).absolute() / "pytest-kwait" / "go-controller" / digest.hexdigest()[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "manager"
-    with (folder / "lock").open("w") as held:
-        # Workers of pytest-xdist and runs side by side wait for the first one.
+    return folder / "manager"
+
+
+def build_program() -> Path:
+    """Build the program unless it is there already; return its path."""
+    program = find_program()
+    program.parent.mkdir(parents=True, exist_ok=True)
+    with (program.parent / "lock").open("w") as held:
+        # Builds side by side wait for the first one.
         fcntl.flock(held, fcntl.LOCK_EX)
         if not program.exists():
-            _run_go(folder / "manager.part")
-            (folder / "manager.part").rename(program)
+            _run_go(program.with_suffix(".part"))
+            program.with_suffix(".part").rename(program)
     return program
 
 
@@ -43,3 +46,7 @@ def _run_go(program: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(f"go build in {_SOURCES} failed:\n{done.stderr}")
+
+
+if __name__ == "__main__":
+    print(build_program())

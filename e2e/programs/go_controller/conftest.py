@@ -1,4 +1,4 @@
-"""The image of the controller, built before the first test."""
+"""The image of the controller."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.programs.go_controller.build import build_controller, find_missing_tools
+from e2e.programs.go_controller.build import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def kwait_images() -> Mapping[str, object]:
-    """Map the controller's image to the program, if it can be built."""
-    if find_missing_tools():
-        return {}
-    return {"kwait.test/go-controller:1": [build_controller()]}
+    """Map the controller's image to the program, if it is built."""
+    program = find_program()
+    return {"kwait.test/go-controller:1": [program]} if program.exists() else {}

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from e2e.conftest import PROGRAMS
-from e2e.programs.go_controller.build import find_missing_tools
+from e2e.programs.go_controller.build import NOT_BUILT, find_program
 from e2e.programs.operators import fill_in, make_certificate
 from pytest_kwait import ApiError, WaitTimeout
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.needs(PROGRAMS),
-    pytest.mark.skipif(bool(find_missing_tools()), reason=find_missing_tools()),
-    # The first test builds the controller.
-    pytest.mark.timeout(900),
+    pytest.mark.skipif(not find_program().exists(), reason=NOT_BUILT),
 ]
 
 MANIFESTS = Path(__file__).with_name("controller.yaml")

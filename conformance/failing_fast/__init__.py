@@ -1,0 +1,4 @@
+"""Terminal states end waits within their graces; slow starts do not.
+
+Contents: tests that take true minutes on a real cluster.
+"""

@@ -1,0 +1,170 @@
+"""Every other family of waits survives every fault."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from conformance.faults.answer_families import ANSWER_FAMILIES
+from conformance.faults.cluster_families import CLUSTER_FAMILIES
+from conformance.faults.storage_families import STORAGE_FAMILIES
+from conformance.faults.trial import ProcessStalls, ends_at_its_limit, ends_at_once
+from conformance.faults.workload_families import WORKLOAD_FAMILIES
+from pytest_kwait.clock import SYSTEM_CLOCK
+from tools.fault_proxy.faults import FAULTS, REFUSALS, STALLS, TOO_BUSY, ConnectionBehavior, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from _pytest.mark import ParameterSet
+
+    from conformance.faults.family import Family, Place
+    from conformance.faults.trial import Trial, Trials
+
+TIMEOUT = 200.0
+OUTAGE = 0.4
+LIMIT = 1.0
+FAMILIES = (*CLUSTER_FAMILIES, *STORAGE_FAMILIES, *WORKLOAD_FAMILIES, *ANSWER_FAMILIES)
+AT_ONCE = 3
+"""The number of families that wait in parallel in one test."""
+
+
+def groups() -> Iterator[ParameterSet]:
+    """Yield families in groups."""
+    for start in range(0, len(FAMILIES), AT_ONCE):
+        some = FAMILIES[start : start + AT_ONCE]
+        yield pytest.param(list(some), id=", ".join(kind.title for kind in some))
+
+
+GROUPS = list(groups())
+
+
+@dataclass(frozen=True)
+class Case:
+    """One wait that meets one fault."""
+
+    kind: type[Family]
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.kind.title}: {self.fault.title}"
+
+
+@contextmanager
+def tried(
+    cases: Sequence[Case], trials: Trials, place: Place
+) -> Iterator[list[tuple[Case, Trial]]]:
+    """Yield a trial of each case."""
+    with ExitStack() as stack:
+        made: dict[type[Family], Family] = {}
+        families = []
+        for number, case in enumerate(cases):
+            family = made.get(case.kind)
+            if family is None or not case.kind.shared:
+                family = made[case.kind] = case.kind(place, f"object-{number}")
+                stack.callback(family.dispose)
+            families.append(family)
+        yield list(zip(cases, stack.enter_context(trials.of(*families)), strict=True))
+
+
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_survives_fault(kinds: list[type[Family]], trials: Trials, place: Place) -> None:
+    """At the first request, and midway: in a watch, or at another request."""
+    cases = [Case(kind, fault) for kind in kinds for fault in FAULTS]
+    with tried(cases, trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.inject(case.fault, 1)
+            trial.begin(TIMEOUT)
+        pass_by(waits)
+        lasting = [(case, trial) for case, trial in waits if case.kind.lasts]
+        for _, trial in lasting:
+            trial.wait_until_under_way()
+        for case, trial in lasting:
+            trial.proxy.inject(midway(case), 1)
+        fulfill(waits)
+        pass_by(lasting)
+
+        assert ends(waits) == {str(case): "met" for case in cases}
+
+
+@pytest.mark.usefixtures("short_timeouts")
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_survives_silent_connection(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
+    """At the first request, and at the first request other than a watch."""
+    cases = [Case(kind, fault) for kind in kinds for fault in STALLS]
+    asking = [Case(case.kind, midway(case)) for case in cases if case.kind.asks]
+    with tried([*cases, *asking], trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.inject(case.fault, 1)
+            trial.begin(TIMEOUT)
+        SYSTEM_CLOCK.sleep(OUTAGE)
+        fulfill(waits)
+
+        assert ends(waits) == {str(case): "met" for case in cases}
+
+
+@pytest.mark.usefixtures("short_evidence_limit")
+@pytest.mark.parametrize("kinds", GROUPS)
+def test_wait_keeps_its_timeout_under_fault(
+    kinds: list[type[Family]], trials: Trials, place: Place
+) -> None:
+    """Under lasting faults; refusals end waits at once."""
+    # A condition that is already true needs no watch.
+    cases = [
+        Case(kind, fault)
+        for kind in kinds
+        for fault in (*FAULTS, *STALLS, TOO_BUSY, *REFUSALS)
+        if kind.lasts or not fault.watches_only
+    ]
+    with ProcessStalls() as stalls, tried(cases, trials, place) as waits:
+        for case, trial in waits:
+            trial.proxy.inject(case.fault, None)
+            trial.begin(LIMIT if expected(case.fault) == "WaitTimeout" else TIMEOUT)
+        ends = [(case, trial, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
+
+        assert {str(case): outcome.verdict for case, _, outcome in ends} == {
+            str(case): expected(case.fault) for case in cases
+        }
+        for case, trial, outcome in ends:
+            if expected(case.fault) == "WaitTimeout":
+                assert ends_at_its_limit(trial, outcome, LIMIT, stalls), (str(case), outcome)
+            if case.fault in REFUSALS:
+                assert ends_at_once(trial, outcome, TIMEOUT, stalls), (str(case), outcome)
+
+
+def expected(fault: Fault) -> str:
+    """Return the verdict of a wait under a lasting fault."""
+    final = fault in REFUSALS or fault.title == "HTML instead of JSON"
+    return "ApiError" if final else "WaitTimeout"
+
+
+def fulfill(waits: Sequence[tuple[Case, Trial]]) -> None:
+    """Make the conditions true."""
+    for family in dict.fromkeys(trial.family for _, trial in waits):
+        family.fulfill()
+
+
+def pass_by(waits: Sequence[tuple[Case, Trial]]) -> None:
+    """End the fault."""
+    SYSTEM_CLOCK.sleep(OUTAGE)
+    for case, trial in waits:
+        if case.fault.connections is not ConnectionBehavior.ACCEPT:
+            trial.proxy.end_fault()
+
+
+def midway(case: Case) -> Fault:
+    """Return the fault for requests other than a watch, if the wait sends any."""
+    asks = case.kind.asks
+    if not asks or case.fault.watches_only:
+        return case.fault
+    return replace(case.fault, applies_to=lambda request: request.label.startswith(asks))
+
+
+def ends(waits: Sequence[tuple[Case, Trial]]) -> dict[str, str]:
+    outcomes = [(case, trial.outcome(TIMEOUT + 10)) for case, trial in waits]
+    return {str(case): str(outcome.error or outcome.verdict) for case, outcome in outcomes}

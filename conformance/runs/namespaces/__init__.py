@@ -1,0 +1,1 @@
+"""Namespaces of runs: limits, ids, given ones, what is left of them."""

@@ -1,0 +1,1 @@
+"""Runs of several workers, shards and jobs on one cluster."""

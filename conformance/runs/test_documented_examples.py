@@ -1,0 +1,188 @@
+"""The code in README.md and docs/ runs as it is shown.
+
+Tests of a page run together, in one folder with the files of the page. Python that is no test runs
+as the body of one, after a few lines that give it what its text speaks of.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from conformance.runs.inner_runs import run
+from tools.documentation import PAGES, Block, Kind, matches, read_blocks, read_session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait import Cluster, Kwait
+
+SLEEP = "containers: [{name: c, image: 'busybox:1.36', command: [sleep, '%s']}]"
+JOB = f"""
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: sleepers}}
+spec:
+  parallelism: 3
+  completions: 3
+  template: {{spec: {{restartPolicy: Never, {SLEEP}}}}}
+"""
+FILES = {
+    "sleepers.yaml": JOB % "600",
+    "job.yaml": JOB % "1",
+    "server.yaml": f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: server}}
+spec: {{{SLEEP % 600}}}
+""",
+    "web.yaml": f"""
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {{name: web}}
+spec:
+  serviceName: web
+  replicas: 2
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec: {{{SLEEP % 600}}}
+""",
+}
+"""Manifests that pages name without showing them."""
+
+EMBEDDED = {
+    "docs/change-objects.md",
+    "docs/embedded-cluster.md",
+    "docs/faults.md",
+    "docs/flakes.md",
+    "docs/locks.md",
+    "docs/operators.md",
+    "docs/programs.md",
+    "docs/tutorial.md",
+}
+"""Pages about what only the embedded cluster has, or that wait for the test that runs them."""
+
+NEEDED = {"docs/operators.md": "kopf"}
+"""Packages that the sessions of a page need."""
+
+BODY = """
+def test_block_at_line_{line}(kwait, kwait_cluster, kwait_client, tmp_path, monkeypatch):
+    import threading
+
+    client, stop = kwait_client, threading.Event()
+    {prelude}
+{code}
+"""
+PRELUDES = {
+    # Its loader has read KUBECONFIG when it was imported.
+    "README.md": "monkeypatch.setattr('kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION',"
+    " str(kwait_cluster.kubeconfig)); kwait.apply('sleepers.yaml')",
+    "docs/election.md": "operate = lambda context: stop.set()",
+    "docs/move.md": "kwait.apply('server.yaml')",
+    "docs/programs.md": "images, root = kwait_cluster.images, tmp_path",
+    "docs/scheduling.md": "threading.Timer(1, stop.set).start()",
+}
+"""What the text around a block speaks of."""
+
+NAMESPACES = re.compile(r'"(ci|ci-1|kube-system)"')
+"""Namespaces in bodies: a test has one of its own."""
+
+
+def blocks_of(page: str, *kinds: Kind) -> list[Block]:
+    return [block for block in read_blocks(page) if block.kind in kinds]
+
+
+def pages_with(*kinds: Kind) -> list[str]:
+    return [page for page in PAGES if blocks_of(page, *kinds)]
+
+
+def skip_elsewhere(page: str, cluster: Any) -> None:
+    if page in EMBEDDED and cluster.provider != "embedded":
+        pytest.skip("needs the embedded cluster")
+
+
+def write_body(block: Block) -> str:
+    """Return a test that runs a block."""
+    code = NAMESPACES.sub("kwait.namespace", block.code)
+    prelude = PRELUDES.get(block.page, "")
+    return BODY.format(line=block.line, prelude=prelude, code=textwrap.indent(code, "    "))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in pages_with(Kind.TESTS, Kind.BODY) if not blocks_of(page, Kind.SESSION)],
+)
+def test_documented_tests_pass(
+    page: str, kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Each page in a run of its own, with the manifests that it names."""
+    skip_elsewhere(page, kwait_cluster)
+    shown = {block.file: block.code for block in blocks_of(page, Kind.FILE)}
+    for name, text in (FILES | shown).items():
+        (tmp_path / name).write_text(text)
+    tests = [block.code for block in blocks_of(page, Kind.TESTS)]
+    bodies = [write_body(block) for block in blocks_of(page, Kind.BODY)]
+    suite = "\n\n".join(("import pytest\n", *tests, *bodies))
+
+    # A serial test would wait for the end of the one that runs it.
+    is_serial = re.search(r"mark\.kwait_(serial|disruptive)", suite)
+    status, output = run(tmp_path, None if is_serial else kwait_cluster.kubeconfig, suite)
+
+    assert status == 0, output
+    assert f"{len(re.findall(r'^(?:    )?def test_', suite, re.M))} passed" in output
+
+
+@pytest.mark.parametrize("page", pages_with(Kind.SESSION))
+def test_documented_sessions_print_what_is_shown(
+    page: str, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Commands run in a folder with the files that the page has shown before."""
+    skip_elsewhere(page, kwait_cluster)
+    if page in NEEDED:
+        pytest.importorskip(NEEDED[page], reason=f"{NEEDED[page]} is not installed")
+    for block in blocks_of(page, Kind.FILE, Kind.SESSION):
+        if block.file:
+            (tmp_path / block.file).write_text(block.code)
+            continue
+        for command, shown in read_session(block):
+            output = run_command(command, tmp_path)
+            assert matches(shown, output), f"{page}:{block.line}: $ {command}\n{output}"
+
+
+def run_command(command: str, folder: Path) -> str:
+    """Run pytest in a terminal of 80 columns, without the settings of this run."""
+    _, *arguments = shlex.split(command)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("KWAIT_", "PYTEST_", "GITHUB_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=folder,
+        env={**environment, "COLUMNS": "80"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", pages_with(Kind.MANIFEST))
+def test_documented_manifests_are_accepted(page: str, kwait: Kwait) -> None:
+    """Under names of this test's own, as their kinds may be those of the whole cluster."""
+    for block in blocks_of(page, Kind.MANIFEST):
+        for number, manifest in enumerate(yaml.safe_load_all(block.code)):
+            name = f"{kwait.namespace[-40:]}-{block.line}-{number}"
+            kwait.create({**manifest, "metadata": {**manifest["metadata"], "name": name}})

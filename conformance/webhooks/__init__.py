@@ -1,0 +1,1 @@
+"""Webhooks whose exact responses are compared: conversion, admission."""
