@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import TEST_CLOCK
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding
-from pytest_kwait.engine.condition import get_probe
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
@@ -136,9 +135,9 @@ class Auditor:
             return "poll mode watches nothing"
         if condition.runs_user_code:
             return "its condition is a callable"
-        if get_probe(condition) is not None:
+        if condition.probe is not None:
             return "it awaits answers, which cannot be watched"
-        if getattr(condition, "awaits_absence", False):
+        if condition.awaits_absence:
             return "what is gone stays gone"
         return ""
 

@@ -21,7 +21,7 @@ from pytest_kwait.client.resource import BUILT_IN, BUILT_IN_GROUPS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding
 from pytest_kwait.engine.audit import CURRENT_AUDIT
-from pytest_kwait.engine.condition import Failed, Met, Verdict, get_probe, iterate_leaves
+from pytest_kwait.engine.condition import Failed, Met, Verdict, iterate_leaves
 from pytest_kwait.engine.evaluator import (
     DeferredConditionCheck,
     DeferredSourceCheck,
@@ -196,7 +196,7 @@ def wait_for_condition(
 def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> WaitSettings:
     """Return the settings for the cluster's times; apply them to the condition's objects."""
     settings = replace(settings, time_scale=session.time_scale)
-    if settings.follows_name and not getattr(condition, "awaits_absence", False):
+    if settings.follows_name and not condition.awaits_absence:
         for source in condition.sources():
             if isinstance(source.sink, SingleObject):
                 source.sink.follows_name = True
@@ -213,7 +213,7 @@ def _find_lost_definition(
     """
     if error is not None and error.status != 404:
         return ""
-    if getattr(condition, "awaits_absence", False):
+    if condition.awaits_absence:
         return ""
     for source in condition.sources():
         resource = source.resource
@@ -268,21 +268,19 @@ def _evaluate_last(
 
 def _make_deferred_checks(
     session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
-) -> list[DeferredCheck[Any]]:
+) -> list[DeferredCheck]:
     if not settings.fail_fast:
         return []
     delay = settings.short_grace
-    checks: list[DeferredCheck[Any]] = [
+    checks: list[DeferredCheck] = [
         NamespaceCheck(session, condition, deadline, delay),
         VolumeMountCheck(session, condition, deadline, delay),
     ]
-    leaves: list[Any] = list(iterate_leaves(condition))
+    leaves = list(iterate_leaves(condition))
     for leaf in leaves:
         lead = f"{leaf.subject}: " if len(leaves) > 1 else ""
-        if hasattr(leaf, "deferred_source"):
-            checks.append(DeferredSourceCheck(session, leaf, deadline, delay, lead))
-        if hasattr(leaf, "deferred_conditions"):
-            checks.append(DeferredConditionCheck(session, leaf, deadline, delay, lead))
+        checks.append(DeferredSourceCheck(session, leaf, deadline, delay, lead))
+        checks.append(DeferredConditionCheck(session, leaf, deadline, delay, lead))
     return checks
 
 
@@ -515,7 +513,7 @@ class WatchMode:
         self._session = session
         self._evaluator = evaluator
         self._condition = evaluator.condition
-        self._probe = get_probe(evaluator.condition)
+        self._probe = evaluator.condition.probe
         self._poll = evaluator.settings.poll
         self._deadline = deadline
         self._errors = errors
@@ -842,7 +840,7 @@ class PollMode:
         self._session = session
         self._evaluator = evaluator
         self._condition = evaluator.condition
-        self._probe = get_probe(evaluator.condition)
+        self._probe = evaluator.condition.probe
         self._poll = evaluator.settings.poll
         self._deadline = deadline
         self._errors = errors
