@@ -13,22 +13,45 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Protocol
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 
-    # Creating a protocol costs more than loading this module.
-    class WaitObserver(Protocol):
-        """Observes waits that begin and end; called in the thread of the wait."""
 
-        def on_start(self, wait: ActiveWait) -> None:
-            """Handle the start of a wait."""
-            ...
+class WaitObserver:
+    """Observes waits; each event is handled in the thread in which it happens."""
 
-        def on_end(self, wait: ActiveWait) -> None:
-            """Handle the end of a wait, which is no longer listed."""
-            ...
+    def on_start(self, wait: ActiveWait) -> None:
+        """Handle the start of a wait."""
+
+    def on_end(self, wait: ActiveWait) -> None:
+        """Handle the end of a wait, which is no longer listed."""
+
+    def on_change(self, wait: ActiveWait) -> None:
+        """Handle what became known of an ended wait: its report, or whether it held."""
+
+
+class WaitContext:
+    """The server of a wait, for its observers; without one nothing is hidden."""
+
+    def describe_outage(self) -> str:
+        """Return since when the server has not answered, as a sentence; empty if it answers."""
+        return ""
+
+    def describe_error(self) -> str:
+        """Return the last API error; empty without one."""
+        return ""
+
+    def hide(self, text: str) -> str:
+        """Return a text without credentials."""
+        return text
+
+    def learn_secrets(self, max_age: float | None) -> None:
+        """List the Secrets that `hide` is to redact.
+
+        Args:
+            max_age: the age in seconds up to which an earlier list suffices; None for any.
+        """
 
 
 _step = ContextVar("step", default="")
@@ -76,9 +99,6 @@ def get_failed_step(error: BaseException | None) -> str:
     return str(getattr(error, _FAILED_STEP, ""))
 
 
-"""Outcomes of a wait: `error` is an API error, `interrupted` any other exception."""
-
-
 class WaitCall:
     """The call of a wait in the code of a suite.
 
@@ -87,16 +107,24 @@ class WaitCall:
         site: where, as `file:line`; empty if unknown.
         is_precondition: whether it is the marker of a test.
         limit_name: the name in the timeout table that its limit comes from; empty for its own.
+        limit: that limit in seconds; None for its own.
     """
 
-    __slots__ = ("is_precondition", "limit_name", "name", "site")
+    __slots__ = ("is_precondition", "limit", "limit_name", "name", "site")
 
     def __init__(
-        self, name: str = "", site: str = "", limit_name: str = "", *, is_precondition: bool = False
+        self,
+        name: str = "",
+        site: str = "",
+        limit_name: str = "",
+        *,
+        is_precondition: bool = False,
+        limit: float | None = None,
     ) -> None:
         self.name = name
         self.site = site
         self.limit_name = limit_name
+        self.limit = limit
         self.is_precondition = is_precondition
 
 
@@ -120,55 +148,118 @@ class Holding:
 
 
 class ActiveWait:
-    """One wait in progress.
+    """One wait: what it awaits, and how it ended.
 
     Args:
         subject: the object of the wait: `job ci-1/sleepers`.
         goal: the awaited state, as a verb: `have 3 pods Running`.
         timeline: the changes of its verdict.
         started: when it began, in seconds of the deadline's clock.
+        limit: the limit in seconds, before a test's own timeout shortens it; 0 if unknown.
+        call: its call, if it was located.
+        context: the server; by default none.
     """
 
     def __init__(
-        self, subject: str, goal: str, deadline: Deadline, timeline: Timeline, started: float
+        self,
+        subject: str,
+        goal: str,
+        deadline: Deadline,
+        timeline: Timeline,
+        started: float,
+        *,
+        limit: float = 0.0,
+        call: WaitCall | None = None,
+        context: WaitContext | None = None,
     ) -> None:
         self.subject = subject
         self.goal = goal
         self.deadline = deadline
         self.timeline = timeline
         self.started = started
+        self.call = call or WaitCall()
+        self.limit = limit if self.call.limit is None else self.call.limit
+        self._context = context or WaitContext()
+        self._observers: Callable[[], tuple[WaitObserver, ...]] = tuple
         self.step = _step.get()
         """The steps of the test that it is in, outermost first; empty outside of any."""
         self.inner = False
         """True if this wait is part of another wait: its user code waits."""
-        self.name = ""
-        """The declared wait; empty for a part of a verb."""
-        self.limit = 0.0
-        """The limit in seconds, before a test's own timeout shortens it; 0 if unknown."""
-        self.limit_name = ""
-        """The name of its default limit in the timeout table; empty if it has none."""
-        self.call = WaitCall()
-        """Its call, once it was located."""
-        self.met_at_first_look = False
-        """True if its first verdict was that it is met; set at its end."""
-        self.holding: Holding | None = None
-        """Whether it held until the test's next action; set by the audit after its end."""
         self.outcome = ""
-        """`met`, `failed early`, `timed out`, `error`, `interrupted`; empty while it runs."""
+        """`met`, `failed early`, `timed out`, `error` (of the API), `interrupted`; or empty."""
         self.seconds = 0.0
-        """Its duration in seconds, to the millisecond; set at its end."""
+        """Its duration in seconds, to the millisecond; 0 until its end."""
         self.retries = 0
-        """The number of retried API errors; set at its end."""
+        """The number of retried API errors; 0 until its end."""
         self.trouble = ""
-        """The last API error; set at its end."""
+        """The last API error; empty until its end."""
+        self.met_at_first_look = False
+        """True if its first verdict was that it is met; False until its end."""
+        self.holding: Holding | None = None
+        """Whether it held until the test's next action; None before the audit knows."""
         self.report: WaitReport | None = None
-        """The report of a failed wait; set after its end."""
-        self.describe_outage: Callable[[], str] = str
-        """Returns since when the server has not answered, as a sentence; empty if it answers."""
-        self.hide: Callable[[str], str] = str
-        """Redacts credentials from a text."""
-        self.learn_secrets: Callable[[float | None], None] = lambda max_age: None
-        """Lists the Secrets that `hide` is to redact, unless a list is of this age or younger."""
+        """The report of a failed wait; None before it is made."""
+
+    def begin(self, observers: Callable[[], tuple[WaitObserver, ...]], *, inner: bool) -> None:
+        """Begin the wait.
+
+        Args:
+            observers: returns the observers of its events.
+            inner: whether it is part of another wait.
+        """
+        self._observers, self.inner = observers, inner
+        for observer in observers():
+            observer.on_start(self)
+
+    def record_outcome(
+        self, outcome: str, *, retries: int = 0, trouble: str = "", met_at_first_look: bool = False
+    ) -> None:
+        """Record how the wait ends; it is interrupted if it ends without.
+
+        Args:
+            outcome: `met`, `failed early`, `timed out` or `error`.
+            retries: the number of retried API errors.
+            trouble: the last API error.
+            met_at_first_look: whether its first verdict was that it is met.
+        """
+        self.outcome, self.retries, self.trouble = outcome, retries, trouble
+        self.met_at_first_look = met_at_first_look
+
+    def end(self) -> None:
+        """End the wait."""
+        if not self.outcome:
+            self.record_outcome("interrupted", trouble=self._context.describe_error())
+        # Once: all who report it name the same duration.
+        lasted = self.deadline.clock.monotonic() - self.started
+        self.seconds = round(max(lasted, 0.0), 3)
+        for observer in self._observers():
+            observer.on_end(self)
+
+    def record_report(self, report: WaitReport) -> None:
+        """Record the report of a failed wait, after its end."""
+        self.report = report
+        self._notify_change()
+
+    def record_holding(self, holding: Holding) -> None:
+        """Record whether what was awaited held, after the end of the wait."""
+        self.holding = holding
+        self._notify_change()
+
+    def _notify_change(self) -> None:
+        for observer in self._observers():
+            observer.on_change(self)
+
+    def hide(self, text: str) -> str:
+        """Return a text without credentials."""
+        return self._context.hide(text)
+
+    def learn_secrets(self, max_age: float | None) -> None:
+        """List the Secrets that `hide` is to redact.
+
+        Args:
+            max_age: the age in seconds up to which an earlier list suffices; None for any.
+        """
+        self._context.learn_secrets(max_age)
 
     @property
     def failed_early(self) -> bool:
@@ -184,7 +275,7 @@ class ActiveWait:
     def text(self) -> str:
         """The goal and the last verdict, in one line, without credentials."""
         last = " ".join(self.timeline.last.split()) or "nothing seen yet"
-        if outage := self.describe_outage():
+        if outage := self._context.describe_outage():
             last = f"{outage}; last seen: {last.removesuffix(' seen yet')}"
         step = f"in step {self.step}: " if self.step else ""
         return self.hide(f"{step}{self.subject} to {self.goal}: {last}")
@@ -203,8 +294,12 @@ class ActiveWaits:
         self._observers: tuple[WaitObserver, ...] = ()
         self.step_listeners: list[Callable[[str], None]] = []
         """Called with the steps of a test, outermost first, as one begins."""
-        self.locate_call: Callable[[ActiveWait], WaitCall] | None = None
-        """Finds the call of a wait that begins, in its thread; None if nothing needs it."""
+        self.locate_call: Callable[[str, float, str], WaitCall] | None = None
+        """Finds the call of a wait that begins, in its thread; None if nothing needs it.
+
+        Its arguments are the name of the declared wait, its limit in seconds and the name of its
+        default limit; names are empty for a part of a verb.
+        """
         self._lock = threading.Lock()
         # User code of a wait runs in a thread with the context of the wait.
         self._depth = ContextVar("depth", default=0)
@@ -217,22 +312,15 @@ class ActiveWaits:
     def entered(self, wait: ActiveWait) -> Iterator[None]:
         """List a wait while the context is active."""
         depth = self._depth.get()
-        wait.inner = depth > 0
         self._depth.set(depth + 1)
         self._waits[id(wait)] = wait
         try:
-            for observer in self._observers:
-                observer.on_start(wait)
+            wait.begin(lambda: self._observers, inner=depth > 0)
             yield
         finally:
             self._depth.set(depth)
-            wait.outcome = wait.outcome or "interrupted"
-            # Once: all who report it name the same duration.
-            lasted = wait.deadline.clock.monotonic() - wait.started
-            wait.seconds = round(max(lasted, 0.0), 3)
             del self._waits[id(wait)]
-            for observer in self._observers:
-                observer.on_end(wait)
+            wait.end()
 
     def add(self, observer: WaitObserver) -> None:
         """Add an observer."""

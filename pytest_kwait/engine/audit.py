@@ -13,8 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import TEST_CLOCK
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding
-from pytest_kwait.engine.condition import get_probe
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding, WaitObserver
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
@@ -73,7 +72,8 @@ class Observation:
     def end(self) -> None:
         """End it: what was awaited held until now."""
         with self._lock:
-            self._wait.holding = self._wait.holding or Holding()
+            if self._wait.holding is None:
+                self._wait.record_holding(Holding())
 
     def record_break(self, reason: str) -> None:
         """End it: what was awaited no longer holds.
@@ -84,10 +84,10 @@ class Observation:
         with self._lock:
             if not self.is_over:
                 lasted = round(self._clock.monotonic() - self._met_at, 3)
-                self._wait.holding = Holding("", lasted, self._wait.hide(reason))
+                self._wait.record_holding(Holding("", lasted, self._wait.hide(reason)))
 
 
-class Auditor:
+class Auditor(WaitObserver):
     """Observes the met waits of this process until the test's next action.
 
     An observer of active waits. A thread of its own closes the watches, so that no action of the
@@ -123,9 +123,6 @@ class Auditor:
         if not wait.inner:
             self.end_observations()
 
-    def on_end(self, wait: ActiveWait) -> None:
-        """Handle the end of a wait; its observation begins once it has its result."""
-
     def explain_unchecked(
         self, wait: ActiveWait, condition: Condition, settings: WaitSettings
     ) -> str:
@@ -136,9 +133,9 @@ class Auditor:
             return "poll mode watches nothing"
         if condition.runs_user_code:
             return "its condition is a callable"
-        if get_probe(condition) is not None:
+        if condition.probe is not None:
             return "it awaits answers, which cannot be watched"
-        if getattr(condition, "awaits_absence", False):
+        if condition.awaits_absence:
             return "what is gone stays gone"
         return ""
 

@@ -7,9 +7,11 @@ objects. A verdict is `Met`, `Pending` or `Failed`, never a bare bool.
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.apimachinery.selectors import name_selector
 from pytest_kwait.cache.listwatch import ListWatch
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-class ObjectSink(Protocol):
+class ObjectSink(ABC):
     """Receives the objects of a source."""
 
+    @abstractmethod
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Add or replace an object.
 
@@ -34,15 +37,33 @@ class ObjectSink(Protocol):
             raw: the whole object as received.
             now: the clock's monotonic seconds.
         """
-        ...
 
+    @abstractmethod
     def drop(self, uid: str) -> None:
         """Remove the object with this UID."""
-        ...
 
+    @abstractmethod
     def uids(self) -> Collection[str]:
         """Return the UIDs of the present objects."""
-        ...
+
+    def has_creating(self) -> bool:
+        """Return whether the containers of an awaited pod are being created."""
+        return False
+
+    def creating(self) -> Collection[str]:
+        """Return the UIDs of these pods, which may fail because that is not possible."""
+        return ()
+
+    def mark_creating(
+        self, terminal: Mapping[str, TerminalState], since: Mapping[str, float]
+    ) -> None:
+        """Set the terminal states of these pods for the next verdict; none for the others.
+
+        Args:
+            terminal: the states by UID.
+            since: when they began, in monotonic seconds.
+        """
+        return
 
 
 @dataclass(eq=False, slots=True)
@@ -146,121 +167,103 @@ class EvidenceScope:
     suspects: Sequence[str] = field(default=())
 
 
-class Condition(Protocol):
-    """A condition that a wait can wait for."""
+class Condition(ABC):
+    """Base of the conditions that a wait can wait for; optional parts have defaults."""
+
+    namespace: str | None = None
+    """The namespace of its objects; None for cluster-scoped ones."""
+    session: Session | None = None
+    """The client for requests of its own; set by the wait."""
+    runs_user_code = False
+    """True if the verdict runs user code, which belongs to the caller's thread."""
+    awaits_absence = False
+    """True if a deleted object meets the condition; its identity is then its UID always."""
+    parts: Sequence[Condition] = ()
+    """The conditions that it combines; empty if it combines none."""
+    _sources: tuple[Source, ...] = ()
+
+    if TYPE_CHECKING:
+        # Attributes of some conditions, properties of others.
+        @property
+        def subject(self) -> str:
+            """The object of the wait: `job ci-1/sleepers`."""
+
+        @property
+        def goal(self) -> str:
+            """The awaited state, as a verb: `have 3 pods Running`."""
 
     @property
-    def subject(self) -> str:
-        """The object of the wait: `job ci-1/sleepers`."""
-        ...
+    def is_trivial(self) -> bool:
+        """True if it is met without any request."""
+        return False
 
     @property
-    def goal(self) -> str:
-        """The awaited state, as a verb: `have 3 pods Running`."""
-        ...
-
-    @property
-    def runs_user_code(self) -> bool:
-        """True if the verdict runs user code, which belongs to the caller's thread."""
-        ...
-
-    def sources(self) -> Sequence[Source]:
-        """Return the sources to watch now; they may change with the objects seen."""
-        ...
-
-    def verdict(self) -> Verdict:
-        """Return the verdict on the objects seen; called only once every source is listed."""
-        ...
-
-    def summarize(self) -> str:
-        """Return a one-line summary of the present objects; empty before the first one."""
-        ...
-
-    def result(self) -> Any:
-        """Return the result of the wait once its verdict is Met."""
-        ...
-
-    def scope(self) -> EvidenceScope:
-        """Return the scope in which to gather evidence of a failure."""
-        ...
-
-
-class Timed(Protocol):
-    """A condition whose verdict also changes with time."""
+    def probe(self) -> Probe | None:
+        """Its part that cannot be watched; None without one."""
+        return None
 
     @property
     def due(self) -> float:
         """The next evaluation without a change, in monotonic seconds; infinite for none."""
-        ...
+        return math.inf
 
     def set_time(self, now: float, *, fresh: bool) -> None:
-        """Set the time of the next verdict.
+        """Set the time of the next verdict, if that changes with time.
 
         Args:
             now: the clock's monotonic seconds.
             fresh: whether all sources have been listed since the due time.
         """
-        ...
+        return
 
+    def sources(self) -> Sequence[Source]:
+        """Return the sources to watch now; they may change with the objects seen."""
+        return self._sources
 
-class HasDeferredSource(Protocol):
-    """A condition with a source that is listed only once the wait is stuck.
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """Return the verdict on the objects seen; called only once every source is listed."""
 
-    Its objects explain the lack of progress. It is not watched, but listed after the short grace.
-    """
+    def summarize(self) -> str:
+        """Return a one-line summary of the present objects; empty unless overridden."""
+        return ""
+
+    @abstractmethod
+    def result(self) -> Any:
+        """Return the result of the wait once its verdict is Met."""
+
+    def scope(self) -> EvidenceScope:
+        """Return the scope in which to gather evidence of a failure: the namespace."""
+        return EvidenceScope(self.namespace)
 
     def deferred_source(self) -> Source | None:
-        """Return the source to list if this state lasts; None while there is progress."""
-        ...
+        """Return the source to list if this state lasts; None while there is progress.
+
+        Its objects explain the lack of progress. It is not watched, but listed after the short
+        grace.
+        """
+        return None
 
     def deferred_verdict(self) -> Failed | None:
-        """Return the failure that the listed objects show; None without one."""
-        ...
-
-
-class HasDeferredConditions(Protocol):
-    """A condition whose objects show less than the waits of their own kinds read.
-
-    Those waits' conditions are evaluated only once the wait is stuck: on lists, not on watches.
-    """
+        """Return the failure that the objects of the deferred source show; None without one."""
+        return None
 
     def deferred_conditions(self) -> Sequence[Condition]:
         """Return the conditions to evaluate if this state lasts; empty while there is progress.
 
-        An object's condition stays the same one as long as the object does.
+        They are those of the waits of its objects' own kinds, which read more than it does, and
+        are evaluated on lists, not on watches. An object's condition stays the same one as long
+        as the object does.
         """
-        ...
+        return ()
 
     def deferred_failures_needed(self) -> int:
-        """Return how many of these conditions must have failed to fail this one; at least 1."""
-        ...
-
-
-class CreatingPods(Protocol):
-    """The sink of pods that may fail because their containers cannot be created."""
-
-    def has_creating(self) -> bool:
-        """Return whether the containers of an awaited pod are being created."""
-        ...
-
-    def creating(self) -> Collection[str]:
-        """Return the UIDs of these pods."""
-        ...
-
-    def mark_creating(
-        self, terminal: Mapping[str, TerminalState], since: Mapping[str, float]
-    ) -> None:
-        """Set the terminal states of these pods for the next verdict; none for the others.
-
-        Args:
-            terminal: the states by UID.
-            since: when they began, in monotonic seconds.
-        """
-        ...
+        """Return how many deferred conditions must have failed to fail this one; at least 1."""
+        return 1
 
 
 class Probe(Protocol):
-    """A condition with a part that cannot be watched and is requested every `poll`.
+    """The part of a condition that cannot be watched and is requested every `poll`.
 
     `send_requests` may be called concurrently with other methods of the condition, and must not
     touch its state; the others are not.
@@ -289,16 +292,10 @@ class Probe(Protocol):
 
 def iterate_leaves(condition: Condition) -> Iterator[Condition]:
     """Yield the conditions that a combined one consists of; itself if it is none."""
-    parts: Sequence[Condition] = getattr(condition, "parts", ())
-    for part in parts:
+    for part in condition.parts:
         yield from iterate_leaves(part)
-    if not parts:
+    if not condition.parts:
         yield condition
-
-
-def get_probe(condition: Condition) -> Probe | None:
-    """Return the part of a condition that cannot be watched; None without one."""
-    return cast("Probe", condition) if hasattr(condition, "probe_targets") else None
 
 
 class Grace(Enum):

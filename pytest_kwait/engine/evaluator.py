@@ -20,18 +20,15 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.resource import CONFIG_MAPS, EVENTS, NAMESPACES, PODS, SECRETS
 from pytest_kwait.client.responses import PartialObjectMetadata
 from pytest_kwait.engine.condition import (
     Condition,
-    CreatingPods,
     Failed,
     Grace,
-    HasDeferredConditions,
-    HasDeferredSource,
     Met,
     Pending,
     TerminalState,
@@ -46,7 +43,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import Clock, Deadline
-    from pytest_kwait.engine.condition import Source, Timed
+    from pytest_kwait.engine.condition import ObjectSink, Source
     from pytest_kwait.engine.options import WaitSettings
 
 
@@ -87,15 +84,13 @@ class Evaluator:
         condition: Condition,
         settings: WaitSettings,
         clock: Clock,
-        deferred_checks: Sequence[DeferredCheck[Any]] = (),
+        deferred_checks: Sequence[DeferredCheck] = (),
         started: float | None = None,
     ) -> None:
         self.condition = condition
         self.settings = settings
         self._clock = clock
         self._deferred_checks = deferred_checks
-        timed = hasattr(condition, "set_time")
-        self._timed = cast("Timed", condition) if timed else None
         self._started = clock.monotonic() if started is None else started
         self._is_started = False
         self._met_since: float | None = None
@@ -128,8 +123,7 @@ class Evaluator:
         """
         now = self._clock.monotonic()
         is_first, self._is_started = not self._is_started, True
-        if self._timed is not None:
-            self._timed.set_time(now, fresh=fresh)
+        self.condition.set_time(now, fresh=fresh)
         self._unrecorded = None
         verdict = self.condition.verdict()
         if is_first:
@@ -143,7 +137,7 @@ class Evaluator:
             case Failed():
                 evaluation = self._evaluate_failed(verdict, now, fresh)
             case Pending():
-                due = self._timed_due
+                due = self.condition.due
                 check_at = math.inf
                 for check in self._deferred_checks:
                     if check.lists_first:
@@ -162,14 +156,8 @@ class Evaluator:
 
     def reevaluate(self) -> Verdict:
         """Return the verdict after the end of the wait; nothing is recorded."""
-        if self._timed is not None:
-            self._timed.set_time(self._clock.monotonic(), fresh=False)
+        self.condition.set_time(self._clock.monotonic(), fresh=False)
         return self.condition.verdict()
-
-    @property
-    def _timed_due(self) -> float:
-        """The time at which a part of the condition may change without an event."""
-        return math.inf if self._timed is None else self._timed.due
 
     def record_last(self) -> None:
         """Record the last verdict if it was evaluated in passing; call before the next change."""
@@ -201,12 +189,12 @@ class Evaluator:
         why = "" if verdict.settled else ", as another number may follow"
         self._record(now, f"met, and must hold for {held}{why}")
         # Part of the condition may change with time before that.
-        return Evaluation(verdict, final=False, due=min(due, self._timed_due))
+        return Evaluation(verdict, final=False, due=min(due, self.condition.due))
 
     def _evaluate_failed(self, verdict: Failed, now: float, fresh: bool) -> Evaluation:
         if not self.settings.fail_fast:
             self._record(now, verdict.reason)
-            return Evaluation(verdict, final=False, due=self._timed_due)
+            return Evaluation(verdict, final=False, due=self.condition.due)
         if verdict.grace is Grace.NONE:
             self._record(now, verdict.reason)
             return Evaluation(verdict, final=True)
@@ -216,7 +204,7 @@ class Evaluator:
             return Evaluation(verdict, final=True)
         grace = self._grace(verdict.grace)
         self._record(now, f"{HELD_FAILURE}{format_duration(grace)}: {verdict.reason}")
-        return Evaluation(verdict, final=False, due=min(due, self._timed_due))
+        return Evaluation(verdict, final=False, due=min(due, self.condition.due))
 
     def _end_of_grace(self, verdict: Failed, now: float) -> float:
         if self._terminal_since is None:
@@ -260,11 +248,10 @@ LONGEST_PAUSE = 60.0
 CHECK_TIMEOUT = 5.0
 """Seconds that one request may take; the wait continues without its answer."""
 
-_Condition = TypeVar("_Condition")
 _Answer = TypeVar("_Answer")
 
 
-class DeferredCheck(ABC, Generic[_Condition]):
+class DeferredCheck(ABC):
     """A check that runs after `delay` seconds without progress, and at growing intervals.
 
     A failure that it finds is confirmed by another run before it ends the wait.
@@ -283,7 +270,7 @@ class DeferredCheck(ABC, Generic[_Condition]):
     def __init__(
         self,
         session: Session,
-        condition: _Condition,
+        condition: Condition,
         deadline: Deadline,
         delay: float,
         lead: str = "",
@@ -355,7 +342,7 @@ class DeferredCheck(ABC, Generic[_Condition]):
             return None
 
 
-class NamespaceCheck(DeferredCheck[Condition]):
+class NamespaceCheck(DeferredCheck):
     """Fail a wait for a missing object whose namespace is missing or terminating."""
 
     def is_needed(self, verdict: Pending) -> bool:
@@ -391,7 +378,7 @@ class NamespaceCheck(DeferredCheck[Condition]):
             return {}
 
 
-class DeferredSourceCheck(DeferredCheck[HasDeferredSource]):
+class DeferredSourceCheck(DeferredCheck):
     """List the deferred source of a condition once it is stuck."""
 
     lists_first = False
@@ -427,7 +414,7 @@ class _LastEvent(NamedTuple):
     times: int
 
 
-class VolumeMountCheck(DeferredCheck[Condition]):
+class VolumeMountCheck(DeferredCheck):
     """Fail a wait whose pods get no containers because a volume cannot be mounted.
 
     Only the kubelet's events show it. A pod counts as failing from the first run that finds its
@@ -446,10 +433,10 @@ class VolumeMountCheck(DeferredCheck[Condition]):
         """Return whether the containers of a watched pod are being created."""
         return any(sink.has_creating() for _, sink in self._sinks())
 
-    def _sinks(self) -> Iterator[tuple[str | None, CreatingPods]]:
+    def _sinks(self) -> Iterator[tuple[str | None, ObjectSink]]:
         for source in self.condition.sources():
-            if source.resource == PODS and hasattr(source.sink, "creating"):
-                yield source.namespace, cast("CreatingPods", source.sink)
+            if source.resource == PODS:
+                yield source.namespace, source.sink
 
     def run(self) -> Failed | None:
         """List the pods' events; return the verdict if pods that cannot mount were lost."""
@@ -541,7 +528,7 @@ class VolumeMountCheck(DeferredCheck[Condition]):
         return f" (there is: {', '.join(near)})" if near else ""
 
 
-class DeferredConditionCheck(DeferredCheck[HasDeferredConditions]):
+class DeferredConditionCheck(DeferredCheck):
     """Evaluate the conditions of the objects' own kinds once the wait is stuck.
 
     Their sources are listed, those of their own deferred checks too. A failure begins with the
@@ -553,13 +540,13 @@ class DeferredConditionCheck(DeferredCheck[HasDeferredConditions]):
     def __init__(
         self,
         session: Session,
-        condition: HasDeferredConditions,
+        condition: Condition,
         deadline: Deadline,
         delay: float,
         lead: str = "",
     ) -> None:
         super().__init__(session, condition, deadline, delay, lead)
-        self._checks: dict[Condition, list[DeferredCheck[Any]]] = {}
+        self._checks: dict[Condition, list[DeferredCheck]] = {}
         self._since: dict[Condition, float] = {}
 
     def is_needed(self, verdict: Pending) -> bool:
@@ -594,9 +581,7 @@ class DeferredConditionCheck(DeferredCheck[HasDeferredConditions]):
         checks = self._checks[condition]
         if not checks:
             checks.append(VolumeMountCheck(self.session, condition, self._deadline, 0.0))
-            if hasattr(condition, "deferred_source"):
-                stuck = cast("HasDeferredSource", condition)
-                checks.append(DeferredSourceCheck(self.session, stuck, self._deadline, 0.0))
+            checks.append(DeferredSourceCheck(self.session, condition, self._deadline, 0.0))
         for check in checks:
             if isinstance(verdict, Pending):
                 verdict = check.apply(verdict, now, fresh=True, may_check=True)

@@ -23,7 +23,14 @@ import msgspec
 
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.engine.condition import Failed, Grace, ObjectReference, Pending, TerminalState
+from pytest_kwait.engine.condition import (
+    Failed,
+    Grace,
+    ObjectReference,
+    ObjectSink,
+    Pending,
+    TerminalState,
+)
 from pytest_kwait.engine.pod_fields import is_creating
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
 
 
-class SingleObject:
+class SingleObject(ObjectSink):
     """The sink of a source of one object.
 
     The object's identity is the first UID seen; an object with the same name and another UID is a
@@ -330,7 +337,7 @@ class ObjectStateCache:
         return state
 
 
-class ObjectCounter:
+class ObjectCounter(ObjectSink):
     """The sink of a source of many objects.
 
     Args:

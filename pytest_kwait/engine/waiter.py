@@ -19,9 +19,9 @@ from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWa
 from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.resource import BUILT_IN, BUILT_IN_GROUPS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding, WaitContext
 from pytest_kwait.engine.audit import CURRENT_AUDIT
-from pytest_kwait.engine.condition import Failed, Met, Verdict, get_probe, iterate_leaves
+from pytest_kwait.engine.condition import Failed, Met, Verdict, iterate_leaves
 from pytest_kwait.engine.evaluator import (
     DeferredConditionCheck,
     DeferredSourceCheck,
@@ -101,102 +101,200 @@ def wait_for_condition(
     """
     settings = _prepare(session, condition, settings)
     limit = settings.timeout
-    deadline = deadline or Deadline.after(settings.timeout, session.clock)
+    deadline = deadline or Deadline.after(limit, session.clock)
     deadline, settings, note = _fit_to_test(session, deadline, settings)
-    deferred_checks = _make_deferred_checks(session, condition, deadline, settings)
-    # The used part of the limit belongs to the wait.
-    started = deadline.at - settings.timeout
-    evaluator = Evaluator(condition, settings, session.clock, deferred_checks, started)
-    errors = ErrorLog(session.clock)
-    mode = WatchMode if settings.mode == "watch" else PollMode
-    runner = mode(session, evaluator, deadline, errors)
-    active = ActiveWait(condition.subject, condition.goal, deadline, evaluator.timeline, started)
-    active.name, active.limit, active.limit_name = name, limit, settings.limit_name
-    if ACTIVE_WAITS.locate_call is not None:
-        active.call = ACTIVE_WAITS.locate_call(active)
-    auditor, unchecked = CURRENT_AUDIT.auditor, ""
-    active.describe_outage = session.availability.describe_outage
-    active.hide = lambda text: make_redactor(session.credentials())(text)
-    active.learn_secrets = lambda max_age: learn_secrets(
-        session, {source.namespace for source in condition.sources()}, max_age
-    )
+    run = _WaitRun(session, condition, settings, deadline)
+    active = run.describe(name, limit)
+    wait = f"while waiting for {condition.subject} to {condition.goal}"
     try:
         with ACTIVE_WAITS.entered(active):
-            if auditor is not None:
-                unchecked = auditor.explain_unchecked(active, condition, settings)
-                if isinstance(runner, WatchMode):
-                    runner.watches_on = not unchecked
-            try:
-                try:
-                    verdict = runner.run().verdict
-                except DeadlineExceeded:
-                    if runner.is_blocked:
-                        raise
-                    verdict = _evaluate_last(session, evaluator, settings, errors)
-                active.outcome = "failed early" if isinstance(verdict, Failed) else "met"
-                # One that must hold for a while says more than its first look.
-                active.met_at_first_look = (
-                    evaluator.is_met_at_first_look and not settings.stable_for
-                )
-                active.retries = errors.count
-            except DeadlineExceeded:
-                active.outcome = "timed out"
-                active.retries = errors.count
-                raise
-            except ApiError as error:
-                # The last one ended the wait.
-                active.retries = max(errors.count - 1, 0)
-                errors.last = error
-                lost = _find_lost_definition(session, condition, error)
-                if not lost:
-                    active.outcome = "error"
-                    raise
-                active.outcome = "failed early"
-                verdict = Failed(lost)
-            finally:
-                active.trouble = str(errors.last or "")
+            run.prepare_audit(active)
+            verdict = run.to_verdict(active)
     except DeadlineExceeded:
-        report = _make_report(session, condition, settings, evaluator, errors, failed=None)
-        active.report = report
-        timed_out = WaitTimeout(report=report)
+        timed_out = WaitTimeout(report=run.report(active))
         if note:
             timed_out.add_note(note)
         raise timed_out from None
     except ApiError as error:
-        wait = f"while waiting for {condition.subject} to {condition.goal}"
-        seen = f"; last seen: {_last_seen(evaluator)}" if isinstance(error, ClusterEnded) else ""
+        seen = f"; last seen: {run.last_seen}" if isinstance(error, ClusterEnded) else ""
         error.add_note(active.hide(wait + seen))
         raise
     except (Canceled, KeyboardInterrupt) as interrupt:
-        interrupt.add_note(
-            active.hide(
-                f"while waiting for {condition.subject} to {condition.goal}; "
-                f"last seen: {_last_seen(evaluator)}"
-            )
-        )
+        interrupt.add_note(active.hide(f"{wait}; last seen: {run.last_seen}"))
         raise
     if isinstance(verdict, Failed):
-        lost = _find_lost_definition(session, condition)
-        if lost and lost not in verdict.reason:
-            verdict = replace(verdict, reason=f"{verdict.reason}: {lost}")
-        report = _make_report(session, condition, settings, evaluator, errors, failed=verdict)
-        active.report = report
-        raise WaitFailed(report=report)
+        raise WaitFailed(report=run.report(active, verdict))
     try:
         return condition.result()
     finally:
         # Later events change the objects of the result.
-        if auditor is not None:
-            if isinstance(runner, WatchMode) and runner.watches_on:
-                auditor.observe(active, runner, session.clock)
-            else:
-                active.holding = Holding(unchecked or "it was met by its last list")
+        run.audit(active)
+
+
+class _WaitRun:
+    """One call of `wait_for_condition`.
+
+    Args:
+        session: the session of all requests.
+        condition: the awaited condition.
+        settings: the options.
+        deadline: the deadline of the wait.
+    """
+
+    def __init__(
+        self, session: Session, condition: Condition, settings: WaitSettings, deadline: Deadline
+    ) -> None:
+        self._session = session
+        self._condition = condition
+        self._settings = settings
+        self._deadline = deadline
+        # The used part of the limit belongs to the wait.
+        self._started = deadline.at - settings.timeout
+        checks = _make_deferred_checks(session, condition, deadline, settings)
+        self._evaluator = Evaluator(condition, settings, session.clock, checks, self._started)
+        self._errors = ErrorLog(session.clock)
+        mode = WatchMode if settings.mode == "watch" else PollMode
+        self._runner = mode(session, self._evaluator, deadline, self._errors)
+        self._auditor = CURRENT_AUDIT.auditor
+        self._unchecked = ""
+
+    @property
+    def last_seen(self) -> str:
+        """The last verdict, in a few words."""
+        return _last_seen(self._evaluator)
+
+    def describe(self, name: str, limit: float) -> ActiveWait:
+        """Return the wait for its observers.
+
+        Args:
+            name: the declared wait; empty for a part of a verb.
+            limit: the limit in seconds, before the test's own timeout shortens it.
+        """
+        locate = ACTIVE_WAITS.locate_call
+        return ActiveWait(
+            self._condition.subject,
+            self._condition.goal,
+            self._deadline,
+            self._evaluator.timeline,
+            self._started,
+            limit=limit,
+            call=None if locate is None else locate(name, limit, self._settings.limit_name),
+            context=_SessionContext(self._session, self._condition, self._errors),
+        )
+
+    def prepare_audit(self, active: ActiveWait) -> None:
+        """Keep the watches beyond the end if an audit can observe the wait."""
+        if self._auditor is None:
+            return
+        self._unchecked = self._auditor.explain_unchecked(active, self._condition, self._settings)
+        if isinstance(self._runner, WatchMode):
+            self._runner.watches_on = not self._unchecked
+
+    def to_verdict(self, active: ActiveWait) -> Verdict:
+        """Wait; return the final verdict and record the outcome.
+
+        Raises:
+            ApiError: a final error of a required read.
+            DeadlineExceeded: the condition was not met within the limit.
+        """
+        errors = self._errors
+        try:
+            verdict = self._run()
+        except DeadlineExceeded:
+            active.record_outcome("timed out", retries=errors.count, trouble=str(errors.last or ""))
+            raise
+        except ApiError as error:
+            errors.last = error
+            lost = _find_lost_definition(self._session, self._condition, error)
+            # The last one ended the wait.
+            retries = max(errors.count - 1, 0)
+            outcome = "failed early" if lost else "error"
+            active.record_outcome(outcome, retries=retries, trouble=str(error))
+            if not lost:
+                raise
+            return Failed(lost)
+        active.record_outcome(
+            "failed early" if isinstance(verdict, Failed) else "met",
+            retries=errors.count,
+            trouble=str(errors.last or ""),
+            # One that must hold for a while says more than its first look.
+            met_at_first_look=(
+                self._evaluator.is_met_at_first_look and not self._settings.stable_for
+            ),
+        )
+        return verdict
+
+    def _run(self) -> Verdict:
+        try:
+            return self._runner.run().verdict
+        except DeadlineExceeded:
+            if self._runner.is_blocked:
+                raise
+            return _evaluate_last(self._session, self._evaluator, self._settings, self._errors)
+
+    def report(self, active: ActiveWait, failed: Failed | None = None) -> WaitReport:
+        """Return and record the report of a wait that was not met.
+
+        Args:
+            failed: the verdict that ended it early; None after its limit.
+        """
+        if failed is not None:
+            lost = _find_lost_definition(self._session, self._condition)
+            if lost and lost not in failed.reason:
+                failed = replace(failed, reason=f"{failed.reason}: {lost}")
+        report = _make_report(
+            self._session,
+            self._condition,
+            self._settings,
+            self._evaluator,
+            self._errors,
+            failed=failed,
+        )
+        active.record_report(report)
+        return report
+
+    def audit(self, active: ActiveWait) -> None:
+        """Observe a met wait from now on, or record why it is not observed."""
+        if self._auditor is None:
+            return
+        if isinstance(self._runner, WatchMode) and self._runner.watches_on:
+            self._auditor.observe(active, self._runner, self._session.clock)
+        else:
+            active.record_holding(Holding(self._unchecked or "it was met by its last list"))
+
+
+class _SessionContext(WaitContext):
+    """The server of a session, for the observers of a wait.
+
+    Args:
+        session: the session.
+        condition: the awaited condition, whose namespaces have Secrets.
+        errors: the API errors of the wait.
+    """
+
+    def __init__(self, session: Session, condition: Condition, errors: ErrorLog) -> None:
+        self._session = session
+        self._condition = condition
+        self._errors = errors
+
+    def describe_outage(self) -> str:
+        return self._session.availability.describe_outage()
+
+    def describe_error(self) -> str:
+        return str(self._errors.last or "")
+
+    def hide(self, text: str) -> str:
+        return make_redactor(self._session.credentials())(text)
+
+    def learn_secrets(self, max_age: float | None) -> None:
+        namespaces = {source.namespace for source in self._condition.sources()}
+        learn_secrets(self._session, namespaces, max_age)
 
 
 def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> WaitSettings:
     """Return the settings for the cluster's times; apply them to the condition's objects."""
     settings = replace(settings, time_scale=session.time_scale)
-    if settings.follows_name and not getattr(condition, "awaits_absence", False):
+    if settings.follows_name and not condition.awaits_absence:
         for source in condition.sources():
             if isinstance(source.sink, SingleObject):
                 source.sink.follows_name = True
@@ -213,7 +311,7 @@ def _find_lost_definition(
     """
     if error is not None and error.status != 404:
         return ""
-    if getattr(condition, "awaits_absence", False):
+    if condition.awaits_absence:
         return ""
     for source in condition.sources():
         resource = source.resource
@@ -268,21 +366,19 @@ def _evaluate_last(
 
 def _make_deferred_checks(
     session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
-) -> list[DeferredCheck[Any]]:
+) -> list[DeferredCheck]:
     if not settings.fail_fast:
         return []
     delay = settings.short_grace
-    checks: list[DeferredCheck[Any]] = [
+    checks: list[DeferredCheck] = [
         NamespaceCheck(session, condition, deadline, delay),
         VolumeMountCheck(session, condition, deadline, delay),
     ]
-    leaves: list[Any] = list(iterate_leaves(condition))
+    leaves = list(iterate_leaves(condition))
     for leaf in leaves:
         lead = f"{leaf.subject}: " if len(leaves) > 1 else ""
-        if hasattr(leaf, "deferred_source"):
-            checks.append(DeferredSourceCheck(session, leaf, deadline, delay, lead))
-        if hasattr(leaf, "deferred_conditions"):
-            checks.append(DeferredConditionCheck(session, leaf, deadline, delay, lead))
+        checks.append(DeferredSourceCheck(session, leaf, deadline, delay, lead))
+        checks.append(DeferredConditionCheck(session, leaf, deadline, delay, lead))
     return checks
 
 
@@ -515,7 +611,7 @@ class WatchMode:
         self._session = session
         self._evaluator = evaluator
         self._condition = evaluator.condition
-        self._probe = get_probe(evaluator.condition)
+        self._probe = evaluator.condition.probe
         self._poll = evaluator.settings.poll
         self._deadline = deadline
         self._errors = errors
@@ -842,7 +938,7 @@ class PollMode:
         self._session = session
         self._evaluator = evaluator
         self._condition = evaluator.condition
-        self._probe = get_probe(evaluator.condition)
+        self._probe = evaluator.condition.probe
         self._poll = evaluator.settings.poll
         self._deadline = deadline
         self._errors = errors

@@ -17,6 +17,7 @@ from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import DAEMON_SETS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
+    Condition,
     Failed,
     Grace,
     Met,
@@ -35,7 +36,6 @@ from pytest_kwait.engine.pod_fields import (
     readiness_label,
 )
 from pytest_kwait.framework.named_objects import (
-    BaseCondition,
     controller_uid,
     count_noun,
     join_names,
@@ -291,7 +291,7 @@ class DaemonSetStatus(_DaemonSetCondition):
         return self.object.ending() or self._stuck() or Pending(text)
 
 
-class DaemonSets(BaseCondition):
+class DaemonSets(Condition):
     """All DaemonSets of a namespace have all but a few of their pods ready.
 
     Args:

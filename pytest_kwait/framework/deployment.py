@@ -19,6 +19,7 @@ from pytest_kwait.engine.condition import (
     Grace,
     Met,
     ObjectReference,
+    ObjectSink,
     Pending,
     Source,
     Verdict,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import ConditionOf
 
 
-class ReplicaSetStore:
+class ReplicaSetStore(ObjectSink):
     """Store of ReplicaSets of any owner."""
 
     def __init__(self) -> None:

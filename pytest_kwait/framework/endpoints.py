@@ -24,6 +24,7 @@ from pytest_kwait.engine.condition import (
     Failed,
     Grace,
     Met,
+    ObjectSink,
     Pending,
     Source,
     TerminalState,
@@ -120,7 +121,7 @@ class _SliceCounts:
     mappings: list[PortMapping] = field(default_factory=list)
 
 
-class EndpointSliceStore:
+class EndpointSliceStore(ObjectSink):
     """The sink of a service's slices.
 
     An address, pod or port that appears in several slices counts once.
@@ -349,6 +350,8 @@ class ServiceEndpoints(ObjectCondition):
     """True for an exact number, which may not be exceeded."""
     detect_pod_failure = staticmethod(detect_unplaced)
     """The check for terminal states of pods: an endpoint requires only a scheduled pod."""
+
+    goal: str
 
     def __init__(self, namespace: str, service: str, goal: str) -> None:
         super().__init__(SERVICES, namespace, check_namespace(service, "service"), _ServiceFields)

@@ -15,9 +15,11 @@ from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, EVENTS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Met,
     ObjectReference,
+    ObjectSink,
     Pending,
     Source,
     TerminalState,
@@ -26,7 +28,6 @@ from pytest_kwait.engine.condition import (
 from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_text, parse_target
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.named_objects import BaseCondition
 from pytest_kwait.framework.registry import wait
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class EventSource(Source):
         return f"events of {self.kind} {self.about or '(all)'} in {self.namespace}"
 
 
-class LastEventStore:
+class LastEventStore(ObjectSink):
     """The sink that keeps the last event about each object, by the object's UID."""
 
     def __init__(self) -> None:
@@ -152,7 +153,7 @@ class _Fields(TypedDict, total=False):
     involvedObject: _InvolvedObject | None
 
 
-class AwaitedEvent(BaseCondition):
+class AwaitedEvent(Condition, ObjectSink):
     """An event with a reason or a message exists.
 
     It is the sink of its own source: events about other objects are ignored.

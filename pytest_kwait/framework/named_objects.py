@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -10,7 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeAlias
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, PODS, split_api_version
-from pytest_kwait.engine.condition import EvidenceScope, Met, Pending, Source, Verdict
+from pytest_kwait.engine.condition import (
+    Condition,
+    EvidenceScope,
+    Met,
+    ObjectSink,
+    Pending,
+    Probe,
+    Source,
+    Verdict,
+)
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.options import check_text, parse_target
 from pytest_kwait.engine.retry import request_with_retry
@@ -66,29 +76,7 @@ class ObjectGoal:
     gone: bool = False
 
 
-class BaseCondition:
-    """Base of the conditions: it names only what most of them share."""
-
-    runs_user_code = False
-    awaits_absence = False
-    """True if a deleted object meets the condition; its identity is then its UID always."""
-    namespace: str | None = None
-    _sources: tuple[Source, ...] = ()
-
-    def sources(self) -> Sequence[Source]:
-        """Return the sources to watch now."""
-        return self._sources
-
-    def summarize(self) -> str:
-        """Return a one-line summary of the present objects; empty unless overridden."""
-        return ""
-
-    def scope(self) -> EvidenceScope:
-        """Return the namespace."""
-        return EvidenceScope(self.namespace)
-
-
-class ObjectCondition(BaseCondition):
+class ObjectCondition(Condition):
     """Base of the conditions on one named object.
 
     Args:
@@ -135,11 +123,13 @@ class ObjectCondition(BaseCondition):
         )
 
 
-class ProbeCondition(BaseCondition):
+class ProbeCondition(Condition):
     """Base of the conditions with requests that are repeated every `poll`."""
 
-    session: Session | None = None
-    """The client for requests; set by the wait."""
+    @property
+    def probe(self) -> Probe:
+        """The condition itself."""
+        return self
 
     @property
     def client_session(self) -> Session:
@@ -152,9 +142,21 @@ class ProbeCondition(BaseCondition):
             raise InvalidArgument("session", None, "give one to ask with")
         return self.session
 
+    @abstractmethod
+    def probe_targets(self) -> Sequence[Any]:
+        """Return the targets to send requests to now; empty for none."""
+
     def is_urgent(self) -> bool:
         """Return whether to send requests before the end of the pause; False unless overridden."""
         return False
+
+    @abstractmethod
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> Any:
+        """Send the requests and return the answers."""
+
+    @abstractmethod
+    def record_answers(self, answers: Any) -> None:
+        """Record the answers."""
 
 
 class NamedObject(ObjectCondition):
@@ -170,7 +172,7 @@ class NamedObject(ObjectCondition):
         uid: its UID; empty for the first one seen.
     """
 
-    runs_user_code = False
+    goal: str
 
     def __init__(
         self,
@@ -297,7 +299,7 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
     return ObjectGoal(text, evaluate, alive=present, gone=not present)
 
 
-class NamedObjectStore:
+class NamedObjectStore(ObjectSink):
     """The sink for named objects of a source; it ignores others.
 
     Args:

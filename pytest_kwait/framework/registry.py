@@ -51,7 +51,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 if TYPE_CHECKING:
 
-    class ConditionOf(Condition, Protocol[R_co]):
+    class ConditionOf(Protocol[R_co]):
         """A condition whose wait returns `R_co`."""
 
         def result(self) -> R_co:
@@ -190,7 +190,7 @@ def wait(
             condition = called(*args, **kwargs)
             client = args[0] if args else kwargs["client"]
             options = {name: value for name, value in kwargs.items() if name not in own}
-            return cast("R", _run(client, condition, options, entry))
+            return cast("R", _run(client, cast("Condition", condition), options, entry))
 
         vars(run)["__signature__"] = _result_signature(declared)
         return run
@@ -272,12 +272,11 @@ def condition_func(wait: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) ->
     declared = inspect.unwrap(wait)
     make: Callable[..., Any] = _taking_objects(declared, DECLARED[declared.__name__].kinds)
     condition = make(*args, **kwargs)
-    if getattr(condition, "is_trivial", False):
+    if condition.is_trivial:
         return lambda: True
     client: Any = args[0] if args else kwargs["client"]
     session = Session.of(client)
-    if hasattr(condition, "session"):
-        condition.session = session
+    condition.session = session
     settings = resolve_options({}, timeout="single_call", session=session)
     return PolledCondition(session, condition, settings)
 
@@ -392,13 +391,12 @@ def _run(client: Any, condition: Condition, options: Mapping[str, Any], entry: W
     from pytest_kwait.engine.options import resolve_options
     from pytest_kwait.engine.waiter import wait_for_condition
 
-    if getattr(condition, "is_trivial", False):
+    if condition.is_trivial:
         resolve_options(options, timeout=entry.timeout, poll=entry.poll)
         return condition.result()
     session = Session.of(client)
     settings = resolve_options(options, timeout=entry.timeout, poll=entry.poll, session=session)
-    if hasattr(condition, "session"):
-        condition.session = session
+    condition.session = session
     return wait_for_condition(session, condition, settings, name=entry.name)
 
 

@@ -19,6 +19,7 @@ from pytest_kwait.framework.named_objects import (
     AbsentObject,
     NamedObject,
     ObjectGoal,
+    ProbeCondition,
     finalizer_goal,
 )
 from pytest_kwait.framework.registry import wait
@@ -294,7 +295,7 @@ REQUEST_TIMEOUT = 10.0
 """Timeout of one request, in seconds."""
 
 
-class AnsweringService(ServiceEndpoints):
+class AnsweringService(ServiceEndpoints, ProbeCondition):
     """A service answers over HTTP.
 
     Args:
@@ -307,8 +308,6 @@ class AnsweringService(ServiceEndpoints):
     """
 
     detect_pod_failure = staticmethod(detect_owned_pod_failure)
-    session: Session | None = None
-    """The client for requests; set by the wait."""
 
     def __init__(
         self,

@@ -19,6 +19,7 @@ import pytest
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.plugin.run import guard_report, near_limit, running_item
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class RelayedStatusWriter(StatusWriter):
             self._relay("")
 
 
-class StatusReporter:
+class StatusReporter(WaitObserver):
     """Reports the waits of this process, from a thread that lives while waits are active.
 
     Args:
@@ -371,7 +372,7 @@ def _handler_of(number: int) -> int | None:
 _live_status_key = pytest.StashKey["LiveStatus"]()
 
 
-class LiveStatus:
+class LiveStatus(WaitObserver):
     """Observes waits, and creates the reporter at the first one.
 
     Args:

@@ -135,18 +135,18 @@ class LockHolder:
                 (lock.acquire_exclusive if serial else lock.acquire_shared)(
                     item.nodeid, deadline, report
                 )
-                wait.outcome = "met"
+                wait.record_outcome("met")
             except LockTimeout as error:
-                wait.outcome = "timed out"
+                wait.record_outcome("timed out")
                 what = "this serial test" if serial else "this test"
                 raise KwaitError(
                     f"lock {lock.place} did not become free for {what} within {limit}: {error}"
                 ) from None
             except ClusterEnded as error:
-                wait.outcome, wait.trouble = "error", str(error)
+                wait.record_outcome("error", trouble=str(error))
                 raise
             except ApiError as error:
-                wait.outcome, wait.trouble = "error", str(error)
+                wait.record_outcome("error", trouble=str(error))
                 self._refusal = f"lock {lock.place} cannot be used: {error}"
                 self.close()
         if self._refusal and not serial:

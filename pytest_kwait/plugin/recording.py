@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.run import format_shard, run_of, time_left
 from pytest_kwait.plugin.settings import run_settings
@@ -79,7 +80,7 @@ class RecordedFailure:
         self.at = at
 
 
-class _TestEvents:
+class _TestEvents(WaitObserver):
     """Observes the waits and steps of the current test.
 
     Args:
@@ -91,9 +92,6 @@ class _TestEvents:
         self.waits: deque[tuple[float, ActiveWait]] = deque(maxlen=_MAX_WAITS)
         """Finished waits, each with its start in seconds since the epoch."""
         self.steps: deque[tuple[float, str]] = deque(maxlen=_MAX_WAITS)
-
-    def on_start(self, wait: ActiveWait) -> None:
-        """Do nothing: only finished waits are recorded."""
 
     def on_end(self, wait: ActiveWait) -> None:
         """Record a finished wait; parts of other waits are left out."""

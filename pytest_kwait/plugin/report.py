@@ -173,18 +173,6 @@ def pytest_configure_node(node: Any) -> None:
         }
 
 
-@pytest.hookimpl(wrapper=True)
-@guard_report
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Record the evidence of this phase's waits, which is complete now."""
-    recorder = item.config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        recorder.explain()
-    return (yield)
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Record what a worker could not record."""
@@ -203,7 +191,6 @@ def pytest_sessionfinish(
     config = session.config
     recorder = config.stash.get(_recorder_key, None)
     if recorder is not None:
-        recorder.explain()
         stop_recording(config)
         output = getattr(config, "workeroutput", None)
         if output is not None:

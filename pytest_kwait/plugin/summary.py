@@ -7,10 +7,12 @@ waits, the controller counts them.
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.plugin.run import guard_report, running_item, time_budget_of
 from pytest_kwait.plugin.settings import run_settings
 
@@ -66,15 +68,12 @@ class WaitCount:
         )
 
 
-class WaitCounter:
+class WaitCounter(WaitObserver):
     """Observer that counts finished waits; nested waits count as part of the outer one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._count = WaitCount()
-
-    def on_start(self, wait: ActiveWait) -> None:
-        """Record the start of a wait."""
 
     def on_end(self, wait: ActiveWait) -> None:
         """Count a finished wait."""
@@ -177,14 +176,14 @@ def locate_calls(config: pytest.Config) -> None:
     """Find the call of each wait from now on: its line in the suite, and the name of its limit."""
     from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-    ACTIVE_WAITS.locate_call = lambda wait: _locate(config, wait)
+    ACTIVE_WAITS.locate_call = partial(_locate, config)
 
 
-def _locate(config: pytest.Config, wait: ActiveWait) -> WaitCall:
+def _locate(config: pytest.Config, name: str, limit: float, limit_name: str) -> WaitCall:
     from pytest_kwait.engine.active_waits import WaitCall
     from pytest_kwait.suite.audit.call_sites import find_call, make_relative
 
-    found = find_call(wait.name)
+    found = find_call(name)
     if found is None:
         return WaitCall()
     item = running_item(config)
@@ -192,26 +191,29 @@ def _locate(config: pytest.Config, wait: ActiveWait) -> WaitCall:
     if item is not None and not site:
         file, line, _ = item.location
         site = f"{file}:{(line or 0) + 1}"
-    named = _set_limit(config, wait)
-    return WaitCall(found.name, site, named, is_precondition=found.is_precondition)
+    table_limit = _find_limit(config, limit, limit_name)
+    return WaitCall(
+        found.name,
+        site,
+        "" if table_limit is None else limit_name,
+        is_precondition=found.is_precondition,
+        limit=table_limit,
+    )
 
 
-def _set_limit(config: pytest.Config, wait: ActiveWait) -> str:
-    """Return the name of the wait's limit if it is that of the timeout table, even if cut."""
+def _find_limit(config: pytest.Config, used: float, name: str) -> float | None:
+    """Return the limit of the timeout table if a wait uses it, even if cut; None otherwise."""
     from pytest_kwait.plugin.markers import settings_in_force
 
-    if not wait.limit_name:
-        return ""
+    if not name:
+        return None
     settings = settings_in_force(config, config.pluginmanager.getplugin("session"))
-    if settings.wait_timeout(wait.limit_name) is not None:
-        return ""
-    limit = settings.timeouts()[wait.limit_name]
+    if settings.wait_timeout(name) is not None:
+        return None
+    limit = settings.timeouts()[name]
     budget = time_budget_of(running_item(config))
     cut = limit if budget is None else min(limit, budget.seconds)
-    if wait.limit != limit and abs(wait.limit - cut) > _LATENESS:
-        return ""
-    wait.limit = limit
-    return wait.limit_name
+    return limit if used == limit or abs(used - cut) <= _LATENESS else None
 
 
 _LATENESS = 2.0

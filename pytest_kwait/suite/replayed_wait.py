@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.times import format_duration, to_seconds
 from pytest_kwait.client.session import Session
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitFailed
 from pytest_kwait.framework.registry import WAITS, Wait
@@ -159,7 +159,7 @@ class _VirtualClock:
         self._recorded.advance(self._now)
 
 
-class _Verdicts:
+class _Verdicts(WaitObserver):
     """Observes the outermost wait."""
 
     def __init__(self) -> None:
@@ -168,9 +168,6 @@ class _Verdicts:
     def on_start(self, wait: ActiveWait) -> None:
         """Keep the first wait; others are parts of it."""
         self.wait = self.wait or wait
-
-    def on_end(self, wait: ActiveWait) -> None:
-        """Do nothing: its timeline is complete."""
 
 
 def run_wait(recording: Recording, call: ReplayedWait, at: float) -> tuple[bool, list[str]]:

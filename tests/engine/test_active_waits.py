@@ -10,10 +10,14 @@ from pytest_kwait.engine.active_waits import (
     ACTIVE_WAITS,
     ActiveWait,
     ActiveWaits,
+    Holding,
     Step,
+    WaitCall,
+    WaitContext,
+    WaitObserver,
     get_failed_step,
 )
-from pytest_kwait.engine.failure.wait_report import Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitTimeout
@@ -23,7 +27,7 @@ from pytest_kwait.testing import FakeClock
 from tests.engine.fake_session import FakeSession, job
 
 
-class Ears:
+class Ears(WaitObserver):
     def __init__(self) -> None:
         self.heard: list[str] = []
 
@@ -90,6 +94,89 @@ def test_waits_of_several_threads_are_kept_apart() -> None:
     leave.set()
     thread.join(10.0)
     assert pending.waits() == []
+
+
+class Events(WaitObserver):
+    """The events of waits, each with what is known by then."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+
+    def on_start(self, wait: ActiveWait) -> None:
+        self.seen.append(("started", wait.inner, wait.outcome))
+
+    def on_end(self, wait: ActiveWait) -> None:
+        self.seen.append(("ended", wait.outcome, wait.seconds, wait.retries, wait.trouble))
+
+    def on_change(self, wait: ActiveWait) -> None:
+        self.seen.append(("changed", wait.report is not None, wait.holding))
+
+
+def test_events_of_a_wait() -> None:
+    clock, waits, events = FakeClock(), ActiveWaits(), Events()
+    waits.add(events)
+    wait = ActiveWait("pod a", "run", Deadline.after(9.0, clock), Timeline(), clock.monotonic())
+    with waits.entered(wait):
+        clock.advance(1.5)
+        wait.record_outcome("failed early", retries=2, trouble="503")
+    wait.record_report(WaitReport("pod a", "run", True, "no", 9.0, 1.5, "watch"))
+    holding = Holding()
+    wait.record_holding(holding)
+    waits.remove(events)
+    wait.record_holding(Holding("gone"))
+    assert events.seen == [
+        ("started", False, ""),
+        ("ended", "failed early", 1.5, 2, "503"),
+        ("changed", True, None),
+        ("changed", True, holding),
+    ]
+
+
+def test_a_wait_without_outcome_is_interrupted_with_its_last_error() -> None:
+    class Failing(WaitContext):
+        def describe_error(self) -> str:
+            return "503: busy"
+
+    waits, events = ActiveWaits(), Events()
+    waits.add(events)
+    deadline = Deadline.after(9.0, FakeClock())
+    wait = ActiveWait("pod a", "run", deadline, Timeline(), 0.0, context=Failing())
+    with pytest.raises(KeyboardInterrupt), waits.entered(wait):
+        raise KeyboardInterrupt
+    assert events.seen[1][1:] == ("interrupted", wait.seconds, 0, "503: busy")
+
+
+def test_an_observer_names_only_the_events_that_it_handles() -> None:
+    waits = ActiveWaits()
+    waits.add(WaitObserver())
+    wait = ActiveWait("pod a", "run", Deadline.after(9.0, FakeClock()), Timeline(), 0.0)
+    with waits.entered(wait):
+        pass
+    wait.record_holding(Holding())
+
+
+def test_the_limit_of_a_located_call_is_that_of_the_timeout_table() -> None:
+    deadline = Deadline.after(9.0, FakeClock())
+    cut = WaitCall("wait_for_pod_running", "t.py:3", "pod_start", limit=60.0)
+    own = WaitCall("wait_for_pod_running", "t.py:3")
+    limits = [
+        ActiveWait("a", "b", deadline, Timeline(), 0.0, limit=58.0, call=call).limit
+        for call in (cut, own, None)
+    ]
+    assert limits == [60.0, 58.0, 58.0]
+
+
+def test_a_wait_masks_by_its_context() -> None:
+    class Masking(WaitContext):
+        def describe_outage(self) -> str:
+            return "no answer from hunter2"
+
+        def hide(self, text: str) -> str:
+            return text.replace("hunter2", "***")
+
+    deadline = Deadline.after(9.0, FakeClock())
+    wait = ActiveWait("pod hunter2", "run", deadline, Timeline(), 0.0, context=Masking())
+    assert wait.text == "pod *** to run: no answer from ***; last seen: nothing"
 
 
 def test_steps_are_nested() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding, WaitObserver
 from pytest_kwait.engine.audit import CURRENT_AUDIT, Auditor
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Waits:
+class Waits(WaitObserver):
     """Audited waits for a pod on a session whose time the test moves."""
 
     def __init__(self) -> None:
         self.session = FakeSession()
         self.auditor = Auditor(self.session.clock)
         self.ended: list[ActiveWait] = []
-
-    def on_start(self, wait: ActiveWait) -> None:
-        pass
 
     def on_end(self, wait: ActiveWait) -> None:
         self.ended.append(wait)

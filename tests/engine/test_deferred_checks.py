@@ -15,7 +15,7 @@ from pytest_kwait.client.resource import (
     PODS,
     REPLICA_SETS,
 )
-from pytest_kwait.engine.condition import EvidenceScope, Met, Pending, Source, Verdict
+from pytest_kwait.engine.condition import Condition, EvidenceScope, Met, Pending, Source, Verdict
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -36,11 +36,11 @@ GOING = {"metadata": {"name": "ci-1", "deletionTimestamp": "2026-01-01T00:00:00Z
 STAYS = {"metadata": {"name": "ci-1"}}
 
 
-class There:
+class There(Condition):
     """A pod is there, or gone."""
 
-    runs_user_code = False
     subject = "pod ci-1/web"
+    goal: str
 
     def __init__(self, *, gone: bool = False, namespace: str | None = "ci-1") -> None:
         self.pod = SingleObject(PODS, "web")

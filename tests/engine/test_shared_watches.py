@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.condition import Source
+from pytest_kwait.engine.condition import Condition, Source
 from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.pod_fields import PodFields
@@ -227,7 +227,7 @@ def test_forked_child_has_no_collection_watches(session: GatedSession) -> None:
     share.close()
 
 
-class Counted:
+class Counted(Condition):
     """A condition that is never met, and hangs in the caller's thread where it is told to."""
 
     subject, goal = "pods", "come"

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.clock import Deadline, PausableClock
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.engine.condition import Met
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.user_code import UserCode
@@ -63,12 +63,9 @@ def test_callable_runs_in_the_thread_of_the_test(kind: str, mode: Any) -> None:
 def test_a_wait_in_a_callable_is_part_of_the_outer_one() -> None:
     inner: list[bool] = []
 
-    class Observer:
+    class Observer(WaitObserver):
         def on_start(self, wait: Any) -> None:
             inner.append(wait.inner)
-
-        def on_end(self, wait: Any) -> None:
-            pass
 
     def is_up(subject: Any) -> Met:
         wait(FakeSession(), WAITS["object"](lambda _: True), timeout=3)

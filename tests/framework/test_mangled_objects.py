@@ -128,17 +128,16 @@ def look(condition: Any, shown: dict[str, dict[str, Any]]) -> set[str]:
             obj = {**sample, "metadata": {**sample["metadata"], "name": name}}
             raw = msgspec.json.encode(obj)
             source.sink.put(decode_object(raw, source.fields), raw, 1.0)
-        if hasattr(condition, "set_time"):
-            condition.set_time(2.0, fresh=True)
-            assert condition.due <= math.inf
+        condition.set_time(2.0, fresh=True)
+        assert condition.due <= math.inf
         verdict = condition.verdict()
         assert isinstance(verdict, Met | Pending | Failed)
         assert isinstance(condition.summarize(), str)
         assert isinstance(condition.scope(), EvidenceScope)
         if isinstance(verdict, Met):
             condition.result()
-        if hasattr(condition, "probe_targets"):
-            condition.probe_targets()
+        if condition.probe is not None:
+            condition.probe.probe_targets()
     return set(seen.values())
 
 

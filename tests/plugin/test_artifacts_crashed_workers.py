@@ -89,23 +89,20 @@ _MINE = """
 import os, signal, threading, time
 import pytest
 from pytest_kwait import wait_for
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 
 MINE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}}
 KEYS = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys"},
         "stringData": {"words": "correct-horse"}}
 
 
-class Death:
+class Death(WaitObserver):
     # Observers are called in order: the wait is recorded already.
     def __init__(self, die):
         self.die = die
 
     def on_start(self, wait):
         threading.Timer(0.1, self.die).start()
-
-    def on_end(self, wait):
-        pass
 
 """
 

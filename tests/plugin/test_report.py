@@ -13,7 +13,7 @@ _SUITE = """
 import os, signal, threading
 import pytest
 from pytest_kwait import ApiError, WaitFailed
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 
 def pod(phase):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -108,7 +108,7 @@ def test_report_contains_records_of_a_killed_worker(
     pytester.makepyfile(
         test_it=_SUITE
         + """
-class Killer:
+class Killer(WaitObserver):
     # Told after what records has been: however slow the machine is, the wait has begun by then.
     def on_start(self, wait):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()

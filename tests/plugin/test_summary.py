@@ -43,7 +43,7 @@ class Waits:
         with self.pending.entered(wait):
             within()
             self.clock.advance(seconds)
-            wait.retries = 2
+            wait.record_outcome("met", retries=2)
         return wait
 
 

@@ -12,14 +12,16 @@ from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Met,
     ObjectReference,
+    ObjectSink,
     Pending,
     Source,
     Verdict,
 )
-from pytest_kwait.framework.named_objects import BaseCondition, join_names, parse_named_uids
+from pytest_kwait.framework.named_objects import join_names, parse_named_uids
 from pytest_kwait.framework.objects.conditions import OneObject
 from pytest_kwait.framework.predicates import Existence
 from pytest_kwait.framework.registry import wait
@@ -105,7 +107,7 @@ class _Fields(TypedDict, total=False):
     status: _Status | None
 
 
-class DeletedNamespaces(BaseCondition):
+class DeletedNamespaces(Condition, ObjectSink):
     """Namespaces are gone, even if new ones have the same names.
 
     It is the sink of its own source: other namespaces are ignored.

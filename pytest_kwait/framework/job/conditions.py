@@ -192,6 +192,8 @@ class JobCondition(ObjectCondition):
     detect_pod_failure = staticmethod(detect_not_starting)
     """Returns the reason that a pod cannot reach the awaited state."""
 
+    goal: str
+
     def __init__(self, namespace: str, job: str, goal: str, phase: str = "", uid: str = "") -> None:
         super().__init__(JOBS, namespace, check_name("job", job), JobFields, uid)
         self.goal = goal

@@ -20,9 +20,11 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Met,
     ObjectReference,
+    ObjectSink,
     Pending,
     Source,
     TerminalState,
@@ -32,7 +34,7 @@ from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_bool, check_count, check_text
 from pytest_kwait.engine.pod_fields import PodFields, node_of
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.named_objects import BaseCondition, ObjectCondition
+from pytest_kwait.framework.named_objects import ObjectCondition
 from pytest_kwait.framework.registry import condition_func, wait
 
 if TYPE_CHECKING:
@@ -177,6 +179,8 @@ class OneNode(ObjectCondition):
         goal: the awaited state.
     """
 
+    goal: str
+
     def __init__(self, node: str, goal: NodeGoal) -> None:
         super().__init__(NODES, None, check_name("node", node), NodeFields)
         self.goal = goal.text
@@ -235,7 +239,7 @@ class _Nodes(ObjectCounter):
         )
 
 
-class NodeSet(BaseCondition):
+class NodeSet(Condition):
     """All relevant nodes but a few are in the awaited state, or an exact number is.
 
     Args:
@@ -248,6 +252,8 @@ class NodeSet(BaseCondition):
     """
 
     subject = "nodes"
+
+    goal: str
 
     def __init__(
         self,
@@ -298,7 +304,7 @@ class NodeSet(BaseCondition):
         return EvidenceScope(None, objects=tuple(self.nodes.unfit.values())[:3])
 
 
-class _SystemPods:
+class _SystemPods(ObjectSink):
     """Store of a system's running pods: the number of each kind per node.
 
     Args:

@@ -25,6 +25,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Failed,
     Grace,
@@ -37,7 +38,7 @@ from pytest_kwait.engine.condition import (
 from pytest_kwait.engine.object_sinks import ObjectState
 from pytest_kwait.engine.pod_fields import PodFields, is_finished
 from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
-from pytest_kwait.framework.named_objects import BaseCondition, ObjectCondition
+from pytest_kwait.framework.named_objects import ObjectCondition
 from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of, uid_of
 from pytest_kwait.framework.pod.controllers import PodControllers
 from pytest_kwait.framework.pod.wait import READY, RUNNING, SCHEDULED, SUCCESS
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.engine.condition import Condition
     from pytest_kwait.framework.objects.kind_conditions import KindConditions
     from pytest_kwait.framework.objects.lists import Count
     from pytest_kwait.framework.pod.wait import PodGoal
@@ -430,7 +430,7 @@ _EVALUATED = 10
 """Maximum number of controllers of which the pods are read."""
 
 
-class ManyObjects(BaseCondition):
+class ManyObjects(Condition):
     """Objects that a selector matches satisfy a test.
 
     Args:

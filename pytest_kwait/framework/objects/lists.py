@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Failed,
     Grace,
     Met,
+    ObjectSink,
     Pending,
     Source,
     Verdict,
 )
 from pytest_kwait.engine.options import check_count
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.framework.named_objects import BaseCondition
 from pytest_kwait.framework.timers import Timers
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def parse_count(value: object) -> Count | None:
     return exactly(value)
 
 
-class _ListStore:
+class _ListStore(ObjectSink):
     """The sink that keeps whole objects for user code."""
 
     def __init__(self, resource: Resource) -> None:
@@ -117,7 +118,7 @@ class _ListStore:
         return [{**self._type, **obj} for obj in objects]
 
 
-class ListCondition(BaseCondition):
+class ListCondition(Condition):
     """The list of objects that a selector matches satisfies user code.
 
     Args:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.times import format_duration
@@ -26,7 +26,6 @@ from pytest_kwait.engine.condition import (
     Failed,
     Met,
     Pending,
-    Timed,
     Verdict,
 )
 from pytest_kwait.engine.options import Target, WaitOptions, parse_target, resolve_options
@@ -68,11 +67,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.combinators import ConditionInput
 
 
-class TimedCondition(Condition, Timed, Protocol):
-    """A condition that may have timers."""
-
-
-class HeldCondition:
+class HeldCondition(Condition):
     """A condition that must hold for a duration.
 
     Args:
@@ -81,9 +76,10 @@ class HeldCondition:
         from_now: whether the first break fails the wait, instead of restarting the timer.
     """
 
-    def __init__(self, inner: TimedCondition, seconds: float, *, from_now: bool) -> None:
+    def __init__(self, inner: Condition, seconds: float, *, from_now: bool) -> None:
         self._inner = inner
         self.parts = (inner,)
+        self.runs_user_code = inner.runs_user_code
         self._seconds = seconds
         self._from_now = from_now
         self._timers = Timers()
@@ -99,11 +95,6 @@ class HeldCondition:
         """The goal of the condition and the duration."""
         held = format_duration(self._seconds)
         return f"{self._inner.goal} {f'from now for {held}' if self._from_now else f'for {held}'}"
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Return whether the condition runs user code."""
-        return self._inner.runs_user_code
 
     @property
     def due(self) -> float:
@@ -136,16 +127,16 @@ class HeldCondition:
         return self._inner.scope()
 
 
-class AllConditions:
+class AllConditions(Condition):
     """Conditions that must hold at the same time, each on its own objects.
 
     Args:
         parts: the conditions, at least one.
     """
 
-    def __init__(self, parts: Sequence[TimedCondition]) -> None:
+    def __init__(self, parts: Sequence[Condition]) -> None:
         self.parts = parts
-        self._sources: tuple[Source, ...] = ()
+        self.runs_user_code = any(part.runs_user_code for part in parts)
 
     @property
     def subject(self) -> str:
@@ -166,11 +157,6 @@ class AllConditions:
         """Set the time of the next verdict."""
         for part in self.parts:
             part.set_time(now, fresh=fresh)
-
-    @property
-    def runs_user_code(self) -> bool:
-        """Return whether any part runs user code."""
-        return any(part.runs_user_code for part in self.parts)
 
     def sources(self) -> Sequence[Source]:
         """Return the sources of all parts."""
@@ -238,19 +224,19 @@ class GeneralWait:
     count: Count | None
     several: bool = False
 
-    def on(self, resources: Sequence[Resource]) -> TimedCondition:
+    def on(self, resources: Sequence[Resource]) -> Condition:
         """Return the condition on objects of these kinds, one for each target."""
         test = self.test.test if isinstance(self.test, HeldPredicate) else self.test
         parts = [
             self._part(target, resource, test)
             for target, resource in zip(self.targets, resources, strict=True)
         ]
-        condition: TimedCondition = AllConditions(parts) if self.several else parts[0]
+        condition: Condition = AllConditions(parts) if self.several else parts[0]
         if isinstance(self.test, HeldPredicate):
             return HeldCondition(condition, self.test.seconds, from_now=self.test.from_now)
         return condition
 
-    def _part(self, target: Target, resource: Resource, test: ObjectPredicate) -> TimedCondition:
+    def _part(self, target: Target, resource: Resource, test: ObjectPredicate) -> Condition:
         namespace = self.namespace if resource.namespaced else None
         if resource == SECRETS:
             test = conceal_secret_values(test)

@@ -527,6 +527,6 @@ class _Eviction:
             try:
                 yield
             except WaitTimeout:
-                active.outcome = "timed out"
+                active.record_outcome("timed out")
                 raise
-            active.outcome = "met"
+            active.record_outcome("met")

@@ -78,6 +78,8 @@ class ControllerExists(ObjectCondition):
         goal: the awaited state of the whole update.
     """
 
+    goal: str
+
     def __init__(
         self, resource: Resource, namespace: str, controller: str, uid: str, goal: str
     ) -> None:

@@ -18,7 +18,7 @@ from pytest_kwait.client.resource import (
     STATEFUL_SETS,
 )
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.engine.condition import Source
+from pytest_kwait.engine.condition import ObjectSink, Source
 from pytest_kwait.engine.pod_fields import is_finished, is_terminating
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _KINDS: dict[str, tuple[Resource, ...]] = {
 _ALIVE, _UNOWNED, _ENDING, _OTHER = "alive", "unowned", "being deleted", "other"
 
 
-class _WantedPods:
+class _WantedPods(ObjectSink):
     """Store of the pods wanted by each controller of one kind that the selector concerns."""
 
     def __init__(self, resource: Resource, selects: Callable[[Labels], bool]) -> None:

@@ -16,8 +16,10 @@ from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Met,
+    ObjectSink,
     Pending,
     Source,
     TerminalState,
@@ -31,7 +33,7 @@ from pytest_kwait.engine.pod_fields import (
     phase_label,
     readiness_label,
 )
-from pytest_kwait.framework.named_objects import BaseCondition, controller_uid, count_noun
+from pytest_kwait.framework.named_objects import controller_uid, count_noun
 from pytest_kwait.framework.pod.controllers import PodControllers
 from pytest_kwait.framework.terminal_states.pods import (
     detect_owned_pod_failure,
@@ -117,7 +119,7 @@ def detect_unplaced(pod: dict[str, Any], before: TerminalState | None) -> Termin
     return None if node_of(pod) or finished else detect_unschedulable(pod)
 
 
-class PodSet(BaseCondition):
+class PodSet(Condition):
     """Base of the conditions on many pods.
 
     Args:
@@ -126,6 +128,8 @@ class PodSet(BaseCondition):
         trait: predicate; pods that satisfy it count.
         detect: returns the reason that a pod cannot get there; None for no such check.
     """
+
+    goal: str
 
     def __init__(
         self,
@@ -336,7 +340,7 @@ class _Counted(NamedTuple):
     stale: bool
 
 
-class ReplicaCountStore:
+class ReplicaCountStore(ObjectSink):
     """Store of controllers: their missing or surplus ready replicas, and stale statuses."""
 
     def __init__(self) -> None:

@@ -16,10 +16,12 @@ from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
 from pytest_kwait.engine.condition import (
+    Condition,
     EvidenceScope,
     Failed,
     Grace,
     Met,
+    ObjectSink,
     Pending,
     Source,
     Verdict,
@@ -30,7 +32,6 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
 from pytest_kwait.framework.named_objects import (
     AbsentObject,
-    BaseCondition,
     NamedObject,
     NamedObjectStore,
     ObjectGoal,
@@ -93,7 +94,7 @@ class _PodFields(TypedDict, total=False):
     status: _PodStatus | None
 
 
-class ClaimUserStore:
+class ClaimUserStore(ObjectSink):
     """The sink of pods that have not ended and use a claim."""
 
     def __init__(self) -> None:
@@ -136,7 +137,7 @@ def _claims_of(pod: dict[str, Any]) -> Sequence[str]:
     return claims
 
 
-class AwaitedClaims(BaseCondition):
+class AwaitedClaims(Condition):
     """Base of conditions on claims: their sources, failures and evidence.
 
     Args:
@@ -144,6 +145,8 @@ class AwaitedClaims(BaseCondition):
         claims: their UIDs by name; an empty UID for the first one seen.
         goal: the awaited state, as a verb.
     """
+
+    goal: str
 
     def __init__(self, namespace: str, claims: Mapping[str, str], goal: str) -> None:
         self.namespace = check_namespace(namespace)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.conditions import get_phase
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.resource import EVENTS, PODS
-from pytest_kwait.engine.condition import EvidenceScope, Failed, Pending, Source, TerminalState
+from pytest_kwait.engine.condition import (
+    EvidenceScope,
+    Failed,
+    ObjectSink,
+    Pending,
+    Source,
+    TerminalState,
+)
 from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.pod_fields import (
     is_finished,
@@ -40,7 +47,7 @@ REMAINING = "remaining"
 """The classification of pods that have not ended, or are being deleted and not gone yet."""
 
 
-class OwnedPods:
+class OwnedPods(ObjectSink):
     """Store of pods by owner.
 
     A selector does not imply ownership: it may match pods of an earlier workload of the same name,
@@ -131,7 +138,7 @@ class _ObjectEventSource(Source):
         return f"events of {self.uid} in {self.namespace}"
 
 
-class RefusedPods:
+class RefusedPods(ObjectSink):
     """Store of the pods that a controller was refused.
 
     A refusal counts while it is the latest fact: no pod was created after it, and no pod is
@@ -202,6 +209,8 @@ class WorkloadCondition(ObjectCondition):
     """
 
     namespace: str
+
+    goal: str
 
     def __init__(
         self,

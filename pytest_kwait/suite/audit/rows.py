@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.engine.active_waits import WaitObserver
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,8 +34,8 @@ def _break(audit: Any) -> tuple[float | None, str]:
     return audit.broke_after, audit.reason
 
 
-class AuditCollector:
-    """Observer that collects met waits until their observation has ended.
+class AuditCollector(WaitObserver):
+    """Collects the rows of met waits once their observation has ended.
 
     Args:
         test: returns the id of the running test; empty between tests.
@@ -42,13 +44,11 @@ class AuditCollector:
     def __init__(self, test: Callable[[], str]) -> None:
         self._test = test
         self._lock = threading.Lock()
-        self._waits: list[tuple[ActiveWait, Row]] = []
-
-    def on_start(self, wait: ActiveWait) -> None:
-        """Handle the start of a wait."""
+        self._observed: dict[ActiveWait, Row] = {}
+        self._rows: list[Row] = []
 
     def on_end(self, wait: ActiveWait) -> None:
-        """Collect a met wait that a suite has called."""
+        """Begin the row of a met wait that a suite has called."""
         call = wait.call
         if wait.outcome != "met" or not call.name or wait.inner:
             return
@@ -57,15 +57,17 @@ class AuditCollector:
             *(wait.seconds, round(wait.limit, 3), call.limit_name, wait.met_at_first_look),
         ]
         with self._lock:
-            self._waits.append((wait, row))
+            self._observed[wait] = row
+
+    def on_change(self, wait: ActiveWait) -> None:
+        """Complete the row of a wait whose observation has ended."""
+        with self._lock:
+            row = self._observed.pop(wait, None)
+            if row is not None and wait.holding is not None:
+                self._rows.append([*row, wait.holding.unchecked, *_break(wait.holding)])
 
     def take_rows(self) -> list[Row]:
         """Return the rows of waits whose observation has ended since the last call."""
         with self._lock:
-            waits = self._waits
-            self._waits = [each for each in waits if each[0].holding is None]
-        return [
-            [*row, wait.holding.unchecked, *_break(wait.holding)]
-            for wait, row in waits
-            if wait.holding is not None
-        ]
+            rows, self._rows = self._rows, []
+        return rows

@@ -13,12 +13,12 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections import deque
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from pytest_kwait.engine.audit import CURRENT_AUDIT
+from pytest_kwait.engine.active_waits import WaitObserver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -472,12 +472,8 @@ def read_entries(path: Path) -> Iterator[JournalEntry]:
                 continue
 
 
-_MAX_UNEXPLAINED = 100
-"""Maximum waits pending an explanation or an audit; beyond it, the oldest get none."""
-
-
-class WaitRecorder:
-    """Writes waits to a journal as they start and end; keeps only unfinished ones.
+class WaitRecorder(WaitObserver):
+    """Writes waits to a journal as they start, end and are explained.
 
     Args:
         journal: the journal.
@@ -497,13 +493,10 @@ class WaitRecorder:
         self._test = test
         self._numbers = itertools.count(1)
         self._begun: dict[int, WaitStarted] = {}
-        self._unexplained: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
-        self._unaudited: deque[tuple[str, ActiveWait]] = deque(maxlen=_MAX_UNEXPLAINED)
-        self._lock = threading.Lock()
+        self._ended: WeakKeyDictionary[ActiveWait, str] = WeakKeyDictionary()
 
     def on_start(self, wait: ActiveWait) -> None:
         """Record the start of a wait, in case this process crashes during it."""
-        self.explain()
         clock = wait.deadline.clock
         # A wait may have used part of its limit before this call.
         before = max(clock.monotonic() - wait.started, 0.0)
@@ -530,34 +523,15 @@ class WaitRecorder:
         record = record_ended_wait(wait, begun.id, self.run, begun.started)
         record.shard, record.worker, record.test = begun.shard, begun.worker, begun.test
         self.journal.write(JournalEntry(wait=record))
-        if wait.outcome in ("failed early", "timed out"):
-            with self._lock:
-                self._unexplained.append((begun.id, wait))
-        elif wait.outcome == "met" and CURRENT_AUDIT.auditor is not None:
-            with self._lock:
-                self._unaudited.append((begun.id, wait))
+        self._ended[wait] = begun.id
 
-    def explain(self) -> None:
-        """Record the evidence and audits gathered so far for finished waits."""
-        self._record_audits()
-        if not self._unexplained:
+    def on_change(self, wait: ActiveWait) -> None:
+        """Record the evidence of a failed wait, or the audit of a met one."""
+        id = self._ended.pop(wait, None)
+        if id is None:
             return
-        with self._lock:
-            waits = list(self._unexplained)
-            self._unexplained.clear()
-            self._unexplained.extend(each for each in waits if each[1].report is None)
-        for id, wait in waits:
-            if wait.report is not None:
-                self.journal.write(JournalEntry(explained=record_explanation(id, wait.report)))
-
-    def _record_audits(self) -> None:
-        if not self._unaudited:
-            return
-        with self._lock:
-            waits = list(self._unaudited)
-            self._unaudited.clear()
-            self._unaudited.extend(each for each in waits if each[1].holding is None)
-        for id, wait in waits:
-            audit = record_holding(wait.holding)
-            if audit is not None:
-                self.journal.write(JournalEntry(audited=AuditedWait(id, audit)))
+        if wait.report is not None:
+            self.journal.write(JournalEntry(explained=record_explanation(id, wait.report)))
+        audit = record_holding(wait.holding)
+        if audit is not None:
+            self.journal.write(JournalEntry(audited=AuditedWait(id, audit)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.rolling_update import rolling_update
 from pytest_kwait.wait import Canceled
@@ -289,7 +289,7 @@ def test_progress_of_a_rolling_update(
 ) -> None:
     progress: list[str] = []
 
-    class Onlooker:
+    class Onlooker(WaitObserver):
         def on_start(self, wait: ActiveWait) -> None:
             progress.append(f"{wait.left}: {wait.text}")
 

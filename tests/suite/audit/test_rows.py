@@ -1,7 +1,13 @@
 from __future__ import annotations
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall
+from pytest_kwait.engine.active_waits import (
+    ActiveWait,
+    ActiveWaits,
+    Holding,
+    WaitCall,
+    WaitObserver,
+)
 from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.suite.audit.rows import AuditCollector, make_row
 from pytest_kwait.suite.report.records import AuditRecord, WaitRecord, record_ended_wait
@@ -19,12 +25,12 @@ class Waits:
 
     def wait(self, outcome: str = "met", name: str = "wait_for_pod_ready") -> ActiveWait:
         started = self.clock.monotonic()
-        wait = ActiveWait("a", "b", Deadline.after(60.0, self.clock), Timeline(), started)
-        wait.limit = 60.0
-        wait.call = WaitCall(name, "t.py:3", "pod")
+        call = WaitCall(name, "t.py:3", "pod", limit=60.0)
+        deadline = Deadline.after(60.0, self.clock)
+        wait = ActiveWait("a", "b", deadline, Timeline(), started, call=call)
         with self.active.entered(wait):
             self.clock.advance(1.5)
-            wait.outcome = outcome
+            wait.record_outcome(outcome)
         return wait
 
 
@@ -32,9 +38,7 @@ def test_row_names_the_duration_of_the_report() -> None:
     waits = Waits()
     clock, reported = waits.clock, []
 
-    class SlowReport:
-        def on_start(self, wait: ActiveWait) -> None: ...
-
+    class SlowReport(WaitObserver):
         def on_end(self, wait: ActiveWait) -> None:
             clock.advance(0.04)
             reported.append(record_ended_wait(wait, "w", "r", 0.0).seconds)
@@ -43,7 +47,7 @@ def test_row_names_the_duration_of_the_report() -> None:
     waits.active.add(SlowReport())
     waits.active.add(waits.collector)
     wait = waits.wait()
-    wait.holding = Holding()
+    wait.record_holding(Holding())
     ((_, _, _, _, seconds, *_),) = waits.collector.take_rows()
     assert [seconds] == reported == [1.5]
 
@@ -52,7 +56,7 @@ def test_row_is_taken_once_its_observation_has_ended() -> None:
     waits = Waits()
     wait = waits.wait()
     assert waits.collector.take_rows() == []
-    wait.holding = Holding("", 0.25, "failed")
+    wait.record_holding(Holding("", 0.25, "failed"))
     facts = ["wait_for_pod_ready", "t.py:3", "t::a", False, 1.5, 60.0, "pod", False]
     assert waits.collector.take_rows() == [[*facts, "", 0.25, "failed"]]
     assert waits.collector.take_rows() == []
@@ -61,7 +65,7 @@ def test_row_is_taken_once_its_observation_has_ended() -> None:
 def test_waits_that_failed_or_that_no_test_called_are_left_out() -> None:
     waits = Waits()
     for wait in (waits.wait("timed out"), waits.wait(name="")):
-        wait.holding = Holding()
+        wait.record_holding(Holding())
     assert waits.collector.take_rows() == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_kwait import wait
 from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.clock import SYSTEM_CLOCK
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite.election import candidate_main, candidates
 from pytest_kwait.suite.election.candidates import Candidates
@@ -161,7 +161,7 @@ def test_a_leader_is_awaited_within_the_tests_own_limit(
     election = elect(COMPETES, time_budget=lambda: left)
     told: list[str] = []
 
-    class Onlooker:
+    class Onlooker(WaitObserver):
         def on_start(self, wait: ActiveWait) -> None:
             told.append(wait.subject)
 

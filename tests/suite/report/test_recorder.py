@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall
-from pytest_kwait.engine.audit import CURRENT_AUDIT, Auditor
+from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits, Holding, WaitCall, WaitContext
 from pytest_kwait.engine.failure.evidence import Evidence, LogTail
 from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.suite.report.records import (
@@ -54,11 +53,16 @@ class Recording:
             for text in texts:
                 timeline.record(0.25, text)
             self.clock.advance(seconds)
-            wait.outcome = outcome
+            wait.record_outcome(outcome)
         return wait
 
     def lines(self) -> list[JournalEntry]:
         return list(read_entries(self.path))
+
+
+class HidingContext(WaitContext):
+    def hide(self, text: str) -> str:
+        return text.replace("hunter2", "(hidden)")
 
 
 @pytest.fixture
@@ -95,12 +99,16 @@ def test_timeline_of_a_wait_is_redacted(
     recording: Recording,
 ) -> None:
     wait = ActiveWait(
-        "pod ns/p", "be ready", Deadline.after(60.0, recording.clock), Timeline(), 0.0
+        "pod ns/p",
+        "be ready",
+        Deadline.after(60.0, recording.clock),
+        Timeline(),
+        0.0,
+        context=HidingContext(),
     )
-    wait.hide = lambda text: text.replace("hunter2", "(hidden)")
     with recording.pending.entered(wait):
         wait.timeline.record(0.0, "says hunter2")
-        wait.retries, wait.trouble = 2, "503: hunter2"
+        wait.record_outcome("error", retries=2, trouble="503: hunter2")
     record = recording.lines()[1].wait
     assert record is not None
     assert (record.retries, record.trouble) == (2, "503: (hidden)")
@@ -123,10 +131,9 @@ def test_nested_waits_are_distinguished(recording: Recording) -> None:
 
 def test_evidence_is_recorded_when_collected(recording: Recording) -> None:
     wait = recording.wait(1.0, "failed early")
-    recording.recorder.explain()
     assert len(recording.lines()) == 2
     tail = LogTail("p", "c", False, ("bye",))
-    wait.report = WaitReport(
+    report = WaitReport(
         "pod ns/p",
         "be ready",
         True,
@@ -136,13 +143,12 @@ def test_evidence_is_recorded_when_collected(recording: Recording) -> None:
         "watch",
         findings=Evidence(logs=(tail,)),
     )
-    recording.recorder.explain()
-    recording.recorder.explain()
+    wait.record_report(report)
     explained = [line.explained for line in recording.lines() if line.explained]
     assert [(each.id, each.headline) for each in explained] == [
         ("r1-ab.gw3.1", "pod ns/p can no longer be ready: it failed")
     ]
-    assert explained[0].text == wait.report.render()
+    assert explained[0].text == report.render()
     assert explained[0].evidence["logs"][0]["lines"] == ["bye"]
     assert "timeline" not in explained[0].evidence
 
@@ -150,10 +156,11 @@ def test_evidence_is_recorded_when_collected(recording: Recording) -> None:
 def test_evidence_is_bounded(recording: Recording) -> None:
     wait = recording.wait(1.0, "timed out")
     tails = tuple(LogTail(f"p{n}", "c", False, ("x" * 900,) * 30) for n in range(30))
-    wait.report = WaitReport(
-        "pod ns/p", "be ready", False, "no", 60.0, 1.0, "watch", findings=Evidence(logs=tails)
+    wait.record_report(
+        WaitReport(
+            "pod ns/p", "be ready", False, "no", 60.0, 1.0, "watch", findings=Evidence(logs=tails)
+        )
     )
-    recording.recorder.explain()
     (explained,) = [line.explained for line in recording.lines() if line.explained]
     assert len(msgspec.json.encode(explained)) < 50_000
     assert explained.evidence["logs_left_out"] > 0
@@ -189,21 +196,19 @@ def test_the_text_of_a_failure_keeps_its_ends() -> None:
     assert truncate_middle("short", 5) == "short"
 
 
-def test_call_and_audit_of_a_wait_are_recorded(
-    recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(CURRENT_AUDIT, "auditor", Auditor(recording.clock))
+def test_call_and_audit_of_a_wait_are_recorded(recording: Recording) -> None:
     wait = ActiveWait(
-        "pod ns/p", "be ready", Deadline.after(60.0, recording.clock), Timeline(), 0.0
+        "pod ns/p",
+        "be ready",
+        Deadline.after(60.0, recording.clock),
+        Timeline(),
+        0.0,
+        limit=58.0,
+        call=WaitCall("wait_for_pod_ready", "t.py:3", "pod", is_precondition=True, limit=60.0),
     )
-    wait.limit, wait.met_at_first_look = 60.0, True
-    wait.call = WaitCall("wait_for_pod_ready", "t.py:3", "pod", is_precondition=True)
     with recording.pending.entered(wait):
-        wait.outcome = "met"
-    recording.recorder.explain()
-    wait.holding = Holding("", 0.25, "failed")
-    recording.recorder.explain()
-    recording.recorder.explain()
+        wait.record_outcome("met", met_at_first_look=True)
+    wait.record_holding(Holding("", 0.25, "failed"))
     _, ended, audited = recording.lines()
     record = ended.wait
     assert record is not None
