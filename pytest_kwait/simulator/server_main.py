@@ -395,7 +395,7 @@ def _start_on_first_object(api: Cluster) -> None:
         NetworkPolicyReporter(api)
 
     def ephemeral_volumes() -> None:
-        from pytest_kwait.simulator.controllers.volume.protection import EphemeralVolumeController
+        from pytest_kwait.simulator.controllers.volume.ephemeral import EphemeralVolumeController
 
         EphemeralVolumeController(api)
 

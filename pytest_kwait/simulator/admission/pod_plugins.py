@@ -27,6 +27,47 @@ if TYPE_CHECKING:
 
 ResourceList = dict[str, Quantity]
 
+_PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
+_DESCRIPTIONS = {
+    "system-node-critical": "Used for system critical pods that must not be moved from their "
+    "current node.",
+    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
+    "can be moved to another node if necessary.",
+}
+
+_RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
+_OVERHEAD_MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+_OVERHEAD_WITHOUT_CLASS = (
+    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+)
+
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_ENFORCE_SECRETS_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
+_TRUE_TEXTS = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_TOKEN_VOLUME_PREFIX = "kube-api-access-"  # noqa: S105 - a name, no secret
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, no secret
+_TOKEN_SECONDS = 3607
+_SECRET_VOLUMES = (
+    ("secret", "secretName"),
+    ("azureFile", "secretName"),
+)
+_SECRET_REFERENCES = (
+    ("cephfs", "secretRef"),
+    ("cinder", "secretRef"),
+    ("flexVolume", "secretRef"),
+    ("rbd", "secretRef"),
+    ("scaleIO", "secretRef"),
+    ("iscsi", "secretRef"),
+    ("storageos", "secretRef"),
+    ("csi", "nodePublishSecretRef"),
+)
+
+_ANNOTATION = "kubernetes.io/limit-ranger"
+_MAX_MILLI = (2**63 - 1) // 1000
+"""The largest amount that is compared in thousandths."""
+
+_ZERO = Quantity(Fraction(0))
+
 
 def parse_resource_list(listed: Mapping[str, str] | None) -> ResourceList:
     """Parse a resource list of the API."""
@@ -83,15 +124,6 @@ def total_pod_resources(
             more = {name: more[name] for name in more if name in total and total[name].amount}
         add_resources(total, more)
     return total
-
-
-_PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
-_DESCRIPTIONS = {
-    "system-node-critical": "Used for system critical pods that must not be moved from their "
-    "current node.",
-    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
-    "can be moved to another node if necessary.",
-}
 
 
 def system_priority_classes() -> list[Obj]:
@@ -191,13 +223,6 @@ def _mismatch_error(
         f"the {what} ({given}) must not be provided in pod spec; priority admission controller "
         f"computed {computed} from the given PriorityClass name"
     )
-
-
-_RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"
-_OVERHEAD_MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-_OVERHEAD_WITHOUT_CLASS = (
-    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-)
 
 
 def _new_pod(attributes: Attributes) -> Obj | None:
@@ -319,28 +344,6 @@ def _covers(wide: Obj, narrow: Obj) -> bool:
         same = wide.get("value", "") == narrow.get("value", "")
         return narrow.get("operator") == "Equal" and same
     return exists
-
-
-_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-_ENFORCE_SECRETS_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
-_TRUE_TEXTS = frozenset(("1", "t", "T", "true", "TRUE", "True"))
-_TOKEN_VOLUME_PREFIX = "kube-api-access-"  # noqa: S105 - a name, no secret
-_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path, no secret
-_TOKEN_SECONDS = 3607
-_SECRET_VOLUMES = (
-    ("secret", "secretName"),
-    ("azureFile", "secretName"),
-)
-_SECRET_REFERENCES = (
-    ("cephfs", "secretRef"),
-    ("cinder", "secretRef"),
-    ("flexVolume", "secretRef"),
-    ("rbd", "secretRef"),
-    ("scaleIO", "secretRef"),
-    ("iscsi", "secretRef"),
-    ("storageos", "secretRef"),
-    ("csi", "nodePublishSecretRef"),
-)
 
 
 class ServiceAccount(AdmissionPlugin):
@@ -509,13 +512,6 @@ def _token_sources() -> list[Obj]:
         {"configMap": root},
         {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": reference}]}},
     ]
-
-
-_ANNOTATION = "kubernetes.io/limit-ranger"
-_MAX_MILLI = (2**63 - 1) // 1000
-"""The largest amount that is compared in thousandths."""
-
-_ZERO = Quantity(Fraction(0))
 
 
 class LimitRanger(AdmissionPlugin):

@@ -25,6 +25,94 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
+OVERRIDDEN_CHECKS = {
+    "capabilities_restricted": "capabilities_baseline",
+    "procMount_restricted": "procMount",
+    "restrictedVolumes": "hostPathVolumes",
+    "seccompProfile_restricted": "seccompProfile_baseline",
+}
+"""The checks of `baseline` that a stricter one of `restricted` replaces."""
+
+LABEL_PREFIX = "pod-security.kubernetes.io/"
+"""The prefix of the labels."""
+
+LEVELS = ("privileged", "baseline", "restricted")
+"""The levels, from the most permissive to the most restricted."""
+
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
+_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
+_ALLOWED_CAPABILITIES = frozenset(
+    (
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "KILL",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+    )
+)
+_SECCOMP_PROFILES = ("Localhost", "RuntimeDefault")
+_ALLOWED_SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
+_SYSCTLS = frozenset(
+    (
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    )
+)
+_SYSCTLS_27 = _SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
+_SYSCTLS_29 = _SYSCTLS_27 | {
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+}
+_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
+
+_ALLOWED_VOLUME_TYPES = frozenset(
+    (
+        "configMap",
+        "csi",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+        "projected",
+        "secret",
+    )
+)
+
+_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+_LATEST_MINOR = 35
+"""The latest minor version that changed a check."""
+
+_MAX_NAMESPACE_PODS = 3000
+_TEMPLATES = {
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    "daemonsets.apps": ("spec", "template"),
+    "deployments.apps": ("spec", "template"),
+    "jobs.batch": ("spec", "template"),
+    "podtemplates": ("template",),
+    "replicasets.apps": ("spec", "template"),
+    "replicationcontrollers": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
+}
+_OTHER_SUBRESOURCES = frozenset(
+    ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
+)
+
 
 class CheckResult(NamedTuple):
     """A violation of one check.
@@ -81,47 +169,6 @@ def is_windows_pod(spec: Obj) -> bool:
 def has_user_namespace(spec: Obj) -> bool:
     """Return whether the pod has its own user namespace."""
     return spec.get("hostUsers") is False
-
-
-_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-_ALLOWED_CAPABILITIES = frozenset(
-    (
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    )
-)
-_SECCOMP_PROFILES = ("Localhost", "RuntimeDefault")
-_ALLOWED_SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
-_SYSCTLS = frozenset(
-    (
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.ip_unprivileged_port_start",
-    )
-)
-_SYSCTLS_27 = _SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
-_SYSCTLS_29 = _SYSCTLS_27 | {
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-}
-_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
 
 
 def format_setters(of_pod: bool, names: list[str]) -> str:
@@ -385,21 +432,6 @@ BASELINE_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
 """The versions of each check by their first minor version, in the order of messages."""
 
 
-_ALLOWED_VOLUME_TYPES = frozenset(
-    (
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "image",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    )
-)
-
-
 def _privilege_escalation(_: Obj, spec: Obj) -> CheckResult | None:
     field = "allowPrivilegeEscalation"
     names = container_names(
@@ -541,23 +573,6 @@ RESTRICTED_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
 }
 """The checks of `restricted`, as `BASELINE_CHECKS`."""
 
-OVERRIDDEN_CHECKS = {
-    "capabilities_restricted": "capabilities_baseline",
-    "procMount_restricted": "procMount",
-    "restrictedVolumes": "hostPathVolumes",
-    "seccompProfile_restricted": "seccompProfile_baseline",
-}
-"""The checks of `baseline` that a stricter one of `restricted` replaces."""
-
-
-LABEL_PREFIX = "pod-security.kubernetes.io/"
-"""The prefix of the labels."""
-
-LEVELS = ("privileged", "baseline", "restricted")
-"""The levels, from the most permissive to the most restricted."""
-
-_VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
-
 
 class Level(NamedTuple):
     """A pod security level at a version.
@@ -619,25 +634,6 @@ def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
         own = f"{LABEL_PREFIX}warn-version" in labels
         warn = Level(enforce.name, warn.minor if own else enforce.minor)
     return Policy(enforce, audit, warn), errors
-
-
-_LATEST_MINOR = 35
-"""The latest minor version that changed a check."""
-
-_MAX_NAMESPACE_PODS = 3000
-_TEMPLATES = {
-    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
-    "daemonsets.apps": ("spec", "template"),
-    "deployments.apps": ("spec", "template"),
-    "jobs.batch": ("spec", "template"),
-    "podtemplates": ("template",),
-    "replicasets.apps": ("spec", "template"),
-    "replicationcontrollers": ("spec", "template"),
-    "statefulsets.apps": ("spec", "template"),
-}
-_OTHER_SUBRESOURCES = frozenset(
-    ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
-)
 
 
 class PodSecurity(AdmissionPlugin):

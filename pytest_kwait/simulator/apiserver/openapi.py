@@ -33,8 +33,40 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
+V2_PATH = "v2"
+"""The name of the document of version 2."""
+
 _json = msgspec.json.Encoder().encode
 _VARINT, _BYTES = 0, 2
+_Writers = dict[str, "Callable[[Any], bytes]"]
+
+_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+_TYPES = "#/components/schemas/"
+_DEFINITIONS = "#/definitions/"
+_SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
+
+_PREFIX = "#/components/schemas/"
+_PATCHES = (
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+    "application/merge-patch+json",
+)
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+_GVK = "x-kubernetes-group-version-kind"
+_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""The clients' name for it; responses avoid the at sign, invalid in media types."""
+_YEAR = 365 * 24 * 3600.0
+_UNKNOWN_TO_V2 = frozenset({"allOf", "anyOf", "default", "not", "oneOf"})
+_VALIDATION = {
+    "in": "query",
+    "name": "fieldValidation",
+    "schema": {"type": "string", "uniqueItems": True},
+}
+
+_ENCODED_DOCUMENTS: dict[str, bytes] = {}
+"""The latest document in protobuf, by its tag."""
 
 
 def _encode_varint(value: int) -> bytes:
@@ -79,9 +111,6 @@ def _encode_named(number: int, name: str, content: bytes) -> bytes:
 
 def _encode_entries(number: int, values: Obj, write: Callable[[Any], bytes]) -> bytes:
     return b"".join(_encode_named(number, name, write(value)) for name, value in values.items())
-
-
-_Writers = dict[str, "Callable[[Any], bytes]"]
 
 
 def _encode_message(node: Obj, writers: _Writers, extensions: int) -> bytes:
@@ -201,7 +230,6 @@ def _operation_encoder(number: int) -> Callable[[Obj], bytes]:
     return lambda node: _encode_field(number, _encode_message(node, _OPERATION, 13))
 
 
-_METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _PATH: _Writers = {
     **{method: _operation_encoder(number) for number, method in enumerate(_METHODS, 2)},
     "parameters": lambda value: _encode_parameters(9, value),
@@ -238,13 +266,6 @@ _DOCUMENT: _Writers = {
 def encode_v2_protobuf(document: Obj) -> bytes:
     """The document of version 2, which is as JSON has it, in protobuf."""
     return _encode_message(document, _DOCUMENT, 16)
-
-
-V2_PATH = "v2"
-"""The name of the document of version 2."""
-_TYPES = "#/components/schemas/"
-_DEFINITIONS = "#/definitions/"
-_SECURITY = {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}}
 
 
 def _read_entry(name: str) -> Any:
@@ -343,27 +364,6 @@ def to_v2_schema(node: Any) -> Any:
     return slim
 
 
-_PREFIX = "#/components/schemas/"
-_PATCHES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-)
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_PATCH = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
-_GVK = "x-kubernetes-group-version-kind"
-_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-_PROTOBUF_OLD = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""The clients' name for it; responses avoid the at sign, invalid in media types."""
-_YEAR = 365 * 24 * 3600.0
-_UNKNOWN_TO_V2 = frozenset({"allOf", "anyOf", "default", "not", "oneOf"})
-_VALIDATION = {
-    "in": "query",
-    "name": "fieldValidation",
-    "schema": {"type": "string", "uniqueItems": True},
-}
-
-
 def serve_openapi(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """Serve a path under `/openapi`; None for any other path."""
     path = request.path
@@ -459,10 +459,6 @@ def _negotiate_swagger(request: ApiRequest) -> str:
         if media in ("*/*", "application/*", "application/json"):
             return "application/json"
     return ""
-
-
-_ENCODED_DOCUMENTS: dict[str, bytes] = {}
-"""The latest document in protobuf, by its tag."""
 
 
 def _encode_protobuf(tag: str, content: Obj) -> bytes:

@@ -51,8 +51,52 @@ Overload = tuple[str, tuple[str, ...], str]
 """Name (with a leading dot for a member function), argument types, and result type."""
 
 Overloads = dict[Overload, "Callable[..., Any]"]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+ESCAPE_KEY = "jsonpatch_escapeKey"
+"""The declared name of `jsonpatch.escapeKey`; with a dot, CEL would look up a member function."""
+
+AUTHORIZER: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("DECIDES")
+"""The authorizer of the current evaluation: returns whether a check is allowed, and why."""
+
+STAND_IN_NAMES = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
+"""Stand-in names of functions that the library declares with fewer overloads."""
 
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]|\((?:\?P?<\w+>|(?!\?))", re.S)
+_COMPARABLE_KINDS = ("int", "double", "bool", "string", "duration", "timestamp")
+_SUMMABLE_KINDS = ("int", "double", "duration")
+
+_IDENTIFIER_CHARACTERS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
+_LOOSE_VERSION = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
+
+_MAX_DIGITS = 18
+"""Digits of a parsed number; longer texts are invalid."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_PORT = re.compile(r"(:[0-9]*)?")
+_WITH_PORT = re.compile(r":[0-9]*$")
+_INVALID_USER_CHARACTERS = re.compile(r"[^A-Za-z0-9\-._:~!$&'()*+,;=%@]")
+_INVALID_HOST_CHARACTERS = re.compile(r"[ #/?@\\^`{|}]")
+_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})", re.DOTALL)
+_HOST_ESCAPE = re.compile(r"%(?!25|[89A-Fa-f][0-9A-Fa-f])(.{0,2})", re.DOTALL)
+_ESCAPED_PATH = re.compile(r"[A-Za-z0-9\-_.~/!$&'()*+,;=:@\[\]%]*")
+
+_DATE_TIME_COST, _UUID_COST = 71, 70
+
+_STRING_CONVERSIONS: dict[Overload, str] = {
+    ("string", (kind,), "string"): overload
+    for kind, overload in (
+        ("bool", "bool_to_string"),
+        ("bytes", "bytes_to_string"),
+        ("double", "double_to_string"),
+        ("duration", "duration_to_string"),
+        ("int", "int64_to_string"),
+        ("string", "string_to_string"),
+        ("timestamp", "timestamp_to_string"),
+        ("uint", "uint64_to_string"),
+    )
+}
 
 
 @lru_cache(maxsize=1)
@@ -82,9 +126,6 @@ _REGEX_FUNCTIONS: Overloads = {
     (".findAll", ("string", "string"), "list<string>"): _find_all,
     (".findAll", ("string", "string", "int"), "list<string>"): _find_all,
 }
-
-_COMPARABLE_KINDS = ("int", "double", "bool", "string", "duration", "timestamp")
-_SUMMABLE_KINDS = ("int", "double", "duration")
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -214,9 +255,6 @@ _QUANTITY_FUNCTIONS: Overloads = {
     (".compareTo", ("Quantity", "Quantity"), "int"): _compare_quantities,
 }
 
-_IDENTIFIER_CHARACTERS = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
-_LOOSE_VERSION = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.S)
-
 
 def _parse_semver(text: str, loose: bool = False) -> OpaqueValue:
     if loose and (found := _LOOSE_VERSION.fullmatch(text)):
@@ -289,12 +327,6 @@ _SEMVER_FUNCTIONS: Overloads = {
     ),
     (".compareTo", ("Semver", "Semver"), "int"): _compare_versions,
 }
-
-_MAX_DIGITS = 18
-"""Digits of a parsed number; longer texts are invalid."""
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
 def _parse_ip(text: str) -> OpaqueValue:
@@ -445,15 +477,6 @@ _IP_CIDR_FUNCTIONS: Overloads = {
     (".prefixLength", ("CIDR",), "int"): lambda value: _get_network(value).network.prefixlen,
 }
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_PORT = re.compile(r"(:[0-9]*)?")
-_WITH_PORT = re.compile(r":[0-9]*$")
-_INVALID_USER_CHARACTERS = re.compile(r"[^A-Za-z0-9\-._:~!$&'()*+,;=%@]")
-_INVALID_HOST_CHARACTERS = re.compile(r"[ #/?@\\^`{|}]")
-_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})(.{0,2})", re.DOTALL)
-_HOST_ESCAPE = re.compile(r"%(?!25|[89A-Fa-f][0-9A-Fa-f])(.{0,2})", re.DOTALL)
-_ESCAPED_PATH = re.compile(r"[A-Za-z0-9\-_.~/!$&'()*+,;=:@\[\]%]*")
-
 
 class _URL(NamedTuple):
     """The parts of a request URL; path and query as they are written."""
@@ -581,8 +604,6 @@ _URL_FUNCTIONS: Overloads = {
     (".getQuery", ("URL",), "map<string,list<string>>"): _make_getter("query"),
 }
 
-_DATE_TIME_COST, _UUID_COST = 71, 70
-
 
 def _accept_prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     """Return a validator of name prefixes, which may end with a dash."""
@@ -643,9 +664,6 @@ _FORMAT_FUNCTIONS: Overloads = {
     **{(f"format.{name}", (), "Format"): _make_constant(name) for name in _FORMATS},
 }
 
-ESCAPE_KEY = "jsonpatch_escapeKey"
-"""The declared name of `jsonpatch.escapeKey`; with a dot, CEL would look up a member function."""
-
 
 def _escape_key(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
@@ -654,9 +672,6 @@ def _escape_key(key: str) -> str:
 _JSON_PATCH_FUNCTIONS: Overloads = {
     (ESCAPE_KEY, ("string",), "string"): _escape_key,
 }
-
-AUTHORIZER: ContextVar[Callable[[dict[str, Any]], tuple[bool, str]]] = ContextVar("DECIDES")
-"""The authorizer of the current evaluation: returns whether a check is allowed, and why."""
 
 
 def make_authorizer(user: dict[str, Any], resource: dict[str, str]) -> OpaqueValue:
@@ -734,23 +749,6 @@ LIBRARY_FUNCTIONS: Overloads = {
     **_AUTHZ_FUNCTIONS,
 }
 """All functions and their implementations."""
-
-STAND_IN_NAMES = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
-"""Stand-in names of functions that the library declares with fewer overloads."""
-
-_STRING_CONVERSIONS: dict[Overload, str] = {
-    ("string", (kind,), "string"): overload
-    for kind, overload in (
-        ("bool", "bool_to_string"),
-        ("bytes", "bytes_to_string"),
-        ("double", "double_to_string"),
-        ("duration", "duration_to_string"),
-        ("int", "int64_to_string"),
-        ("string", "string_to_string"),
-        ("timestamp", "timestamp_to_string"),
-        ("uint", "uint64_to_string"),
-    )
-}
 
 
 @lru_cache(maxsize=1)

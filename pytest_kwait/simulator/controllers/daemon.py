@@ -75,6 +75,16 @@ _TOLERATED = (
     (f"{_NODE}/unschedulable", "NoSchedule"),
 )
 _TOLERATED_ON_HOST_NETWORK = (f"{_NODE}/network-unavailable", "NoSchedule")
+_Pair = tuple[Obj | None, Obj | None] | None
+
+_NAME = "daemonset-controller"
+# Source: kube-controller-manager, daemon_controller.go, `BurstReplicas`; core.go,
+# `startDaemonSetController` (back-off of failed pods).
+_BURST = 250
+_BACKOFF_FIRST = 1.0
+_BACKOFF_MOST = 900.0
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with the nodes.
+_PAUSE_PER_POD = 0.001
 
 
 def find_target_node(pod: Obj) -> str | None:
@@ -320,9 +330,6 @@ def plan_rolling_update(view: DaemonSetView) -> PodChanges:
     )
 
 
-_Pair = tuple[Obj | None, Obj | None] | None
-
-
 def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
     """Return a node's new and old pod; None if there are several of either."""
     found: dict[bool, Obj] = {}
@@ -381,16 +388,6 @@ def _plan_max_surge(
     change.delete += leaving[: max(0, available - len(wanted))]
     change.create += candidates[: max(0, most - surging)]
     return change
-
-
-_NAME = "daemonset-controller"
-# Source: kube-controller-manager, daemon_controller.go, `BurstReplicas`; core.go,
-# `startDaemonSetController` (back-off of failed pods).
-_BURST = 250
-_BACKOFF_FIRST = 1.0
-_BACKOFF_MOST = 900.0
-# Seconds of delay per pod, so that the cost of a pod's change does not grow with the nodes.
-_PAUSE_PER_POD = 0.001
 
 
 class DaemonSetController:

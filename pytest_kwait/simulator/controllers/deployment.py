@@ -45,6 +45,10 @@ DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+KIND = ("apps/v1", "Deployment")
+REPLICA_SET_RESOURCE = "replicasets.apps"
+DEPLOYMENT_RESOURCE = "deployments.apps"
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NO_DEADLINE = 2**31 - 1
 
@@ -259,11 +263,6 @@ def has_timed_out(deployment: Obj, status: Obj, now: float) -> bool:
     if current.get("reason") == "ProgressDeadlineExceeded":
         return True
     return bool(parse_time(current["lastUpdateTime"]) + deadline < now)
-
-
-KIND = ("apps/v1", "Deployment")
-REPLICA_SET_RESOURCE = "replicasets.apps"
-DEPLOYMENT_RESOURCE = "deployments.apps"
 
 
 class DeploymentView:

@@ -46,6 +46,20 @@ _BY_CONDITION = {
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
 _MANAGED_TAINTS = frozenset({_UNSCHEDULABLE, *_BY_CONDITION.values()})
+# Seconds: the monitoring period, the grace of a silent node until it is Unknown, and that of a
+# new node.
+_MONITOR_PERIOD = 5.0
+_MONITOR_GRACE_PERIOD = 50.0
+_STARTUP_GRACE_PERIOD = 60.0
+# Seconds between the evictions of two nodes of a zone: `node-eviction-rate` is 0.1.
+_EVICTION_PERIOD = 10.0
+# The share of NotReady nodes at which evictions stop, in zones with more than two such nodes.
+_UNHEALTHY_ZONE_THRESHOLD = 0.55
+_LEASES = "leases.coordination.k8s.io"
+_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
+_MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
 def list_condition_taints(node: Obj) -> list[str]:
@@ -118,20 +132,6 @@ def _present(node: Obj) -> set[str]:
         for one in taints
         if one["effect"] == "NoSchedule" and one["key"] in _MANAGED_TAINTS
     }
-
-
-# Seconds: the monitoring period, the grace of a silent node until it is Unknown, and that of a
-# new node.
-_MONITOR_PERIOD = 5.0
-_MONITOR_GRACE_PERIOD = 50.0
-_STARTUP_GRACE_PERIOD = 60.0
-# Seconds between the evictions of two nodes of a zone: `node-eviction-rate` is 0.1.
-_EVICTION_PERIOD = 10.0
-# The share of NotReady nodes at which evictions stop, in zones with more than two such nodes.
-_UNHEALTHY_ZONE_THRESHOLD = 0.55
-_LEASES = "leases.coordination.k8s.io"
-_TYPES = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-_ZONE = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
 @dataclass(slots=True)
@@ -365,9 +365,6 @@ def _is_disrupted(not_ready: list[bool]) -> bool:
     """
     down = sum(not_ready)
     return down < len(not_ready) and down > 2 and down >= _UNHEALTHY_ZONE_THRESHOLD * len(not_ready)
-
-
-_MESSAGE = "Taint manager: deleting due to NoExecute taint"
 
 
 def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:

@@ -37,10 +37,29 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind
 
+Step = tuple[int, str, str]
+"""A number of replicas with its reason and message."""
+
 # Seconds in which a young pod's cpu does not count, and in which its readiness is not reliable.
 # Source: `horizontal-pod-autoscaler-cpu-initialization-period`, `-initial-readiness-delay`.
 _INITIALIZATION_PERIOD = 300.0
 _READINESS_DELAY = 30.0
+_WINDOW_DOWN = 300.0
+_POLICIES_UP: tuple[Obj, ...] = (
+    {"type": "Percent", "value": 100, "periodSeconds": 15},
+    {"type": "Pods", "value": 4, "periodSeconds": 15},
+)
+_POLICIES_DOWN: tuple[Obj, ...] = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
+
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
+_CURRENT = "Current number of replicas"
+# Seconds between two syncs; upstream, `horizontal-pod-autoscaler-sync-period`.
+_RESYNC_PERIOD = 15.0
+_NO_METRICS = (
+    "unable to fetch metrics from resource metrics API: the server could not find the requested"
+    " resource (get pods.metrics.k8s.io)"
+)
 
 
 class MetricError(Exception):
@@ -385,17 +404,6 @@ def _format_milli(milli: int) -> str:
     return canonicalize_quantity(f"{milli}m")
 
 
-_WINDOW_DOWN = 300.0
-_POLICIES_UP: tuple[Obj, ...] = (
-    {"type": "Percent", "value": 100, "periodSeconds": 15},
-    {"type": "Pods", "value": 4, "periodSeconds": 15},
-)
-_POLICIES_DOWN: tuple[Obj, ...] = ({"type": "Percent", "value": 100, "periodSeconds": 15},)
-
-Step = tuple[int, str, str]
-"""A number of replicas with its reason and message."""
-
-
 @dataclass(slots=True)
 class ScalingHistory:
     """The recommendations and scale events of an autoscaler, with their times."""
@@ -539,17 +547,6 @@ def _replicas_at_period_start(
 
 def _changes_since(changes: Sequence[tuple[float, int]], since: float) -> int:
     return sum(count for at, count in changes if at > since)
-
-
-_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
-_KIND = ("autoscaling/v2", "HorizontalPodAutoscaler")
-_CURRENT = "Current number of replicas"
-# Seconds between two syncs; upstream, `horizontal-pod-autoscaler-sync-period`.
-_RESYNC_PERIOD = 15.0
-_NO_METRICS = (
-    "unable to fetch metrics from resource metrics API: the server could not find the requested"
-    " resource (get pods.metrics.k8s.io)"
-)
 
 
 def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:

@@ -51,6 +51,16 @@ HASH_LABEL = "controller-revision-hash"
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 _INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _MEMBER = re.compile(r"(.*)-([0-9]+)")
+_CLAIMS = "persistentvolumeclaims"
+_POD = ("v1", "Pod")
+
+_SETS = "statefulsets.apps"
+_NAME = "statefulset-controller"
+# Seconds until a pod whose claim is being deleted is synced again.
+_STALE_CLAIM = 1.0
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
+_PAUSE_PER_POD = 0.001
+_OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
 
 
 def get_replicas(stateful_set: Obj) -> int:
@@ -221,10 +231,6 @@ def calculate_counts(
             found["currentReplicas"] += get_pod_revision(pod) == current
             found["updatedReplicas"] += get_pod_revision(pod) == update
     return found
-
-
-_CLAIMS = "persistentvolumeclaims"
-_POD = ("v1", "Pod")
 
 
 def _policy(stateful_set: Obj) -> tuple[str, str]:
@@ -633,15 +639,6 @@ class StatefulSetControl:
         else:
             message += f"failed error: {error.message}"
             self._recorder.event(self._set, KIND, WARNING, f"Failed{title}", message)
-
-
-_SETS = "statefulsets.apps"
-_NAME = "statefulset-controller"
-# Seconds until a pod whose claim is being deleted is synced again.
-_STALE_CLAIM = 1.0
-# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
-_PAUSE_PER_POD = 0.001
-_OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
 
 
 class StatefulSetController:

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
+NAME_LABEL = "kubernetes.io/metadata.name"
+
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 _LISTS = ("initContainers", "containers")
 _COMPUTE = ("cpu", "memory")
@@ -196,9 +198,6 @@ def _drop_coordinated_fields(obj: Obj) -> None:
     spec = obj.get("spec") or {}
     for field in ("strategy", "preferredHolder"):
         spec.pop(field, None)
-
-
-NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(Strategy):

@@ -43,6 +43,9 @@ _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
 _IP_FAMILIES = ("IPv4",)
 _ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
+_AFFINITY_SECONDS = 10800
+
+_FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class ServiceAllocator:
@@ -265,9 +268,6 @@ def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
     return "provided port is already allocated" if port in used else ""
 
 
-_AFFINITY_SECONDS = 10800
-
-
 class ServiceStrategy(Strategy):
     """Services."""
 
@@ -356,9 +356,6 @@ def _drop_unchanged(spec: Obj, before: Obj, *fields: str) -> None:
 
 def _node_ports(spec: Obj) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
-
-
-_FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class EndpointsStrategy(Strategy):

@@ -33,6 +33,26 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
+HOST_PATH = "kwait.dev/host-path"
+"""The cluster's own provisioner."""
+
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+_CLASSES = "storageclasses.storage.k8s.io"
+_KIND = ("v1", "PersistentVolumeClaim")
+_PROVISIONERS = (
+    "volume.beta.kubernetes.io/storage-provisioner",
+    "volume.kubernetes.io/storage-provisioner",
+)
+
+_CLAIMS = "persistentvolumeclaims"
+_VOLUMES = "persistentvolumes"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+# Seconds until a claim without a volume is synced again. Source: kube-controller-manager,
+# `pvclaimbinder-sync-period`.
+_RESYNC_PERIOD = 15.0
+
 
 def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
     """Return whether the volume's reference names the claim, by UID if it has one."""
@@ -97,19 +117,6 @@ def find_matching_volume(
         ):
             best = volume
     return best
-
-
-HOST_PATH = "kwait.dev/host-path"
-"""The cluster's own provisioner."""
-
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_CLASSES = "storageclasses.storage.k8s.io"
-_KIND = ("v1", "PersistentVolumeClaim")
-_PROVISIONERS = (
-    "volume.beta.kubernetes.io/storage-provisioner",
-    "volume.kubernetes.io/storage-provisioner",
-)
 
 
 def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
@@ -213,14 +220,6 @@ class VolumeProvisioner:
 
     def _record_event(self, claim: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(claim, _KIND, severity, reason, message)
-
-
-_CLAIMS = "persistentvolumeclaims"
-_VOLUMES = "persistentvolumes"
-_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-# Seconds until a claim without a volume is synced again. Source: kube-controller-manager,
-# `pvclaimbinder-sync-period`.
-_RESYNC_PERIOD = 15.0
 
 
 class PersistentVolumeController:

@@ -43,25 +43,6 @@ INTEGER_RESOURCES = frozenset(
 )
 """Resources that count objects; their amounts are integers."""
 
-
-def is_domain_prefixed_resource(name: str) -> bool:
-    """Return whether the resource has a domain other than Kubernetes', as `example.com/gpu`."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
-def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
-    """Validate an amount of the resource `name`."""
-    amount = parse_quantity(text)
-    errors = ErrorList()
-    if amount.amount < 0:
-        errors.invalid(at, str(amount), NEGATIVE)
-    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
-        amount.amount * 1000
-    ) % 1000 != 0:
-        errors.invalid(at, str(amount), "must be an integer")
-    return errors
-
-
 _STANDARD_RESOURCES = frozenset(
     [
         "cpu",
@@ -86,23 +67,60 @@ _STANDARD_RESOURCES = frozenset(
         "services.loadbalancers",
     ]
 )
-_INTEGER_RESOURCES = frozenset(
-    [
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    ]
-)
 _CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _COMPUTE_RESOURCES = ("cpu", "memory")
 _HUGE_PAGES_PREFIX = "hugepages-"
 _INTEGER = "must be an integer"
+
+_QUOTA_COMPUTE_RESOURCES = frozenset(
+    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
+)
+_QUOTA_RESOURCES = (
+    INTEGER_RESOURCES
+    | _QUOTA_COMPUTE_RESOURCES
+    | {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
+    | {"requests.storage"}
+)
+_STANDARD_QUOTA_RESOURCES = _QUOTA_RESOURCES | {"storage"}
+
+_POD_QUOTA_RESOURCES = _QUOTA_COMPUTE_RESOURCES | {"pods"}
+_SCOPES = {
+    "BestEffort": frozenset({"pods"}),
+    "CrossNamespacePodAffinity": _POD_QUOTA_RESOURCES,
+    "NotBestEffort": _POD_QUOTA_RESOURCES,
+    "NotTerminating": _POD_QUOTA_RESOURCES,
+    "PriorityClass": _POD_QUOTA_RESOURCES,
+    "Terminating": _POD_QUOTA_RESOURCES,
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+_CONFLICTING_SCOPES = ({"BestEffort", "NotBestEffort"}, {"NotTerminating", "Terminating"})
+_EXISTS_ONLY = _SCOPES.keys() - {"PriorityClass", "VolumeAttributesClass"}
+_EXISTS_RULE = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
+    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
+_DEFAULT_FIELDS = ("default", "defaultRequest")
+
+
+def is_domain_prefixed_resource(name: str) -> bool:
+    """Return whether the resource has a domain other than Kubernetes', as `example.com/gpu`."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
+    """Validate an amount of the resource `name`."""
+    amount = parse_quantity(text)
+    errors = ErrorList()
+    if amount.amount < 0:
+        errors.invalid(at, str(amount), NEGATIVE)
+    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
+        amount.amount * 1000
+    ) % 1000 != 0:
+        errors.invalid(at, str(amount), "must be an integer")
+    return errors
 
 
 def _is_native(name: str) -> bool:
@@ -209,7 +227,7 @@ def _validate_resource_amount(
         errors.invalid(at, amount, NEGATIVE)
     if name in _CONTAINER_RESOURCES:
         return errors
-    if (name in _INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
+    if (name in INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
         amount
     ).amount.denominator != 1:
         errors.invalid(at, amount, _INTEGER)
@@ -371,32 +389,6 @@ def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
     }
 
 
-_QUOTA_COMPUTE_RESOURCES = frozenset(
-    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
-)
-_QUOTA_RESOURCES = INTEGER_RESOURCES | _QUOTA_COMPUTE_RESOURCES
-_QUOTA_RESOURCES |= {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
-_QUOTA_RESOURCES |= {"requests.storage"}
-_STANDARD_QUOTA_RESOURCES = _QUOTA_RESOURCES | {"storage"}
-_POD_QUOTA_RESOURCES = _QUOTA_COMPUTE_RESOURCES | {"pods"}
-_SCOPES = {
-    "BestEffort": frozenset({"pods"}),
-    "CrossNamespacePodAffinity": _POD_QUOTA_RESOURCES,
-    "NotBestEffort": _POD_QUOTA_RESOURCES,
-    "NotTerminating": _POD_QUOTA_RESOURCES,
-    "PriorityClass": _POD_QUOTA_RESOURCES,
-    "Terminating": _POD_QUOTA_RESOURCES,
-    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
-}
-_CONFLICTING_SCOPES = ({"BestEffort", "NotBestEffort"}, {"NotTerminating", "Terminating"})
-_EXISTS_ONLY = _SCOPES.keys() - {"PriorityClass", "VolumeAttributesClass"}
-_EXISTS_RULE = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
-    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
-    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
-)
-
-
 def validate_quota_resource_name(name: str, path: str) -> ErrorList:
     """Validate the name of a resource that quotas and limit ranges may list."""
     texts = label_key_texts(name)
@@ -510,10 +502,6 @@ def _validate_scope_selector(selector: Obj, hard: Iterable[str]) -> ErrorList:
     if _has_conflicting_scopes(rule.get("scopeName", "") for rule in rules):
         errors.invalid(path, None, "conflicting scopes")
     return errors
-
-
-_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
-_DEFAULT_FIELDS = ("default", "defaultRequest")
 
 
 def validate_limit_range(limit_range: Obj) -> ErrorList:

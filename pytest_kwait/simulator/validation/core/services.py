@@ -44,10 +44,25 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+"""The protocols of ports."""
+
 _IPS, _FAMILIES, _POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
 _KNOWN_FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _SET_ONCE = "may not change once set"
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_TRAFFIC_POLICIES = ("Cluster", "Local")
+_TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_IP_MODES = ("Proxy", "VIP")
+_TOPOLOGY_HINTS_ANNOTATION = "service.kubernetes.io/topology-aware-hints"
+_TOPOLOGY_MODE_ANNOTATION = "service.kubernetes.io/topology-mode"
+_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_LOAD_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
+_MAX_AFFINITY_SECONDS = 86400
+
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
 
 
 def is_headless(spec: Obj) -> bool:
@@ -232,19 +247,6 @@ def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> Er
         text = f"must be set to 'SingleStack' when releasing the secondary {words}"
         errors.invalid(_POLICY, policy, text)
     return errors
-
-
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-"""The protocols of ports."""
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_TRAFFIC_POLICIES = ("Cluster", "Local")
-_TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_IP_MODES = ("Proxy", "VIP")
-_TOPOLOGY_HINTS_ANNOTATION = "service.kubernetes.io/topology-aware-hints"
-_TOPOLOGY_MODE_ANNOTATION = "service.kubernetes.io/topology-mode"
-_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_LOAD_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
-_MAX_AFFINITY_SECONDS = 86400
 
 
 def is_externally_accessible(spec: Obj) -> bool:
@@ -585,10 +587,6 @@ def get_service_warnings(service: Obj) -> list[str]:
     if spec.get("trafficDistribution") == "PreferClose":
         texts.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
     return texts
-
-
-_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
 
 
 def _validate_text(at: str, value: str | None, texts: Callable[[str], list[str]]) -> ErrorList:
