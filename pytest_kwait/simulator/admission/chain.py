@@ -14,18 +14,16 @@ import base64
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.pod_plugins import (
-    LimitRanger,
-    Priority,
-    RuntimeClass,
-    ServiceAccount,
-)
+from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.policies import (
     MutatingAdmissionPolicy,
     ValidatingAdmissionPolicy,
 )
+from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
+from pytest_kwait.simulator.admission.runtime_class import RuntimeClass
+from pytest_kwait.simulator.admission.service_account import ServiceAccount
 from pytest_kwait.simulator.admission.volume_claims import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.pod_plugins import (
+from pytest_kwait.simulator.admission.pod_resources import (
     ResourceList,
     add_resources,
     is_pod_level_resource,

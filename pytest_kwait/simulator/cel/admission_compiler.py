@@ -22,7 +22,7 @@ from pytest_kwait.simulator.cel.expressions import (
     EvaluationError,
     get_checked_type,
 )
-from pytest_kwait.simulator.cel.library import ESCAPE_KEY
+from pytest_kwait.simulator.cel.library.jsonpatch import ESCAPE_KEY
 from pytest_kwait.simulator.cel.schema_types import SchemaTypes
 
 if TYPE_CHECKING:

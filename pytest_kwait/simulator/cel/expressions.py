@@ -25,7 +25,7 @@ from pytest_kwait.simulator.cel.interpreter import (
     find_planning_error,
     plan,
 )
-from pytest_kwait.simulator.cel.library import (
+from pytest_kwait.simulator.cel.library.declarations import (
     STAND_IN_NAMES,
     declare_functions,
     describe_functions,

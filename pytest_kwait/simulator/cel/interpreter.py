@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.cel.library import LIBRARY_FUNCTIONS
+from pytest_kwait.simulator.cel.library.declarations import LIBRARY_FUNCTIONS
 from pytest_kwait.simulator.cel.stdlib import (
     CONVERSIONS,
     LIST_FUNCTIONS,

@@ -27,6 +27,7 @@ from pytest_kwait.simulator.validation.core.config import (
     validate_lease,
     validate_secret,
 )
+from pytest_kwait.simulator.validation.core.limit_ranges import validate_limit_range
 from pytest_kwait.simulator.validation.core.nodes import (
     DEPRECATED_NODE_LABELS,
     get_node_warnings,
@@ -43,13 +44,14 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
 )
 from pytest_kwait.simulator.validation.core.pods.security import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
-from pytest_kwait.simulator.validation.core.resources import (
-    aggregate_container_resources,
-    qos_class,
-    validate_limit_range,
+from pytest_kwait.simulator.validation.core.resource_quotas import (
     validate_resource_quota,
     validate_resource_quota_status,
     validate_resource_quota_update,
+)
+from pytest_kwait.simulator.validation.core.resources import (
+    aggregate_container_resources,
+    qos_class,
 )
 from pytest_kwait.simulator.validation.node import (
     validate_runtime_class,

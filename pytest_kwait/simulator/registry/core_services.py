@@ -17,17 +17,17 @@ from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
+from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
 from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     get_service_warnings,
     is_externally_accessible,
     needs_health_check,
-    validate_endpoint_slice,
-    validate_endpoint_subsets,
     validate_service,
     validate_service_status_update,
     validate_service_update,
 )
+from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
