@@ -121,6 +121,12 @@ DEFAULT_PRIORITIES: Mapping[str, int] = {
     "ImageLocality": 1,
 }
 """The priorities of kube-scheduler's default profile and their weights."""
+NO_NODES = "no nodes available to schedule pods"
+
+# Source: kube-scheduler, schedule_one.go, `minFeasibleNodesToFind`,
+# `minFeasibleNodesPercentageToFind`.
+_MIN_FEASIBLE_NODES = 100
+_MIN_FEASIBLE_PERCENTAGE = 5
 
 
 def predicate_names() -> list[str]:
@@ -315,9 +321,6 @@ def _describe(cycle: CycleState, info: NodeInfo | None) -> str:
     return pod if info is None else f"{pod} on node {info.name}"
 
 
-NO_NODES = "no nodes available to schedule pods"
-
-
 class FitError(KwaitError):
     """A pod fits no node; the text appears in its event and PodScheduled condition.
 
@@ -404,12 +407,6 @@ def format_fit_error(
         else:
             useless["Preemption is not helpful for scheduling"] += 1
     return f"{text} preemption: {_histogram(useless, nodes)}"
-
-
-# Source: kube-scheduler, schedule_one.go, `minFeasibleNodesToFind`,
-# `minFeasibleNodesPercentageToFind`.
-_MIN_FEASIBLE_NODES = 100
-_MIN_FEASIBLE_PERCENTAGE = 5
 
 
 class Algorithm:

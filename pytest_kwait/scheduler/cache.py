@@ -42,6 +42,12 @@ _log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 
 _Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any]
+_CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
+# The resources that predicates and priorities read besides pods and nodes.
+_RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
+    "InterPodAffinity": (NAMESPACES,),
+    "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
+}
 
 
 class SchedulerCache:
@@ -239,14 +245,6 @@ def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object])
         change()
     except Exception:  # one invalid object must not block all others
         _log.exception("cannot " + what, key_of(obj).lstrip("/"))
-
-
-_CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
-# The resources that predicates and priorities read besides pods and nodes.
-_RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
-    "InterPodAffinity": (NAMESPACES,),
-    "PodTopologySpread": (SERVICES, *_CONTROLLERS.values()),
-}
 
 
 class SharedLister:

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
+_log = logging.getLogger(__name__)
+
+_SERIES_FLUSH_PERIOD: Final = 1.0
+_QUEUE_FLUSH_PERIOD: Final = 30.0
 
 
 class SchedulingAlgorithm(Protocol):
@@ -261,12 +265,6 @@ def _make_rate_limiter(qps: float | None, burst: int | None, clock: Clock) -> Ra
             raise InvalidArgument("burst", burst, "use None if qps is None")
         return NoLimit()
     return TokenBucket(qps, max(1, int(2 * qps)) if burst is None else burst, clock)
-
-
-_log = logging.getLogger(__name__)
-
-_SERIES_FLUSH_PERIOD: Final = 1.0
-_QUEUE_FLUSH_PERIOD: Final = 30.0
 
 
 class Scheduler:

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 Pod: TypeAlias = dict[str, Any]
+MAX_UNSCHEDULABLE: Final = 300.0
+"""Seconds after which an unschedulable pod is retried without any change."""
+
+_BACKOFF_WINDOW: Final = 1.0
+
+_UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVersion"})
 
 
 class QueueState(Enum):
@@ -122,10 +128,6 @@ def gates_of(pod: Mapping[str, Any]) -> list[str]:
     return [gate.get("name", "") for gate in (pod.get("spec") or {}).get("schedulingGates") or ()]
 
 
-MAX_UNSCHEDULABLE: Final = 300.0
-"""Seconds after which an unschedulable pod is retried without any change."""
-
-_BACKOFF_WINDOW: Final = 1.0
 _QUEUE_NAMES: Final[dict[QueueState, QueueName]] = {
     QueueState.ACTIVE: "active",
     QueueState.BACKOFF: "backoff",
@@ -403,9 +405,6 @@ def _first(heap: _Heap, place: QueueState) -> QueuedPodInfo | None:
             return entry
         heapq.heappop(heap)
     return None
-
-
-_UNRELATED = frozenset({"finalizers", "generation", "managedFields", "resourceVersion"})
 
 
 def has_node_scheduling_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

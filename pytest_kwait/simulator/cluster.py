@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
-from pytest_kwait.simulator.admission.pod_plugins import system_priority_classes
+from pytest_kwait.simulator.admission.priority import system_priority_classes
 from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens

@@ -31,6 +31,16 @@ _SOURCES = {
     "External": "external",
 }
 _RULES = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
+_NEW_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
 
 
 def hpa_to_v1(obj: Obj) -> Obj:
@@ -251,18 +261,6 @@ def _set_annotations(obj: Obj, annotations: dict[str, str]) -> Obj:
     if not annotations:
         del metadata["annotations"]
     return {**obj, "metadata": metadata}
-
-
-_NEW_NAMES = {
-    "involvedObject": "regarding",
-    "message": "note",
-    "source": "deprecatedSource",
-    "firstTimestamp": "deprecatedFirstTimestamp",
-    "lastTimestamp": "deprecatedLastTimestamp",
-    "count": "deprecatedCount",
-    "reportingComponent": "reportingController",
-}
-_OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
 
 
 def to_version_without_webhook(kind: Kind, obj: Obj) -> Obj:

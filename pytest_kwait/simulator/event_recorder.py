@@ -34,6 +34,10 @@ _BURST = 25
 _REFILL_PER_SECOND = 1.0 / 300.0
 # Source: client-go tools/events/event_broadcaster.go, `finishTime`.
 _SERIES_WINDOW = 360.0
+_Remembered = TypeVar("_Remembered")
+_Key = TypeVar("_Key", bound=Hashable)
+
+_sequence = itertools.count()
 
 
 def _make_event(
@@ -313,10 +317,6 @@ def _create(api: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
     return namespace, name
 
 
-_Remembered = TypeVar("_Remembered")
-_Key = TypeVar("_Key", bound=Hashable)
-
-
 def _get_or_remember(
     memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered], most: int
 ) -> _Remembered:
@@ -330,9 +330,6 @@ def _get_or_remember(
 def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
     if len(memory) > most:
         memory.popitem(last=False)
-
-
-_sequence = itertools.count()
 
 
 def _event_name(api: Cluster, obj: Obj) -> str:

@@ -14,6 +14,11 @@ Obj = dict[str, Any]
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 """The annotation that named the storage class of a claim or volume before its field."""
 
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_MAX_LENGTH = 63
+_random = random.Random()  # noqa: S311 - names have to differ, not to be secret
+
 
 class DuplicateKeysObj(Obj):
     """An object whose text has duplicate fields; as a mapping it has the last ones.
@@ -101,12 +106,6 @@ def owner_of(obj: Obj) -> Obj | None:
             found: Obj = reference
             return found
     return None
-
-
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX_LENGTH = 5
-_MAX_LENGTH = 63
-_random = random.Random()  # noqa: S311 - names have to differ, not to be secret
 
 
 def random_suffix(length: int = _SUFFIX_LENGTH) -> str:

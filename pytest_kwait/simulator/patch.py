@@ -48,6 +48,14 @@ _LIBRARY_ERRORS = (
     ValueError,
 )
 """Errors of the library, also for pointers into values of another type."""
+_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
+_PLAIN = {Form.TEXT: "string", Form.BOOL: "bool", Form.NUMBER: "float64"}
+
+_encode = msgspec.json.Encoder().encode
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_VALUES = "$deleteFromPrimitiveList/"
+_ORDER = "$setElementOrder/"
 
 
 class JsonPatchError(ValueError):
@@ -208,10 +216,6 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
     return merged
 
 
-_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
-_PLAIN = {Form.TEXT: "string", Form.BOOL: "bool", Form.NUMBER: "float64"}
-
-
 def from_unstructured_error(value: Any, shape: Shape) -> str:
     """Why `value` cannot be made one of the type `shape`; empty if it can, or by a reader's words.
 
@@ -263,13 +267,6 @@ def _scalar_error(value: Any, shape: Shape, given: str) -> str:
         # Go could make a letter of a number, and so this has a text of its own.
         return f"cannot convert int64 to {shape.go}"
     return f"unrecognized type: {wanted}"
-
-
-_encode = msgspec.json.Encoder().encode
-_DIRECTIVE = "$patch"
-_RETAIN = "$retainKeys"
-_DELETE_VALUES = "$deleteFromPrimitiveList/"
-_ORDER = "$setElementOrder/"
 
 
 def apply_strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:

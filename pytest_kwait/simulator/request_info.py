@@ -21,12 +21,14 @@ ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 UNAUTHENTICATED = "system:unauthenticated"
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(
     r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 )
+_UNTRUSTED = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +80,6 @@ def parse_node_user(user: str) -> str | None:
     return name if name != user and _SUBDOMAIN.fullmatch(name) else None
 
 
-FieldValidation = Literal["Ignore", "Warn", "Strict"]
-
-
 @dataclass(slots=True)
 class Caller:
     """The user and the options of one request.
@@ -130,9 +129,6 @@ class Caller:
 def internal_caller() -> Caller:
     """Return the caller of the cluster's own writes, without a field manager."""
     return Caller()
-
-
-_UNTRUSTED = {"X-Content-Type-Options": "nosniff"}
 
 
 class Decision(NamedTuple):

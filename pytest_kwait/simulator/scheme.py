@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.store import Change, Entry
 
+_STORED_AS_OTHER_VERSION = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
+"""Older versions whose objects are converted."""
+
+_SHARED = {"events.events.k8s.io": "events"}
+"""Kinds that show the objects of another group's bucket."""
+
 
 class VersionWebhook(Protocol):
     """The webhook that converts the objects of a custom kind between versions."""
@@ -244,13 +250,6 @@ class Scheme:
                     del kinds[plural]
             if not kinds:
                 del self._served[group_version]
-
-
-_STORED_AS_OTHER_VERSION = frozenset({("autoscaling", "v1", "horizontalpodautoscalers")})
-"""Older versions whose objects are converted."""
-
-_SHARED = {"events.events.k8s.io": "events"}
-"""Kinds that show the objects of another group's bucket."""
 
 
 def _build_kinds(group: str, version: str, entries: list[Obj]) -> Iterator[Kind]:

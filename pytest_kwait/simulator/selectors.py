@@ -19,38 +19,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-
-def format_go_selector(selector: Obj | None) -> str:
-    """Format a `LabelSelector` as Go prints the pointer to one."""
-    if selector is None:
-        return "nil"
-    labels = "".join(
-        f"{name}: {value}," for name, value in sorted((selector.get("matchLabels") or {}).items())
-    )
-    terms = "".join(
-        "LabelSelectorRequirement{"
-        f"Key:{one['key']},Operator:{one['operator']},Values:[{' '.join(one.get('values') or ())}],"
-        "},"
-        for one in selector.get("matchExpressions") or ()
-    )
-    return (
-        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
-        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
-    )
-
-
-def parse_labels(text: str) -> LabelSelector:
-    """Parse a label selector.
-
-    Raises:
-        StatusError: 400, the selector is invalid.
-    """
-    try:
-        return parse_label_selector(text)
-    except ValueError as error:
-        raise bad_request(str(error)) from None
-
-
 _ALWAYS = ("metadata.name", "metadata.namespace")
 _FIELDS: dict[str, tuple[str, ...]] = {
     "pods": (
@@ -99,6 +67,37 @@ _INTEGER_FIELDS = frozenset({"status.successful", "status.replicas"})
 _RENAMED = {"status.successful": "status.succeeded"}
 _EVENT_NAMES = {"regarding": "involvedObject", "reportingController": "reportingComponent"}
 _OLD_EVENT_NAMES = ("involvedObject", "reportingComponent", "source")
+
+
+def format_go_selector(selector: Obj | None) -> str:
+    """Format a `LabelSelector` as Go prints the pointer to one."""
+    if selector is None:
+        return "nil"
+    labels = "".join(
+        f"{name}: {value}," for name, value in sorted((selector.get("matchLabels") or {}).items())
+    )
+    terms = "".join(
+        "LabelSelectorRequirement{"
+        f"Key:{one['key']},Operator:{one['operator']},Values:[{' '.join(one.get('values') or ())}],"
+        "},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}},}}"
+    )
+
+
+def parse_labels(text: str) -> LabelSelector:
+    """Parse a label selector.
+
+    Raises:
+        StatusError: 400, the selector is invalid.
+    """
+    try:
+        return parse_label_selector(text)
+    except ValueError as error:
+        raise bad_request(str(error)) from None
 
 
 class FieldSelector:

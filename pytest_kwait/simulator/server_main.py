@@ -263,10 +263,8 @@ def _hold_identity_lease(api: Cluster) -> None:
 
 def _start_node_lifecycle(api: Cluster) -> None:
     """Start the controllers of node heartbeats and taint-based eviction."""
-    from pytest_kwait.simulator.controllers.node_lifecycle import (
-        NodeLifecycleController,
-        TaintEvictionController,
-    )
+    from pytest_kwait.simulator.controllers.node_lifecycle import NodeLifecycleController
+    from pytest_kwait.simulator.controllers.taint_eviction import TaintEvictionController
 
     NodeLifecycleController(api)
     _on_first_object(
@@ -372,8 +370,8 @@ def _start_on_first_object(api: Cluster) -> None:
         HorizontalController(api)
 
     def volumes() -> None:
+        from pytest_kwait.simulator.controllers.volume.expand import ExpandController
         from pytest_kwait.simulator.controllers.volume.persistent_volume import (
-            ExpandController,
             PersistentVolumeController,
         )
         from pytest_kwait.simulator.controllers.volume.protection import ProtectionController
@@ -395,7 +393,7 @@ def _start_on_first_object(api: Cluster) -> None:
         NetworkPolicyReporter(api)
 
     def ephemeral_volumes() -> None:
-        from pytest_kwait.simulator.controllers.volume.protection import EphemeralVolumeController
+        from pytest_kwait.simulator.controllers.volume.ephemeral import EphemeralVolumeController
 
         EphemeralVolumeController(api)
 

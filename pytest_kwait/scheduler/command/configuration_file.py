@@ -67,6 +67,27 @@ _ZERO_IS_DEFAULT = frozenset(
     }
 )
 """Fields that are not pointers upstream: zero equals absent."""
+_JITTER_FACTOR = 1.2
+
+_ELECTION = {
+    "leader_elect": "leader_elect",
+    "leader_elect_lease_duration": "lease_duration",
+    "leader_elect_renew_deadline": "renew_deadline",
+    "leader_elect_retry_period": "retry_period",
+    "leader_elect_resource_lock": "resource_lock",
+    "leader_elect_resource_name": "resource_name",
+    "leader_elect_resource_namespace": "resource_namespace",
+}
+_CONNECTION = {
+    "kubeconfig": "kubeconfig",
+    "kube_api_qps": "qps",
+    "kube_api_burst": "burst",
+    "kube_api_content_type": "content_type",
+}
+_PROFILING = {
+    "profiling": "enable_profiling",
+    "contention_profiling": "enable_contention_profiling",
+}
 
 
 class _Loader(yaml.SafeLoader):
@@ -296,9 +317,6 @@ def _json_name(data: Any) -> str:
     return "object" if isinstance(data, dict) else "string"
 
 
-_JITTER_FACTOR = 1.2
-
-
 def validate_configuration(configuration: Configuration) -> list[FieldError]:
     """Return the errors of a completed configuration, in Kubernetes' order."""
     return list(_list_violations(configuration))
@@ -395,27 +413,6 @@ def _check_lock_name(path: str, name: str) -> Iterator[FieldError]:
 def _check_percentage(path: str, percentage: int | None) -> Iterator[FieldError]:
     if percentage is not None and not 0 <= percentage <= 100:
         yield invalid_value(path, percentage, "not in valid range [0-100]")
-
-
-_ELECTION = {
-    "leader_elect": "leader_elect",
-    "leader_elect_lease_duration": "lease_duration",
-    "leader_elect_renew_deadline": "renew_deadline",
-    "leader_elect_retry_period": "retry_period",
-    "leader_elect_resource_lock": "resource_lock",
-    "leader_elect_resource_name": "resource_name",
-    "leader_elect_resource_namespace": "resource_namespace",
-}
-_CONNECTION = {
-    "kubeconfig": "kubeconfig",
-    "kube_api_qps": "qps",
-    "kube_api_burst": "burst",
-    "kube_api_content_type": "content_type",
-}
-_PROFILING = {
-    "profiling": "enable_profiling",
-    "contention_profiling": "enable_contention_profiling",
-}
 
 
 def load_configuration(flags: Flags) -> Configuration:

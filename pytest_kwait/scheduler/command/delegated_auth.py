@@ -29,7 +29,23 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import Session
 
+TOKEN_REVIEWS = Resource(
+    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
+)
+
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
+
 _Value = TypeVar("_Value")
+_AUTHENTICATED = "system:authenticated"
+_TOKEN_REVIEW_TIMEOUT = 10.0
+"""Seconds of one review, including retries."""
+
+_log = logging.getLogger(__name__)
+
+_MASTERS = "system:masters"
+_ACCESS_REVIEW_TIMEOUT = 10.0
 
 
 class TTLCache(Generic[_Value]):
@@ -66,17 +82,6 @@ class TTLCache(Generic[_Value]):
             self._answers[question] = (self._clock.monotonic() + seconds, answer)
             while len(self._answers) > self._most:
                 self._answers.popitem(last=False)
-
-
-_AUTHENTICATED = "system:authenticated"
-_TOKEN_REVIEW_TIMEOUT = 10.0
-"""Seconds of one review, including retries."""
-
-TOKEN_REVIEWS = Resource(
-    "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
-)
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,14 +221,6 @@ def _parse_bearer_token(authorization: str | None) -> str | None:
     scheme, _, rest = (authorization or "").strip().partition(" ")
     token = rest.strip().partition(" ")[0]
     return token if scheme.lower() == "bearer" and token else None
-
-
-_MASTERS = "system:masters"
-_ACCESS_REVIEW_TIMEOUT = 10.0
-
-SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
     from pytest_kwait.scheduler.command.configuration import PluginConfig, Profile
 
+REQUIRED_PLUGINS = ("SchedulingGates", "PrioritySort", "DefaultBinder")
+"""Plugins that the queue and the binder always run, so that they cannot be disabled."""
+
+EXTENSION_POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
+"""The extension points at which plugins can be enabled or disabled."""
+
 _CPU_AND_MEMORY = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
 
@@ -76,11 +82,6 @@ Source: pkg/scheduler/apis/config/v1/default_plugins.go getDefaultPlugins.
 DEFAULT_PLUGINS = tuple(PluginEntry(name, plugin.weight) for name, plugin in PLUGINS.items())
 """The plugins of a profile that configures none."""
 
-REQUIRED_PLUGINS = ("SchedulingGates", "PrioritySort", "DefaultBinder")
-"""Plugins that the queue and the binder always run, so that they cannot be disabled."""
-
-EXTENSION_POINTS = ("multiPoint", "preEnqueue", "queueSort", "filter", "score", "bind")
-"""The extension points at which plugins can be enabled or disabled."""
 
 UPSTREAM_PLUGINS = frozenset(
     {

@@ -56,6 +56,17 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.scheduler import Config
     from pytest_kwait.wait import Context
 
+_HEALTH_TOLERANCE = 20.0
+"""Seconds past its lease that a leader which cannot renew it still counts as healthy."""
+_LEASE_TIMEOUT = 5.0
+"""Seconds for finding out whether the lease is held."""
+_DEFAULT_NAME = "default-scheduler"
+_DEFAULT_LEASE = "kube-system/kube-scheduler"
+_SHUTDOWN_TIMEOUT = 3.0
+"""Seconds that pending requests get at the end."""
+
+_log = logging.getLogger(__name__)
+
 
 def make_scheduler_client(kubeconfig: str, master: str) -> ApiClient:
     """Return the scheduler's client; without a file or address that of its own pod.
@@ -158,18 +169,6 @@ def _bypass_proxy_for_loopback(configuration: object) -> object:
     if host in {"localhost", "::1"} or host.startswith("127."):
         configuration.proxy = None  # type: ignore[attr-defined] # the client has no types here
     return configuration
-
-
-_HEALTH_TOLERANCE = 20.0
-"""Seconds past its lease that a leader which cannot renew it still counts as healthy."""
-_LEASE_TIMEOUT = 5.0
-"""Seconds for finding out whether the lease is held."""
-_DEFAULT_NAME = "default-scheduler"
-_DEFAULT_LEASE = "kube-system/kube-scheduler"
-_SHUTDOWN_TIMEOUT = 3.0
-"""Seconds that pending requests get at the end."""
-
-_log = logging.getLogger(__name__)
 
 
 class SchedulerProgram:

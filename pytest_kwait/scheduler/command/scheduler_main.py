@@ -42,6 +42,11 @@ DETAIL_VERBOSITY = 4
 
 _SEVERITIES = {"DEBUG": "I", "INFO": "I", "WARNING": "W", "ERROR": "E", "CRITICAL": "F"}
 _LOGGER = "pytest_kwait"
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_log = logging.getLogger(__name__)
+
+_scheduler_main_log = logging.getLogger("pytest_kwait.scheduler")
+_CONFIGURATION_VERBOSITY = 2
 
 
 class _KlogFormatter(logging.Formatter):
@@ -108,10 +113,6 @@ def capture_logs(
         logger.propagate = before[1]
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-_log = logging.getLogger(__name__)
-
-
 def stop_on_signals(stop: threading.Event) -> None:
     """Make SIGTERM and SIGINT set `stop`; a second one ends the process with status 1.
 
@@ -141,10 +142,6 @@ def exit_at_once(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
-
-
-_scheduler_main_log = logging.getLogger("pytest_kwait.scheduler")
-_CONFIGURATION_VERBOSITY = 2
 
 
 def main() -> NoReturn:

@@ -40,6 +40,16 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.command.flags import Flags
 
 _log = logging.getLogger(__name__)
+_TEXT = "text/plain; charset=utf-8"
+_JSON = "application/json"
+_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
+
+_IDLE_TIMEOUT = 90.0
+"""Seconds that a connection may wait for its next request."""
+_READ_TIMEOUT = 32.0
+"""Seconds that a client has for its handshake, and between the parts of a request."""
+
+_PAIR = "kube-scheduler"
 
 
 class UnhealthyError(KwaitError):
@@ -100,11 +110,6 @@ def format_health_report(
     if verbose:
         return 200, "\n".join([*lines, f"{name} check passed", ""])
     return 200, "ok"
-
-
-_TEXT = "text/plain; charset=utf-8"
-_JSON = "application/json"
-_NO_SNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +244,6 @@ def _make_status(code: int, reason: str, message: str, **more: object) -> HTTPRe
 def _escape_html(text: str) -> str:
     """Escape the text so that browsers do not parse it as HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_IDLE_TIMEOUT = 90.0
-"""Seconds that a connection may wait for its next request."""
-_READ_TIMEOUT = 32.0
-"""Seconds that a client has for its handshake, and between the parts of a request."""
 
 
 class Server:
@@ -429,9 +428,6 @@ def _format_flag(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{','.join(value)}]"
     return format_duration(value) if isinstance(value, float) else str(value)
-
-
-_PAIR = "kube-scheduler"
 
 
 def make_tls_context(

@@ -39,6 +39,7 @@ _MAX_CACHED = 64
 # The maximum numbers of selectors per namespace, and of namespaces, counted incrementally.
 _MAX_SELECTORS = 16
 _Taints = tuple["Mapping[str, Any]", ...]
+_NO_COUNTS: dict[str, _SelectorCount] = {}
 
 
 class _SelectorCount:
@@ -54,9 +55,6 @@ class _SelectorCount:
         """Add or remove a pod; terminating pods do not count."""
         if not pod.ending and self._matches(pod.labels):
             self.count += sign
-
-
-_NO_COUNTS: dict[str, _SelectorCount] = {}
 
 
 class NodeInfo:

@@ -12,6 +12,7 @@ from pytest_kwait.apimachinery.selectors import LabelSelector, Requirement
 from pytest_kwait.errors import InvalidArgument
 
 _EMPTY: Mapping[str, Any] = {}
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
 class InvalidObject(InvalidArgument):
@@ -90,9 +91,6 @@ def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int
     if isinstance(found, bool) or not isinstance(found, int):
         raise InvalidObject(f"{path}.{name}", found, "use a whole number")
     return found
-
-
-_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
 def read_label_selector(

@@ -46,9 +46,24 @@ Source: kube-scheduler, util/pod_resources.go, `DefaultMilliCPURequest`, `Defaul
 
 _ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for any address; nothing is bound here
 NATIVE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+# The effects that prevent scheduling.
+DO_NOT_SCHEDULE_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
+# The effect that only lowers a node's score.
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
+
 _DO_NOT_SCHEDULE = "DoNotSchedule"
 _SCHEDULE_ANYWAY = "ScheduleAnyway"
 _POLICIES = ("Honor", "Ignore")
+_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_LABELS: Mapping[str, str] = {}
+
+_NO_TERMS: Sequence[tuple[int, NodeSelectorTerm]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +150,6 @@ def _choice(
     return str(found)
 
 
-# The effects that prevent scheduling.
-DO_NOT_SCHEDULE_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
-# The effect that only lowers a node's score.
-PREFER_NO_SCHEDULE = "PreferNoSchedule"
-
-_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
-
-
 def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return a pod's tolerations.
 
@@ -193,14 +200,6 @@ def find_untolerated_taint(
         if taint.get("effect") in effects and not any(tolerates(one, taint) for one in tolerations):
             return taint
     return None
-
-
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_NO_LABELS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,9 +383,6 @@ def _key_requirements(
 
 NO_POD_AFFINITY = PodAffinity({}, "", {})
 """The affinity of a pod without terms."""
-
-
-_NO_TERMS: Sequence[tuple[int, NodeSelectorTerm]] = ()
 
 
 class PodInfo:

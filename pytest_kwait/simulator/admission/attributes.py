@@ -92,6 +92,13 @@ class Attributes:
         return forbidden(self.kind.group, self.kind.plural, name, why, causes)
 
 
+def get_new_pod(attributes: Attributes) -> Obj | None:
+    """Return the pod that a request creates; None for any other request."""
+    if attributes.kind.bucket != "pods" or attributes.subresource:
+        return None
+    return attributes.obj if attributes.operation == "CREATE" else None
+
+
 class AdmissionPlugin:
     """An admission plugin: may change an object, and deny it after validation."""
 

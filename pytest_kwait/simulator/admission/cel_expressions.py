@@ -21,7 +21,7 @@ from pytest_kwait.simulator.cel.expressions import (
     EvaluationError,
     Expression,
 )
-from pytest_kwait.simulator.cel.library import AUTHORIZER, make_authorizer
+from pytest_kwait.simulator.cel.library.authz import AUTHORIZER, make_authorizer
 from pytest_kwait.simulator.cel.values import ErrorValue
 from pytest_kwait.simulator.codec.schema import Form
 from pytest_kwait.simulator.managedfields.apply import merge_configuration

@@ -14,18 +14,16 @@ import base64
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.pod_plugins import (
-    LimitRanger,
-    Priority,
-    RuntimeClass,
-    ServiceAccount,
-)
+from pytest_kwait.simulator.admission.limit_ranger import LimitRanger
 from pytest_kwait.simulator.admission.pod_security import PodSecurity
 from pytest_kwait.simulator.admission.policies import (
     MutatingAdmissionPolicy,
     ValidatingAdmissionPolicy,
 )
+from pytest_kwait.simulator.admission.priority import Priority
 from pytest_kwait.simulator.admission.resource_quota import ResourceQuota
+from pytest_kwait.simulator.admission.runtime_class import RuntimeClass
+from pytest_kwait.simulator.admission.service_account import ServiceAccount
 from pytest_kwait.simulator.admission.volume_claims import (
     DefaultStorageClass,
     PersistentVolumeClaimResize,
@@ -45,6 +43,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
+_TOLERATION_SECONDS = 300
+_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+_OS_LABEL = "kubernetes.io/os"
+
+_CERTIFICATES = "certificates.k8s.io"
+_SIGNING_REQUESTS = f"certificatesigningrequests.{_CERTIFICATES}"
+_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
 class NamespaceLifecycle(AdmissionPlugin):
@@ -86,10 +94,6 @@ class NamespaceLifecycle(AdmissionPlugin):
             )
 
 
-_TOLERATION_SECONDS = 300
-_TOLERATED_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-
-
 class DefaultTolerationSeconds(AdmissionPlugin):
     """The DefaultTolerationSeconds plugin."""
 
@@ -115,9 +119,6 @@ def _tolerates_taint(toleration: Obj, taint: str) -> bool:
     )
 
 
-_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-
-
 class TaintNodesByCondition(AdmissionPlugin):
     """The TaintNodesByCondition plugin."""
 
@@ -133,9 +134,6 @@ class TaintNodesByCondition(AdmissionPlugin):
         taints = node.setdefault("spec", {}).setdefault("taints", [])
         if not any(all(one.get(key) == _NOT_READY[key] for key in _NOT_READY) for one in taints):
             taints.append(dict(_NOT_READY))
-
-
-_OS_LABEL = "kubernetes.io/os"
 
 
 class PodResize(AdmissionPlugin):
@@ -184,11 +182,6 @@ def _exceeded_resources(pod: Obj, allocatable: Obj) -> str:
         for name in ("cpu", "memory")
         if requested.get(name, 0) > there.get(name, 0)
     )
-
-
-_CERTIFICATES = "certificates.k8s.io"
-_SIGNING_REQUESTS = f"certificatesigningrequests.{_CERTIFICATES}"
-_CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 
 
 class CertificateApproval(AdmissionPlugin):

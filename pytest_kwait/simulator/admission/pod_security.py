@@ -1,554 +1,32 @@
 """PodSecurity: enforce the pod security level of the namespace's labels.
 
-In reading order: the checks of the levels `baseline` and `restricted`, the plugin.
-
-Source: k8s.io/pod-security-admission admission/admission.go, policy, api/{helpers,constants}.go;
+Source: k8s.io/pod-security-admission admission/admission.go, api/{helpers,constants}.go;
 k8s.io/kubernetes plugin/pkg/admission/security/podsecurity/admission.go.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.apimachinery.validation import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
+from pytest_kwait.simulator.admission.pod_security_checks import (
+    BASELINE_CHECKS,
+    OVERRIDDEN_CHECKS,
+    RESTRICTED_CHECKS,
+    Check,
+    CheckResult,
+)
 from pytest_kwait.simulator.api_errors import invalid
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
-
-
-class CheckResult(NamedTuple):
-    """A violation of one check.
-
-    Args:
-        reason: a short text.
-        detail: the violating fields and the required values.
-    """
-
-    reason: str
-    detail: str
-
-
-# A check of a pod's metadata and spec; None if it passes.
-Check = Callable[["Obj", "Obj"], CheckResult | None]
-
-
-def list_containers(spec: Obj) -> Iterator[Obj]:
-    """Yield all containers, in the order in which they start."""
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        yield from spec.get(field, ())
-
-
-def security_context_field(part: Obj, field: str) -> Any:
-    """Return a field of the security context of a pod or container; None if unset."""
-    return part.get("securityContext", {}).get(field)
-
-
-def container_names(containers: Iterable[Obj]) -> list[str]:
-    """The containers' names."""
-    return [container.get("name", "") for container in containers]
-
-
-def join_quoted(items: Iterable[str]) -> str:
-    """`"a", "b"`."""
-    return ", ".join(f'"{item}"' for item in items)
-
-
-def pluralize(word: str, items: Sequence[object]) -> str:
-    """Return the word in singular or plural."""
-    return word if len(items) == 1 else f"{word}s"
-
-
-def format_containers(names: Sequence[str]) -> str:
-    """Format names as `container "a"` or `containers "a", "b"`."""
-    return f"{pluralize('container', names)} {join_quoted(names)}"
-
-
-def is_windows_pod(spec: Obj) -> bool:
-    """Return whether the pod's OS is Windows."""
-    return bool(spec.get("os", {}).get("name") == "windows")
-
-
-def has_user_namespace(spec: Obj) -> bool:
-    """Return whether the pod has its own user namespace."""
-    return spec.get("hostUsers") is False
-
-
-_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
-_SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-_ALLOWED_CAPABILITIES = frozenset(
-    (
-        "AUDIT_WRITE",
-        "CHOWN",
-        "DAC_OVERRIDE",
-        "FOWNER",
-        "FSETID",
-        "KILL",
-        "MKNOD",
-        "NET_BIND_SERVICE",
-        "SETFCAP",
-        "SETGID",
-        "SETPCAP",
-        "SETUID",
-        "SYS_CHROOT",
-    )
-)
-_SECCOMP_PROFILES = ("Localhost", "RuntimeDefault")
-_ALLOWED_SELINUX_TYPES = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
-_SYSCTLS = frozenset(
-    (
-        "kernel.shm_rmid_forced",
-        "net.ipv4.ip_local_port_range",
-        "net.ipv4.tcp_syncookies",
-        "net.ipv4.ping_group_range",
-        "net.ipv4.ip_unprivileged_port_start",
-    )
-)
-_SYSCTLS_27 = _SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
-_SYSCTLS_29 = _SYSCTLS_27 | {
-    "net.ipv4.tcp_keepalive_time",
-    "net.ipv4.tcp_fin_timeout",
-    "net.ipv4.tcp_keepalive_intvl",
-    "net.ipv4.tcp_keepalive_probes",
-}
-_SYSCTLS_32 = _SYSCTLS_29 | {"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"}
-
-
-def format_setters(of_pod: bool, names: list[str]) -> str:
-    """Format the violating parts as `pod and container "a"`; empty for none."""
-    found = ["pod"] if of_pod else []
-    if names:
-        found.append(format_containers(names))
-    return " and ".join(found)
-
-
-def is_valid_seccomp(profile: Any) -> bool:
-    """Return whether the profile restricts system calls."""
-    return profile.get("type") in _SECCOMP_PROFILES
-
-
-def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
-    def wrong(part: Obj) -> str | None:
-        profile = security_context_field(part, "appArmorProfile")
-        if profile is None or profile.get("type") in _SECCOMP_PROFILES:
-            return None
-        return str(profile.get("type", ""))
-
-    containers = [one for one in list_containers(spec) if wrong(one) is not None]
-    values = {wrong(part) or "" for part in [spec, *containers] if wrong(part) is not None}
-    annotations = sorted(
-        f"{key}={quote_go(value)}"
-        for key, value in metadata.get("annotations", {}).items()
-        if key.startswith(_APPARMOR)
-        and value not in ("", "runtime/default")
-        and not value.startswith("localhost/")
-    )
-    shown = [*sorted(values), *annotations]
-    setters = [format_setters(wrong(spec) is not None, container_names(containers))]
-    if annotations:
-        setters.append(pluralize("annotation", annotations))
-    if not shown:
-        return None
-    by = " and ".join(one for one in setters if one)
-    return CheckResult(
-        pluralize("forbidden AppArmor profile", shown),
-        f"{by} must not set AppArmor profile type to {join_quoted(shown)}",
-    )
-
-
-def _capabilities_baseline(_: Obj, spec: Obj) -> CheckResult | None:
-    more: set[str] = set()
-    names = []
-    for container in list_containers(spec):
-        added = (security_context_field(container, "capabilities") or {}).get("add", ())
-        beyond = set(added) - _ALLOWED_CAPABILITIES
-        if beyond:
-            names.append(container.get("name", ""))
-            more |= beyond
-    if not names:
-        return None
-    return CheckResult(
-        "non-default capabilities",
-        f"{format_containers(names)} must not include {join_quoted(sorted(more))} in "
-        "securityContext.capabilities.add",
-    )
-
-
-def _host_namespaces(_: Obj, spec: Obj) -> CheckResult | None:
-    shared = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
-    return CheckResult("host namespaces", ", ".join(shared)) if shared else None
-
-
-def _host_paths(_: Obj, spec: Obj) -> CheckResult | None:
-    names = [one.get("name", "") for one in spec.get("volumes", ()) if "hostPath" in one]
-    if not names:
-        return None
-    return CheckResult("hostPath volumes", f"{pluralize('volume', names)} {join_quoted(names)}")
-
-
-def _host_ports(_: Obj, spec: Obj) -> CheckResult | None:
-    names = []
-    ports: set[str] = set()
-    for container in list_containers(spec):
-        taken = {str(one["hostPort"]) for one in container.get("ports", ()) if one.get("hostPort")}
-        if taken:
-            names.append(container.get("name", ""))
-            ports |= taken
-    if not names:
-        return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(ports)
-    return CheckResult(
-        "hostPort",
-        f"{format_containers(names)} {uses} {pluralize('hostPort', shown)} {', '.join(shown)}",
-    )
-
-
-def _probe_hosts_of(handlers: Iterable[Obj]) -> set[str]:
-    return {
-        handler[kind]["host"]
-        for handler in handlers
-        for kind in ("httpGet", "tcpSocket")
-        if handler.get(kind, {}).get("host")
-    }
-
-
-def _probe_hosts(_: Obj, spec: Obj) -> CheckResult | None:
-    names: set[str] = set()
-    hosts: set[str] = set()
-    for container in list_containers(spec):
-        probes = [container.get(f"{one}Probe", {}) for one in ("liveness", "readiness", "startup")]
-        lifecycle = container.get("lifecycle", {})
-        found = _probe_hosts_of(
-            [*probes, lifecycle.get("postStart", {}), lifecycle.get("preStop", {})]
-        )
-        if found:
-            names.add(container.get("name", ""))
-            hosts |= found
-    if not names:
-        return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(hosts)
-    return CheckResult(
-        "probe or lifecycle host",
-        f"{format_containers(sorted(names))} {uses} {pluralize('probe or lifecycle host', shown)} "
-        f"{join_quoted(shown)}",
-    )
-
-
-def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
-    names = container_names(
-        one for one in list_containers(spec) if security_context_field(one, "privileged")
-    )
-    if not names:
-        return None
-    text = f"{format_containers(names)} must not set securityContext.privileged=true"
-    return CheckResult("privileged", text)
-
-
-def check_proc_mount(_: Obj, spec: Obj) -> CheckResult | None:
-    """Check that `/proc` is masked."""
-    found = [
-        (container.get("name", ""), security_context_field(container, "procMount"))
-        for container in list_containers(spec)
-        if security_context_field(container, "procMount") not in (None, "Default")
-    ]
-    if not found:
-        return None
-    names = [name for name, _ in found]
-    types = join_quoted(sorted({kind for _, kind in found}))
-    text = f"{format_containers(names)} must not set securityContext.procMount to {types}"
-    return CheckResult("procMount", text)
-
-
-def _proc_mount_35(metadata: Obj, spec: Obj) -> CheckResult | None:
-    return None if has_user_namespace(spec) else check_proc_mount(metadata, spec)
-
-
-def _selinux(types: frozenset[str]) -> Check:
-    def check(_: Obj, spec: Obj) -> CheckResult | None:
-        def wrong(part: Obj) -> bool:
-            options = security_context_field(part, "seLinuxOptions") or {}
-            return bool(
-                options.get("type", "") not in types or options.get("user") or options.get("role")
-            )
-
-        containers = [one for one in list_containers(spec) if wrong(one)]
-        setters = format_setters(wrong(spec), container_names(containers))
-        if not setters:
-            return None
-        given = [
-            security_context_field(part, "seLinuxOptions") or {} for part in [spec, *containers]
-        ]
-        bad = sorted({one.get("type", "") for one in given} - types)
-        data = [f"{pluralize('type', bad)} {join_quoted(bad)}"] if bad else []
-        own = [field for field in ("user", "role") if any(one.get(field) for one in given)]
-        data += [f"{field} may not be set" for field in own]
-        text = f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
-        return CheckResult("seLinuxOptions", text)
-
-    return check
-
-
-def _seccomp_annotations(metadata: Obj, spec: Obj) -> CheckResult | None:
-    annotations = metadata.get("annotations", {})
-    keys = [
-        _SECCOMP_POD,
-        *(f"{_SECCOMP_CONTAINER}{name}" for name in container_names(list_containers(spec))),
-    ]
-    found = sorted(
-        {
-            f"{key}={quote_go(annotations[key])}"
-            for key in keys
-            if key in annotations
-            and annotations[key] not in ("runtime/default", "docker/default")
-            and not annotations[key].startswith("localhost/")
-        }
-    )
-    if not found:
-        return None
-    text = f"forbidden {pluralize('annotation', found)} {', '.join(found)}"
-    return CheckResult("seccompProfile", text)
-
-
-def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
-    def wrong(part: Obj) -> bool:
-        profile = security_context_field(part, "seccompProfile")
-        return profile is not None and not is_valid_seccomp(profile)
-
-    containers = [one for one in list_containers(spec) if wrong(one)]
-    setters = format_setters(wrong(spec), container_names(containers))
-    if not setters:
-        return None
-    types = {security_context_field(part, "seccompProfile").get("type", "") for part in containers}
-    if wrong(spec):
-        types.add(security_context_field(spec, "seccompProfile").get("type", ""))
-    shown = join_quoted(sorted(types))
-    text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
-    return CheckResult("seccompProfile", text)
-
-
-def _sysctls(allowed: frozenset[str]) -> Check:
-    def check(_: Obj, spec: Obj) -> CheckResult | None:
-        given = security_context_field(spec, "sysctls") or ()
-        names = [one.get("name", "") for one in given if one.get("name", "") not in allowed]
-        return CheckResult("forbidden sysctls", ", ".join(names)) if names else None
-
-    return check
-
-
-def _host_process(_: Obj, spec: Obj) -> CheckResult | None:
-    def wrong(part: Obj) -> bool:
-        return bool((security_context_field(part, "windowsOptions") or {}).get("hostProcess"))
-
-    setters = format_setters(
-        wrong(spec), container_names(one for one in list_containers(spec) if wrong(one))
-    )
-    if not setters:
-        return None
-    text = f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
-    return CheckResult("hostProcess", text)
-
-
-BASELINE_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
-    "appArmorProfile": ((0, _app_armor),),
-    "capabilities_baseline": ((0, _capabilities_baseline),),
-    "hostNamespaces": ((0, _host_namespaces),),
-    "hostPathVolumes": ((0, _host_paths),),
-    "hostPorts": ((0, _host_ports),),
-    "hostProbesAndHostLifecycle": ((34, _probe_hosts),),
-    "privileged": ((0, _privileged),),
-    "procMount": ((0, check_proc_mount), (35, _proc_mount_35)),
-    "seLinuxOptions": (
-        (0, _selinux(_ALLOWED_SELINUX_TYPES)),
-        (31, _selinux(_ALLOWED_SELINUX_TYPES | {"container_engine_t"})),
-    ),
-    "seccompProfile_baseline": ((0, _seccomp_annotations), (19, _seccomp_baseline)),
-    "sysctls": (
-        (0, _sysctls(_SYSCTLS)),
-        (27, _sysctls(_SYSCTLS_27)),
-        (29, _sysctls(_SYSCTLS_29)),
-        (32, _sysctls(_SYSCTLS_32)),
-    ),
-    "windowsHostProcess": ((0, _host_process),),
-}
-"""The versions of each check by their first minor version, in the order of messages."""
-
-
-_ALLOWED_VOLUME_TYPES = frozenset(
-    (
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "image",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    )
-)
-
-
-def _privilege_escalation(_: Obj, spec: Obj) -> CheckResult | None:
-    field = "allowPrivilegeEscalation"
-    names = container_names(
-        one for one in list_containers(spec) if security_context_field(one, field) is not False
-    )
-    if not names:
-        return None
-    return CheckResult(
-        "allowPrivilegeEscalation != false",
-        f"{format_containers(names)} must set securityContext.allowPrivilegeEscalation=false",
-    )
-
-
-def _capabilities_restricted(_: Obj, spec: Obj) -> CheckResult | None:
-    keeping, adding = [], []
-    more: set[str] = set()
-    for container in list_containers(spec):
-        given = security_context_field(container, "capabilities") or {}
-        if "ALL" not in given.get("drop", ()):
-            keeping.append(container.get("name", ""))
-        beyond = set(given.get("add", ())) - {"NET_BIND_SERVICE"}
-        if beyond:
-            adding.append(container.get("name", ""))
-            more |= beyond
-    texts = []
-    if keeping:
-        text = 'must set securityContext.capabilities.drop=["ALL"]'
-        texts.append(f"{format_containers(keeping)} {text}")
-    if adding:
-        shown = join_quoted(sorted(more))
-        texts.append(
-            f"{format_containers(adding)} must not include {shown} in "
-            "securityContext.capabilities.add"
-        )
-    return CheckResult("unrestricted capabilities", "; ".join(texts)) if texts else None
-
-
-def _volume_types(_: Obj, spec: Obj) -> CheckResult | None:
-    names = []
-    types: set[str] = set()
-    for volume in spec.get("volumes", ()):
-        kinds = volume.keys() - {"name"}
-        if not kinds & _ALLOWED_VOLUME_TYPES:
-            names.append(volume.get("name", ""))
-            types.add(min(kinds, default="unknown"))
-    if not names:
-        return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(types)
-    return CheckResult(
-        "restricted volume types",
-        f"{pluralize('volume', names)} {join_quoted(names)} {uses} "
-        f"{pluralize('restricted volume type', shown)} {join_quoted(shown)}",
-    )
-
-
-def _run_as_non_root(_: Obj, spec: Obj) -> CheckResult | None:
-    of_pod = security_context_field(spec, "runAsNonRoot")
-    against, without = [], []
-    for container in list_containers(spec):
-        value = security_context_field(container, "runAsNonRoot")
-        if value is False:
-            against.append(container.get("name", ""))
-        elif value is None and not of_pod:
-            without.append(container.get("name", ""))
-    setters = format_setters(of_pod is False, against)
-    if setters:
-        text = f"{setters} must not set securityContext.runAsNonRoot=false"
-    elif without:
-        text = f"pod or {format_containers(without)} must set securityContext.runAsNonRoot=true"
-    else:
-        return None
-    return CheckResult("runAsNonRoot != true", text)
-
-
-def _run_as_user(_: Obj, spec: Obj) -> CheckResult | None:
-    def is_root(part: Obj) -> bool:
-        user = security_context_field(part, "runAsUser")
-        return user is not None and int(user) == 0
-
-    setters = format_setters(
-        is_root(spec), container_names(one for one in list_containers(spec) if is_root(one))
-    )
-    return CheckResult("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
-
-
-def _seccomp_restricted(_: Obj, spec: Obj) -> CheckResult | None:
-    of_pod = security_context_field(spec, "seccompProfile")
-    types = set() if of_pod is None or is_valid_seccomp(of_pod) else {of_pod.get("type", "")}
-    set_by_pod = bool(types)
-    against, without = [], []
-    for container in list_containers(spec):
-        profile = security_context_field(container, "seccompProfile")
-        if profile is None:
-            if of_pod is None or set_by_pod:
-                without.append(container.get("name", ""))
-        elif not is_valid_seccomp(profile):
-            against.append(container.get("name", ""))
-            types.add(profile.get("type", ""))
-    setters = format_setters(set_by_pod, against)
-    if setters:
-        shown = join_quoted(sorted(types))
-        text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
-    elif without:
-        text = (
-            f"pod or {format_containers(without)} must set securityContext.seccompProfile.type to "
-            '"RuntimeDefault" or "Localhost"'
-        )
-    else:
-        return None
-    return CheckResult("seccompProfile", text)
-
-
-def _except_on_windows(check: Check) -> Check:
-    return lambda metadata, spec: None if is_windows_pod(spec) else check(metadata, spec)
-
-
-def _except_in_user_namespaces(check: Check) -> Check:
-    return lambda metadata, spec: None if has_user_namespace(spec) else check(metadata, spec)
-
-
-RESTRICTED_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
-    "allowPrivilegeEscalation": (
-        (8, _privilege_escalation),
-        (25, _except_on_windows(_privilege_escalation)),
-    ),
-    "capabilities_restricted": (
-        (22, _capabilities_restricted),
-        (25, _except_on_windows(_capabilities_restricted)),
-    ),
-    "procMount_restricted": ((35, check_proc_mount),),
-    "restrictedVolumes": ((0, _volume_types),),
-    "runAsNonRoot": ((0, _run_as_non_root), (35, _except_in_user_namespaces(_run_as_non_root))),
-    "runAsUser": ((23, _run_as_user), (35, _except_in_user_namespaces(_run_as_user))),
-    "seccompProfile_restricted": (
-        (19, _seccomp_restricted),
-        (25, _except_on_windows(_seccomp_restricted)),
-    ),
-}
-"""The checks of `restricted`, as `BASELINE_CHECKS`."""
-
-OVERRIDDEN_CHECKS = {
-    "capabilities_restricted": "capabilities_baseline",
-    "procMount_restricted": "procMount",
-    "restrictedVolumes": "hostPathVolumes",
-    "seccompProfile_restricted": "seccompProfile_baseline",
-}
-"""The checks of `baseline` that a stricter one of `restricted` replaces."""
-
 
 LABEL_PREFIX = "pod-security.kubernetes.io/"
 """The prefix of the labels."""
@@ -557,6 +35,24 @@ LEVELS = ("privileged", "baseline", "restricted")
 """The levels, from the most permissive to the most restricted."""
 
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)")
+
+_LATEST_MINOR = 35
+"""The latest minor version that changed a check."""
+
+_MAX_NAMESPACE_PODS = 3000
+_TEMPLATES = {
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    "daemonsets.apps": ("spec", "template"),
+    "deployments.apps": ("spec", "template"),
+    "jobs.batch": ("spec", "template"),
+    "podtemplates": ("template",),
+    "replicasets.apps": ("spec", "template"),
+    "replicationcontrollers": ("spec", "template"),
+    "statefulsets.apps": ("spec", "template"),
+}
+_OTHER_SUBRESOURCES = frozenset(
+    ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
+)
 
 
 class Level(NamedTuple):
@@ -619,25 +115,6 @@ def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
         own = f"{LABEL_PREFIX}warn-version" in labels
         warn = Level(enforce.name, warn.minor if own else enforce.minor)
     return Policy(enforce, audit, warn), errors
-
-
-_LATEST_MINOR = 35
-"""The latest minor version that changed a check."""
-
-_MAX_NAMESPACE_PODS = 3000
-_TEMPLATES = {
-    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
-    "daemonsets.apps": ("spec", "template"),
-    "deployments.apps": ("spec", "template"),
-    "jobs.batch": ("spec", "template"),
-    "podtemplates": ("template",),
-    "replicasets.apps": ("spec", "template"),
-    "replicationcontrollers": ("spec", "template"),
-    "statefulsets.apps": ("spec", "template"),
-}
-_OTHER_SUBRESOURCES = frozenset(
-    ("attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status")
-)
 
 
 class PodSecurity(AdmissionPlugin):

@@ -37,6 +37,13 @@ _ALL_RESOURCES = {
     "apiVersions": ["*"],
     "resources": ["*/*"],
 }
+_MAX_MESSAGE_LENGTH = 5 * 1024
+_REASON_CODES = {
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "RequestEntityTooLarge": 413,
+    "Invalid": 422,
+}
 
 
 def match_policy(api: Cluster, policy: Obj, binding: Obj, attributes: Attributes) -> Kind | None:
@@ -183,15 +190,6 @@ class _PolicyPlugin(AdmissionPlugin):
                     yield from (_Invocation(policy, binding, kind, params) for params in found)
                 elif _is_failure_fatal(spec):
                     yield _Invocation(policy, binding, kind, error=found)
-
-
-_MAX_MESSAGE_LENGTH = 5 * 1024
-_REASON_CODES = {
-    "Unauthorized": 401,
-    "Forbidden": 403,
-    "RequestEntityTooLarge": 413,
-    "Invalid": 422,
-}
 
 
 @dataclass(frozen=True, slots=True)

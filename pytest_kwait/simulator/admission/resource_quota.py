@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
-from pytest_kwait.simulator.admission.pod_plugins import (
+from pytest_kwait.simulator.admission.pod_resources import (
     ResourceList,
     add_resources,
     is_pod_level_resource,
@@ -30,8 +30,34 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
 
+IGNORED_RESOURCES = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
+"""The resources that quotas ignore."""
+
 _REQUIRED_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED_TERMS = "preferredDuringSchedulingIgnoredDuringExecution"
+_ONE = Quantity(Fraction(1))
+_ZERO = Quantity(Fraction(0))
+_ALIASES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
+_PODS = frozenset(
+    [
+        "count/pods",
+        "pods",
+        *(
+            f"{part}{name}"
+            for part in ("", "requests.", "limits.")
+            for name in ("cpu", "memory", "ephemeral-storage")
+        ),
+    ]
+)
+_SERVICES = frozenset(
+    ("count/services", "services", "services.nodeports", "services.loadbalancers")
+)
+_CLAIMS = frozenset(("persistentvolumeclaims", "requests.storage"))
+_BY_CLASS = ".storageclass.storage.k8s.io/"
+_DEVICES = "deviceclass.resource.kubernetes.io/"
+_REQUIRED_RESOURCES = frozenset(
+    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
+)
 
 
 def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
@@ -111,34 +137,6 @@ def _has_cross_namespace_affinity(affinity: Mapping[str, Any]) -> bool:
         if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
             return True
     return False
-
-
-IGNORED_RESOURCES = frozenset(("events", "events.events.k8s.io", "bindings", "componentstatuses"))
-"""The resources that quotas ignore."""
-
-_ONE = Quantity(Fraction(1))
-_ZERO = Quantity(Fraction(0))
-_ALIASES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
-_PODS = frozenset(
-    [
-        "count/pods",
-        "pods",
-        *(
-            f"{part}{name}"
-            for part in ("", "requests.", "limits.")
-            for name in ("cpu", "memory", "ephemeral-storage")
-        ),
-    ]
-)
-_SERVICES = frozenset(
-    ("count/services", "services", "services.nodeports", "services.loadbalancers")
-)
-_CLAIMS = frozenset(("persistentvolumeclaims", "requests.storage"))
-_BY_CLASS = ".storageclass.storage.k8s.io/"
-_DEVICES = "deviceclass.resource.kubernetes.io/"
-_REQUIRED_RESOURCES = frozenset(
-    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
-)
 
 
 def matching_resource_names(resource: str, names: Iterable[str]) -> list[str]:

@@ -28,6 +28,8 @@ _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
 LOCAL_AVAILABILITY = ("Local", "Local APIServices are always available")
+Availability = tuple[str, str]
+
 _CUSTOM_PRIORITIES = (1000, 100)
 _AGGREGATOR_GROUP = "apiregistration.k8s.io"
 # By group: its priority, and that of its only version.
@@ -54,6 +56,9 @@ _PRIORITIES = {
     "flowcontrol.apiserver.k8s.io": (16100, 21),
 }
 _VERSIONS = {("autoscaling", "v2"): 30}
+_SLICES = "endpointslices.discovery.k8s.io"
+# Seconds between two looks at who does not answer.
+_RETRY_SECONDS = 5.0
 
 
 def local_condition(stamp: str) -> Obj:
@@ -115,13 +120,6 @@ class AutoRegistrationController:
         made = self._api.create(_SERVICES, {"metadata": metadata, "spec": spec})
         status = {"conditions": [local_condition(self._api.clock.stamp())]}
         self._api.update_status(_SERVICES, {**made, "status": status})
-
-
-_SLICES = "endpointslices.discovery.k8s.io"
-# Seconds between two looks at who does not answer.
-_RETRY_SECONDS = 5.0
-
-Availability = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,26 @@ METRICS_API_SERVICE: Obj = {
 }
 """The APIService of the group in discovery; it is not stored."""
 
+# Source: k8s.io/kube-aggregator pkg/controllers/status/remote/remote_available_controller.go.
+_AGGREGATOR = Caller("system:kube-aggregator", ("system:masters",))
+_CHECK_SECONDS = 6.0
+_CONNECT_SECONDS = 10.0
+_UNAVAILABLE = "service unavailable\n"
+# Hop-by-hop headers and credentials.
+_HOP_HEADERS = frozenset(
+    {
+        "authorization", "connection", "content-length", "host", "keep-alive", "te", "trailer",
+        "transfer-encoding", "upgrade", "proxy-authorization", "proxy-connection",
+    }
+)  # fmt: skip
+# Those that aiohttp adds where the client has sent none.
+_OWN_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+# Set by the proxy alone, which the server believes.
+_IDENTITY_HEADERS = ("x-remote-user", "x-remote-group", "x-remote-uid", "x-remote-extra-")
+# Of those that a header's name may have and `quote` encodes.
+_HEADER_CHARACTERS = "!#$&'*+^`|"
+_tasks: set[asyncio.Task[None]] = set()
+
 
 def register_metrics_api(api: Cluster) -> None:
     """Serve the group from now on."""
@@ -146,27 +166,6 @@ def _format_usage(usage: dict[str, int]) -> dict[str, str]:
         name: f"{amount // 1024_000}Ki" if name == "memory" else canonicalize_quantity(f"{amount}m")
         for name, amount in usage.items()
     }
-
-
-# Source: k8s.io/kube-aggregator pkg/controllers/status/remote/remote_available_controller.go.
-_AGGREGATOR = Caller("system:kube-aggregator", ("system:masters",))
-_CHECK_SECONDS = 6.0
-_CONNECT_SECONDS = 10.0
-_UNAVAILABLE = "service unavailable\n"
-# Hop-by-hop headers and credentials.
-_HOP_HEADERS = frozenset(
-    {
-        "authorization", "connection", "content-length", "host", "keep-alive", "te", "trailer",
-        "transfer-encoding", "upgrade", "proxy-authorization", "proxy-connection",
-    }
-)  # fmt: skip
-# Those that aiohttp adds where the client has sent none.
-_OWN_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-# Set by the proxy alone, which the server believes.
-_IDENTITY_HEADERS = ("x-remote-user", "x-remote-group", "x-remote-uid", "x-remote-extra-")
-# Of those that a header's name may have and `quote` encodes.
-_HEADER_CHARACTERS = "!#$&'*+^`|"
-_tasks: set[asyncio.Task[None]] = set()
 
 
 def start_availability_check(

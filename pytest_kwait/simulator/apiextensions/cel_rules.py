@@ -70,6 +70,12 @@ _COST_ADVICE = (
 )
 _FORMAT_SIZES = {"date": (12, 12), "date-time": (21, 32), "duration": (3, 32)}
 """The minimum and maximum size in JSON of strings by format."""
+_RULES = "x-kubernetes-validations"
+_MAX_MESSAGE_LENGTH = 5 * 1024
+_MESSAGE_BUDGET_EXCEEDED = (
+    "messageExpression evaluation failed due to running out of cost budget, no further validation "
+    "rules will be run"
+)
 
 
 class TotalCost:
@@ -309,14 +315,6 @@ def _message_expression_errors(
         yield invalid_struct_error(
             at, internal_rule(rule), "messageExpression must evaluate to a string"
         )
-
-
-_RULES = "x-kubernetes-validations"
-_MAX_MESSAGE_LENGTH = 5 * 1024
-_MESSAGE_BUDGET_EXCEEDED = (
-    "messageExpression evaluation failed due to running out of cost budget, no further validation "
-    "rules will be run"
-)
 
 
 def rule_errors(

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import VersionWebhook
     from pytest_kwait.simulator.store import Change
 
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _ROOT = ("apiVersion", "kind", "metadata")
 _ROOT_PROPERTIES: dict[str, Any] = {
@@ -78,6 +80,9 @@ _UNVALIDATED_FIELDS = (
 )
 _INT32_MAX = 2**31 - 1
 _NO_KIND = Kind("", "", "", "", namespaced=False)
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+_VERSION_PATTERN = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 class CustomResourceSchema:
@@ -330,10 +335,6 @@ def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
     return value, ""
 
 
-CRDS = "customresourcedefinitions.apiextensions.k8s.io"
-_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-
-
 class DefinitionController:
     """Registers the kinds of definitions."""
 
@@ -498,9 +499,6 @@ def _remove_finalizer(definition: Obj) -> None:
 def _version_hash(group: str, version: str, kind: str) -> str:
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
-
-
-_VERSION_PATTERN = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:

@@ -43,6 +43,47 @@ _ESCAPED = re.compile(r"\\(.)")
 _ESCAPE_SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INVALID_FIELD = "does not refer to a valid field"
 _UNEXPECTED_END = "unexpected end of JSON path"
+_RULE_REASONS = (
+    "FieldValueDuplicate",
+    "FieldValueForbidden",
+    "FieldValueInvalid",
+    "FieldValueRequired",
+)
+
+_UNSUPPORTED_FIELDS = ("id", "$schema", "$ref", "patternProperties", "dependencies")
+_INT_OR_STRING_JUNCTOR = [{"type": "integer"}, {"type": "string"}]
+_LEVEL_TEXTS = {"root": "at the root", "item": "for specified array items"}
+_FORBIDDEN_IN_JUNCTORS: tuple[tuple[str, str], ...] = (
+    ("type", "must be empty to be structural"),
+    ("default", "must be undefined to be structural"),
+    ("title", "must be empty to be structural"),
+    ("description", "must be empty to be structural"),
+    ("nullable", "must be false to be structural"),
+    (PRESERVE, "must be false to be structural"),
+    (EMBEDDED, "must be false to be structural"),
+    (INT_OR_STRING, "must be false to be structural"),
+    ("x-kubernetes-list-map-keys", "must be empty to be structural"),
+    ("x-kubernetes-list-type", "must be undefined to be structural"),
+    ("x-kubernetes-map-type", "must be undefined to be structural"),
+    ("x-kubernetes-validations", "must be empty to be structural"),
+)
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_LIST_TYPE, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-map-type"
+_KEYS = "x-kubernetes-list-map-keys"
+_FORBIDDEN_FIELDS: tuple[tuple[str, str], ...] = (
+    ("id", "id is not supported"),
+    ("additionalItems", "additionalItems is not supported"),
+    ("patternProperties", "patternProperties is not supported"),
+    ("definitions", "definitions is not supported"),
+    ("dependencies", "dependencies is not supported"),
+    ("$ref", "$ref is not supported"),
+)
+_ROOT_FIELDS = (
+    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength "
+    "MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties "
+    "ExternalDocs Example XPreserveUnknownFields XValidations"
+)
 
 
 class FieldPathError(Exception):
@@ -106,14 +147,6 @@ def _parse_quoted(part: str | None) -> str | None:
     return _ESCAPED.sub(sign, part[1:-1])
 
 
-_RULE_REASONS = (
-    "FieldValueDuplicate",
-    "FieldValueForbidden",
-    "FieldValueInvalid",
-    "FieldValueRequired",
-)
-
-
 def rule_field_errors(schema: Obj, at: str) -> list[FieldError]:
     """Validate the fields of rules, except their expressions."""
     errors: list[FieldError] = []
@@ -152,25 +185,6 @@ def _rule_errors(rule: Obj, schema: Obj, at: str) -> Iterator[FieldError]:
             resolve_field_path(path, schema)
         except FieldPathError:
             yield invalid_value(f"{at}.fieldPath", path, "must be a valid path")
-
-
-_UNSUPPORTED_FIELDS = ("id", "$schema", "$ref", "patternProperties", "dependencies")
-_INT_OR_STRING_JUNCTOR = [{"type": "integer"}, {"type": "string"}]
-_LEVEL_TEXTS = {"root": "at the root", "item": "for specified array items"}
-_FORBIDDEN_IN_JUNCTORS: tuple[tuple[str, str], ...] = (
-    ("type", "must be empty to be structural"),
-    ("default", "must be undefined to be structural"),
-    ("title", "must be empty to be structural"),
-    ("description", "must be empty to be structural"),
-    ("nullable", "must be false to be structural"),
-    (PRESERVE, "must be false to be structural"),
-    (EMBEDDED, "must be false to be structural"),
-    (INT_OR_STRING, "must be false to be structural"),
-    ("x-kubernetes-list-map-keys", "must be empty to be structural"),
-    ("x-kubernetes-list-type", "must be undefined to be structural"),
-    ("x-kubernetes-map-type", "must be undefined to be structural"),
-    ("x-kubernetes-validations", "must be empty to be structural"),
-)
 
 
 def unsupported_reason(schema: Any) -> str:
@@ -339,24 +353,6 @@ def _nested_completeness_errors(
     for name, inner in (rules.get("properties") or {}).items():
         where, origin = f"{at}.properties[{name}]", f"{origin_path}.properties[{name}]"
         yield from _nested_completeness_errors(inner, known.get(name), where, origin)
-
-
-_TYPES = ("array", "boolean", "integer", "number", "object", "string")
-_LIST_TYPE, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-map-type"
-_KEYS = "x-kubernetes-list-map-keys"
-_FORBIDDEN_FIELDS: tuple[tuple[str, str], ...] = (
-    ("id", "id is not supported"),
-    ("additionalItems", "additionalItems is not supported"),
-    ("patternProperties", "patternProperties is not supported"),
-    ("definitions", "definitions is not supported"),
-    ("dependencies", "dependencies is not supported"),
-    ("$ref", "$ref is not supported"),
-)
-_ROOT_FIELDS = (
-    "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength "
-    "MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties "
-    "ExternalDocs Example XPreserveUnknownFields XValidations"
-)
 
 
 @dataclass(frozen=True, slots=True)

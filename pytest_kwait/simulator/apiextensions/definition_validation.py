@@ -57,8 +57,23 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiextensions.cel_rules import TotalCost
     from pytest_kwait.simulator.objects import Obj
 
+ApprovalState = Literal["approved", "bypassed", "invalid", "missing"]
+"""State of the annotation: a URL, a reason to do without one, another text, or none."""
+
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = (
+    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
+)  # fmt: skip
+_SCOPES = ("Cluster", "Namespaced")
+_MAX_SELECTABLE_FIELDS = 8
+_SELECTABLE_TEXT = (
+    "must point to a field of type string, boolean or integer. Enum string fields and strings with "
+    "formats are allowed."
+)
+_APPROVED_ANNOTATION = "api-approved.kubernetes.io"
+_POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def conversion_errors(spec: Obj, any_ca: bool) -> Iterator[FieldError]:
@@ -201,22 +216,6 @@ class _LazyRuleValidation:
     def total(self, at: str) -> list[FieldError]:
         """Return an error if the rules exceed the total cost limit."""
         return [] if self._costs is None else self._costs.errors(at)
-
-
-_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
-_COLUMN_FORMATS = (
-    "byte", "date", "date-time", "double", "float", "int32", "int64", "password",
-)  # fmt: skip
-_SCOPES = ("Cluster", "Namespaced")
-_MAX_SELECTABLE_FIELDS = 8
-_SELECTABLE_TEXT = (
-    "must point to a field of type string, boolean or integer. Enum string fields and strings with "
-    "formats are allowed."
-)
-_APPROVED_ANNOTATION = "api-approved.kubernetes.io"
-ApprovalState = Literal["approved", "bypassed", "invalid", "missing"]
-"""State of the annotation: a URL, a reason to do without one, another text, or none."""
-_POLICY_LINK = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 @dataclass(frozen=True, slots=True)

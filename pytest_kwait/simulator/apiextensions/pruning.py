@@ -26,6 +26,12 @@ _MAX_EXACT_INTEGER = 2**53
 METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
 """The fields of an embedded object besides its content."""
 
+_METADATA_KINDS = {
+    within: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", within)
+    for within in (False, True)
+}
+"""A kind whose names are path segments only, without a namespace and with one."""
+
 
 def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = None) -> Any:
     """Return a copy of `value` without fields that are missing in `schema`.
@@ -123,13 +129,6 @@ def fill_defaults(value: Any, schema: Obj) -> None:
             if item is None and not items.get("nullable"):
                 value[index] = clone(items.get("default"))
             fill_defaults(value[index], items)
-
-
-_METADATA_KINDS = {
-    within: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", within)
-    for within in (False, True)
-}
-"""A kind whose names are path segments only, without a namespace and with one."""
 
 
 def coerce_embedded_metadata(

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+UNKNOWN_OLD_VALUE: Final = object()
+"""Stands for an unknown or missing old value."""
+
+_INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+_MAX_EXACT_INTEGER = 2**53
+_MAX_FLOAT = 3.4028234663852886e38
+
 
 def format_go_number(value: float) -> str:
     """Format a number as Go does."""
@@ -128,14 +135,6 @@ class ValidationResult:
     def add_general(self, text: str) -> None:
         """Add an error without a field."""
         self.add("FieldValueInvalid", "", f'Invalid value: "": {text}')
-
-
-UNKNOWN_OLD_VALUE: Final = object()
-"""Stands for an unknown or missing old value."""
-
-_INTEGER_RANGES = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
-_MAX_EXACT_INTEGER = 2**53
-_MAX_FLOAT = 3.4028234663852886e38
 
 
 def validate_value(

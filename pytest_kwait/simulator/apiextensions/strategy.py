@@ -35,6 +35,18 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer of definitions whose objects must be deleted first."""
+
+INITIAL_CONDITION = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
+    "soon",
+}
+"""The Terminating condition of a deleted definition until its objects are gone."""
+
 _APPROVALS: dict[ApprovalState, tuple[str, str]] = {
     "approved": ("True", "ApprovedAnnotation"),
     "bypassed": ("False", "UnapprovedAnnotation"),
@@ -148,19 +160,6 @@ def _taken_names(definitions: list[Obj]) -> tuple[set[str], set[str]]:
 def _is_name_free(requested: Obj, accepted: Obj, field: str, taken: set[str]) -> bool:
     name = requested.get(field, "")
     return name == accepted.get(field, "") or name not in taken
-
-
-CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-"""The finalizer of definitions whose objects must be deleted first."""
-
-INITIAL_CONDITION = {
-    "type": "Terminating",
-    "status": "True",
-    "reason": "InstanceDeletionPending",
-    "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin "
-    "soon",
-}
-"""The Terminating condition of a deleted definition until its objects are gone."""
 
 
 class CustomResourceDefinitionStrategy(Strategy):

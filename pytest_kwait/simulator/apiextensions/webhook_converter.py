@@ -46,6 +46,9 @@ _VERSIONS = ("v1", "v1beta1")
 _CALL_FAILED = "failed to call webhook: "
 _DEADLINE = "context deadline exceeded"
 _TIMEOUT_SUFFIX = " (Client.Timeout exceeded while awaiting headers)"
+_SECONDS = 30
+_MAX_CONCURRENT_CALLS = 16
+"""The number of concurrent calls for one list."""
 
 
 class _ReviewResponse(msgspec.Struct):
@@ -202,11 +205,6 @@ def _restore_metadata(original: Obj, converted: Obj) -> Obj:
                 raise ValueError(aggregate_errors(errors))
         metadata[field] = value
     return metadata
-
-
-_SECONDS = 30
-_MAX_CONCURRENT_CALLS = 16
-"""The number of concurrent calls for one list."""
 
 
 class WebhookConverter:

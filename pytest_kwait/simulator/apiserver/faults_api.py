@@ -54,6 +54,16 @@ _VERBS = (
     "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
 )  # fmt: skip
 _MAX_SECONDS = 86_400.0
+_MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]
+
+_HEARTBEAT_SECONDS = 1.0
+"""Seconds between heartbeats of a hold."""
+
+_LOCAL_KINDS = {
+    "image": "images are mapped to programs",
+    "egress": "egress is allowed",
+}
+"""Kinds that only clients on the machine may create, as the server acts in its name."""
 
 
 def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
@@ -250,7 +260,6 @@ def _no_undo() -> None:
     """The effect cannot be undone."""
 
 
-_MAKERS = dict[str, tuple["Callable[[Cluster, Obj], ActiveFault | None]", dict[str, type]]]
 _KINDS: _MAKERS = {
     "refusal": (_start_refusal, {**_SCOPE, "status": int, "retryAfter": int, "times": int}),
     "latency": (_start_latency, {**_SCOPE, "seconds": float, "times": int}),
@@ -272,10 +281,6 @@ _KINDS: _MAKERS = {
     "egress": (_allow_egress, {"egress": str}),
     "clock-jump": (_start_clock_jump, {"seconds": float}),
 }
-
-
-_HEARTBEAT_SECONDS = 1.0
-"""Seconds between heartbeats of a hold."""
 
 
 async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamResponse | None:
@@ -325,13 +330,6 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
             return json_only_response(request, _fault_object(record))
         case _:
             return None
-
-
-_LOCAL_KINDS = {
-    "image": "images are mapped to programs",
-    "egress": "egress is allowed",
-}
-"""Kinds that only clients on the machine may create, as the server acts in its name."""
 
 
 def _fault_object(record: ActiveFault) -> Obj:

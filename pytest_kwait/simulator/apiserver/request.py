@@ -41,11 +41,21 @@ STREAMED = (
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 Convert = Literal["", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"]
+SPECIAL_VERBS = ("proxy", "watch")
+"""Former verbs in paths; only `watch` is still served."""
+
 _CONVERSIONS: dict[str, Convert] = {
     "Table": "Table",
     "PartialObjectMetadata": "PartialObjectMetadata",
     "PartialObjectMetadataList": "PartialObjectMetadataList",
 }
+_Target = tuple[str, str, str]
+"""The group, version and kind that a clause requests."""
+_CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
+"""Subresources of a namespace, as opposed to resources in it."""
+_MAX_FIELD_MANAGER_LENGTH = 128
+_AUDIT_ID_PREFIX = new_uid()[:24]
+_request_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +73,6 @@ class _Clause(NamedTuple):
     sub: str
     quality: float
     parameters: Mapping[str, str]
-
-
-_Target = tuple[str, str, str]
-"""The group, version and kind that a clause requests."""
 
 
 def check_produced(accept: str, produced: tuple[str, ...]) -> None:
@@ -198,15 +204,6 @@ def _parse_quality(text: str) -> float:
         return float(text)
     except ValueError:
         return 1.0
-
-
-SPECIAL_VERBS = ("proxy", "watch")
-"""Former verbs in paths; only `watch` is still served."""
-_CLUSTER_SUBRESOURCES = frozenset({"status", "finalize"})
-"""Subresources of a namespace, as opposed to resources in it."""
-_MAX_FIELD_MANAGER_LENGTH = 128
-_AUDIT_ID_PREFIX = new_uid()[:24]
-_request_numbers = count(1)
 
 
 @dataclass(frozen=True, slots=True)

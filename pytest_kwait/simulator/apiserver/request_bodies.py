@@ -42,6 +42,19 @@ MEDIA_TYPES = (
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 )
+EVICTION_KIND = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
+BINDING_KIND = Kind("", "v1", "bindings", "Binding", namespaced=True)
+SCALE_KIND = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
+
+CREATED_STATUS = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Success",
+    "code": 201,
+}
+"""The response to a request that creates no object of its own."""
+
 _PROTOBUF = MEDIA_TYPES[2]
 _NO_JSON = "couldn't get version/kind; json parse error: "
 _SCHEME = "pkg/runtime/scheme.go:111"
@@ -60,6 +73,14 @@ _OPTION_FIELDS: dict[str, tuple[type, str]] = {
     "dryRun": (list, "[]string"),
     "preconditions": (dict, "v1.Preconditions"),
 }
+_OWN_SCHEMES = {
+    "apiextensions.k8s.io": "apiextensions.k8s.io/",
+    "apiregistration.k8s.io": "apiregistration.k8s.io/",
+}
+"""The groups whose servers know no kinds of other groups."""
+
+_OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
+"""Other versions that a body may have."""
 
 
 async def read_body(request: ApiRequest) -> bytes:
@@ -297,13 +318,6 @@ def kind_error(kind: Kind, version: str, name: str) -> str:
     return _unregistered_text(name, version)
 
 
-_OWN_SCHEMES = {
-    "apiextensions.k8s.io": "apiextensions.k8s.io/",
-    "apiregistration.k8s.io": "apiregistration.k8s.io/",
-}
-"""The groups whose servers know no kinds of other groups."""
-
-
 def is_decodable(version: str, name: str) -> bool:
     """Return whether the server can decode a kind of a version, served or not."""
     group, _, short = version.rpartition("/")
@@ -391,23 +405,6 @@ async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
                 f"Preconditions.preconditions.{field} of type {_PRECONDITIONS[field]}"
             )
     return options
-
-
-EVICTION_KIND = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
-BINDING_KIND = Kind("", "v1", "bindings", "Binding", namespaced=True)
-SCALE_KIND = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
-
-CREATED_STATUS = {
-    "kind": "Status",
-    "apiVersion": "v1",
-    "metadata": {},
-    "status": "Success",
-    "code": 201,
-}
-"""The response to a request that creates no object of its own."""
-
-_OTHER_API_VERSIONS = {EVICTION_KIND.kind: ("policy/v1beta1",)}
-"""Other versions that a body may have."""
 
 
 async def read_subresource_object(

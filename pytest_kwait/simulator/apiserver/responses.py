@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
+_JSON = {"Content-Type": "application/json"}
+_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+_YAML = {"Content-Type": "application/yaml"}
+_encode = msgspec.json.Encoder().encode
+_MAX_WARNING_LENGTH = 4096
+_TRUNCATED_WARNING_LENGTH = 256
+_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+
 
 async def to_requested_version(kind: Kind, obj: Obj) -> Obj:
     """Convert an object to the version of `kind`, if it is custom.
@@ -74,15 +82,6 @@ def list_conversion_error(kind: Kind, error: StatusError) -> StatusError:
     text = f"storage is (re)initializing: failed to list {which}: {error.message}"
     details = {"retryAfterSeconds": 1}
     return StatusError(429, "TooManyRequests", text, details, {"Retry-After": "1"})
-
-
-_JSON = {"Content-Type": "application/json"}
-_TEXT = {"Content-Type": "text/plain; charset=utf-8"}
-_YAML = {"Content-Type": "application/yaml"}
-_encode = msgspec.json.Encoder().encode
-_MAX_WARNING_LENGTH = 4096
-_TRUNCATED_WARNING_LENGTH = 256
-_PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
 def json_response(

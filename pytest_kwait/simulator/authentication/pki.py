@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import User
 
 CONTEXT_NAME = "kwait"
+FRONT_PROXY_USER = "front-proxy-client"
+
 _VALIDITY = timedelta(days=365)
 _BACKDATE = timedelta(hours=1)
 """Certificates are valid from so long ago, for clients whose clocks are slow."""
@@ -47,9 +49,6 @@ def make_client_context(authority: str) -> ssl.SSLContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
     return context
-
-
-FRONT_PROXY_USER = "front-proxy-client"
 
 
 class FrontProxy:

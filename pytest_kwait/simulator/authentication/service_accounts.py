@@ -34,9 +34,25 @@ if TYPE_CHECKING:
 
 # PyJWT is imported with the first token: a cluster starts sooner without it.
 
+ISSUER = "https://kubernetes.default.svc"
+"""The issuer of tokens, and their default audience."""
+
 _ALGORITHM = "ES256"
 _MAX_VERIFIED_TOKENS = 1024
 """Tokens whose verified signatures are remembered."""
+_LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY_CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
+_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+TOKEN_REQUESTS = Kind(_GROUP, "v1", "tokenrequests", _KIND, namespaced=True)
+"""The kind of the body of `serviceaccounts/token`; it has no resource of its own."""
+
+_EXTRA_PREFIX = "authentication.kubernetes.io/"
+_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
+_SHORTEST, _LONGEST = 600, 1 << 32
+_LEEWAY = 60.0
+"""Seconds by which clocks may differ."""
+_POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
+"""Seconds that volumes of pods request, and the extended lifetime of those tokens."""
 
 
 class InvalidToken(Exception):
@@ -121,24 +137,6 @@ class TokenSigner:
         if len(self._verified) >= _MAX_VERIFIED_TOKENS:
             self._verified.clear()
         self._verified[token] = None
-
-
-ISSUER = "https://kubernetes.default.svc"
-"""The issuer of tokens, and their default audience."""
-
-_LEGACY_ISSUER = "kubernetes/serviceaccount"
-_LEGACY_CLAIM_PREFIX = "kubernetes.io/serviceaccount/"
-_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
-TOKEN_REQUESTS = Kind(_GROUP, "v1", "tokenrequests", _KIND, namespaced=True)
-"""The kind of the body of `serviceaccounts/token`; it has no resource of its own."""
-
-_EXTRA_PREFIX = "authentication.kubernetes.io/"
-_INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
-_SHORTEST, _LONGEST = 600, 1 << 32
-_LEEWAY = 60.0
-"""Seconds by which clocks may differ."""
-_POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
-"""Seconds that volumes of pods request, and the extended lifetime of those tokens."""
 
 
 class ServiceAccountTokens:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINE_FORMAT = 'token,user,uid or token,user,uid,"group1,group2"'
+_RESERVED_NAMES = ("kwait", "kwait-admin", "kwait-powerless")
+_MAX_NAME_LENGTH = 64
+"""Characters of a name in a certificate, by RFC 5280."""
 
 
 class TokenFileError(ValueError):
@@ -74,11 +77,6 @@ def _parse_record(record: list[str], where: str) -> tuple[str, User]:
         raise TokenFileError(f"{where}: the user is empty")
     groups = tuple(record[3].split(",")) if len(record) == 4 and record[3] else ()
     return token, User(name, groups, uid)
-
-
-_RESERVED_NAMES = ("kwait", "kwait-admin", "kwait-powerless")
-_MAX_NAME_LENGTH = 64
-"""Characters of a name in a certificate, by RFC 5280."""
 
 
 def parse_users(options: Sequence[str]) -> list[User]:

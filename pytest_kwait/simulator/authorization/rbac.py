@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import User
 
+GROUP = "rbac.authorization.k8s.io"
+ROLES = f"roles.{GROUP}"
+CLUSTER_ROLES = f"clusterroles.{GROUP}"
+BINDINGS = f"rolebindings.{GROUP}"
+CLUSTER_BINDINGS = f"clusterrolebindings.{GROUP}"
+
 _WILDCARD = "*"
 _RULE_FIELDS = (
     ("APIGroups", "apiGroups"),
@@ -36,6 +42,8 @@ _RULE_FIELDS = (
     ("ResourceNames", "resourceNames"),
     ("Verbs", "verbs"),
 )
+_MAX_CACHED_USERS = 512
+"""Users and namespaces whose rules are kept until a role or a binding changes."""
 
 
 def _rule_list(rule: Obj, field: str) -> Sequence[str]:
@@ -161,16 +169,6 @@ def aggregate_rules(role: Obj, roles: Iterable[Obj]) -> list[Obj]:
             if matches_label_selector(selector, labels_of(other)):
                 rules += [rule for rule in other.get("rules") or () if rule not in rules]
     return rules
-
-
-GROUP = "rbac.authorization.k8s.io"
-ROLES = f"roles.{GROUP}"
-CLUSTER_ROLES = f"clusterroles.{GROUP}"
-BINDINGS = f"rolebindings.{GROUP}"
-CLUSTER_BINDINGS = f"clusterrolebindings.{GROUP}"
-
-_MAX_CACHED_USERS = 512
-"""Users and namespaces whose rules are kept until a role or a binding changes."""
 
 
 class _ResolvedRules(NamedTuple):

@@ -94,6 +94,11 @@ UNSIMULATED = frozenset(
     uptime users uudecode uuencode vi vlock w wc wget which who xargs xxd xz xzcat yes zcat
     """.split()  # noqa: SIM905 - a list of this length reads better as text
 ) - set(APPLETS)
+SHELLS = frozenset({"ash", "sh"})
+
+_ETC_PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"
+_ETC_GROUP = b"root:x:0:\nnobody:x:65534:\n"
+_program_files: dict[str, Inode] = {}
 
 
 def is_busybox_program(name: str) -> bool:
@@ -102,9 +107,6 @@ def is_busybox_program(name: str) -> bool:
     return folder in ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin") and (
         program in APPLETS or program in UNSIMULATED
     )
-
-
-SHELLS = frozenset({"ash", "sh"})
 
 
 def load_applet(name: str) -> Applet | None:
@@ -200,11 +202,6 @@ def _run_file(
         yield format_message(f"{argv[0]}: not found")
         return 127
     return (yield from run_program(context, [*program, *argv], format_message))
-
-
-_ETC_PASSWD = b"root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:\n"
-_ETC_GROUP = b"root:x:0:\nnobody:x:65534:\n"
-_program_files: dict[str, Inode] = {}
 
 
 def _make_bin() -> dict[str, Inode]:

@@ -17,6 +17,9 @@ CHARACTER_CLASSES = {
     "blank": r" \t", "print": r"\x20-\x7e", "graph": r"\x21-\x7e", "cntrl": r"\x00-\x1f\x7f",
 }  # fmt: skip
 _MAX_MATCHES = 10_000
+# Operators after a backslash in basic expressions, without one in extended ones.
+_BACKSLASH_OPERATORS = frozenset("+?|(){}")
+_MAX_PATTERN = 4000
 
 
 def escape_glob(text: str) -> str:
@@ -128,11 +131,6 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
                 break
         found = grown
     return sorted(one for one in found if files.find(files.join_path(folder, one)) is not None)
-
-
-# Operators after a backslash in basic expressions, without one in extended ones.
-_BACKSLASH_OPERATORS = frozenset("+?|(){}")
-_MAX_PATTERN = 4000
 
 
 @functools.lru_cache(maxsize=128)

@@ -22,7 +22,7 @@ from pytest_kwait.simulator.cel.expressions import (
     EvaluationError,
     get_checked_type,
 )
-from pytest_kwait.simulator.cel.library import ESCAPE_KEY
+from pytest_kwait.simulator.cel.library.jsonpatch import ESCAPE_KEY
 from pytest_kwait.simulator.cel.schema_types import SchemaTypes
 
 if TYPE_CHECKING:
@@ -47,6 +47,59 @@ _TOKEN = re.compile(
 )
 _ESCAPE_KEY_CALL = "jsonpatch.escapeKey"
 _Field = descriptor_pb2.FieldDescriptorProto
+_STRING: Obj = {"type": "string"}
+_STRING_LIST: Obj = {"type": "array", "items": _STRING}
+_ANY: Obj = {"x-kubernetes-int-or-string": True}
+
+_USER: Obj = {
+    "type": "object",
+    "properties": {
+        "username": _STRING,
+        "uid": _STRING,
+        "groups": _STRING_LIST,
+        "extra": {"type": "object", "additionalProperties": _STRING_LIST},
+    },
+}
+
+_INTEGER: Obj = {"type": "integer"}
+_TIME: Obj = {"type": "string", "format": "date-time"}
+_STRING_MAP: Obj = {"type": "object", "additionalProperties": _STRING}
+_CONDITION: Obj = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("status", "type", "message", "reason"), _STRING),
+        "lastTransitionTime": _TIME,
+    },
+}
+_NAMESPACE: Obj = {
+    "type": "object",
+    "properties": {
+        "metadata": {
+            "type": "object",
+            "properties": {
+                **dict.fromkeys(
+                    ("name", "generateName", "namespace", "UID", "resourceVersion"), _STRING
+                ),
+                **dict.fromkeys(("labels", "annotations"), _STRING_MAP),
+                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
+                **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
+                "finalizers": _STRING_LIST,
+            },
+        },
+        "spec": {"type": "object", "properties": {"finalizers": _STRING_LIST}},
+        "status": {
+            "type": "object",
+            "properties": {"conditions": {"type": "array", "items": _CONDITION}, "phase": _STRING},
+        },
+    },
+}
+_CEL_TYPES: dict[str, Obj] = {
+    "BOOL": {"type": "boolean"},
+    "INT": {"type": "integer"},
+    "STRING": _STRING,
+}
+_RESULT_TYPES = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
+_GENERATED_TYPE = re.compile(r"\bObject_[\w_]+")
 
 
 @dataclass(slots=True)
@@ -186,11 +239,6 @@ def _to_json(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
     }
 
 
-_STRING: Obj = {"type": "string"}
-_STRING_LIST: Obj = {"type": "array", "items": _STRING}
-_ANY: Obj = {"x-kubernetes-int-or-string": True}
-
-
 def _string_fields(*names: str) -> Obj:
     return {"type": "object", "properties": dict.fromkeys(names, _STRING)}
 
@@ -199,15 +247,6 @@ _GROUP_VERSION_KIND, _GROUP_VERSION_RESOURCE = (
     _string_fields("group", "version", "kind"),
     _string_fields("group", "version", "resource"),
 )
-_USER: Obj = {
-    "type": "object",
-    "properties": {
-        "username": _STRING,
-        "uid": _STRING,
-        "groups": _STRING_LIST,
-        "extra": {"type": "object", "additionalProperties": _STRING_LIST},
-    },
-}
 _REQUEST: Obj = {
     "type": "object",
     "properties": {
@@ -225,45 +264,6 @@ _REQUEST: Obj = {
         "options": _ANY,
     },
 }
-_INTEGER: Obj = {"type": "integer"}
-_TIME: Obj = {"type": "string", "format": "date-time"}
-_STRING_MAP: Obj = {"type": "object", "additionalProperties": _STRING}
-_CONDITION: Obj = {
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("status", "type", "message", "reason"), _STRING),
-        "lastTransitionTime": _TIME,
-    },
-}
-_NAMESPACE: Obj = {
-    "type": "object",
-    "properties": {
-        "metadata": {
-            "type": "object",
-            "properties": {
-                **dict.fromkeys(
-                    ("name", "generateName", "namespace", "UID", "resourceVersion"), _STRING
-                ),
-                **dict.fromkeys(("labels", "annotations"), _STRING_MAP),
-                **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
-                **dict.fromkeys(("deletionGracePeriodSeconds", "generation"), _INTEGER),
-                "finalizers": _STRING_LIST,
-            },
-        },
-        "spec": {"type": "object", "properties": {"finalizers": _STRING_LIST}},
-        "status": {
-            "type": "object",
-            "properties": {"conditions": {"type": "array", "items": _CONDITION}, "phase": _STRING},
-        },
-    },
-}
-_CEL_TYPES: dict[str, Obj] = {
-    "BOOL": {"type": "boolean"},
-    "INT": {"type": "integer"},
-    "STRING": _STRING,
-}
-_RESULT_TYPES = {"ApplyConfiguration": "Object", "JSONPatch": "list(JSONPatch)"}
-_GENERATED_TYPE = re.compile(r"\bObject_[\w_]+")
 
 
 def get_expression_type(

@@ -19,48 +19,7 @@ if TYPE_CHECKING:
 
 UNBOUNDED = 2**64 - 1
 """The largest cost or size."""
-
-
-class Estimate(NamedTuple):
-    """The bounds of a cost, or of a number of items or characters."""
-
-    least: int
-    most: int
-
-    def plus(self, other: Estimate) -> Estimate:
-        """Return the sum."""
-        return Estimate(
-            min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED)
-        )
-
-    def times(self, other: Estimate) -> Estimate:
-        """Return the product."""
-        return Estimate(
-            min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED)
-        )
-
-    def by(self, factor: float) -> Estimate:
-        """Return the cost at `factor` per unit, rounded up."""
-        return Estimate(_scale(self.least, factor), _scale(self.most, factor))
-
-    def union(self, other: Estimate) -> Estimate:
-        """Return the bounds of either."""
-        return Estimate(min(self.least, other.least), max(self.most, other.most))
-
-
-ZERO = Estimate(0, 0)
-UNKNOWN = Estimate(0, UNBOUNDED)
-
-
-def fixed_estimate(number: int) -> Estimate:
-    """Return an estimate with equal bounds."""
-    return Estimate(number, number)
-
-
-def _scale(number: int, factor: float) -> int:
-    scaled = math.ceil(float(number) * factor)
-    return UNBOUNDED if scaled >= 2**64 else scaled
-
+Path = tuple[str, ...]
 
 _TRAVERSAL_COST_FACTOR, _REGEX_COST_FACTOR = 0.1, 0.25
 _NAMED_FORMAT_LENGTH = 128
@@ -124,6 +83,51 @@ _SIZE_PRESERVING_FUNCTIONS = frozenset(["lowerAscii", "upperAscii", "substring",
 _CONSTANT_COST_EQUALITY = frozenset(
     {"net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver"}
 )
+
+_LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
+_RESULT_VARIABLES = ("@result", "__result__")
+_SCALAR_KINDS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
+
+
+class Estimate(NamedTuple):
+    """The bounds of a cost, or of a number of items or characters."""
+
+    least: int
+    most: int
+
+    def plus(self, other: Estimate) -> Estimate:
+        """Return the sum."""
+        return Estimate(
+            min(self.least + other.least, UNBOUNDED), min(self.most + other.most, UNBOUNDED)
+        )
+
+    def times(self, other: Estimate) -> Estimate:
+        """Return the product."""
+        return Estimate(
+            min(self.least * other.least, UNBOUNDED), min(self.most * other.most, UNBOUNDED)
+        )
+
+    def by(self, factor: float) -> Estimate:
+        """Return the cost at `factor` per unit, rounded up."""
+        return Estimate(_scale(self.least, factor), _scale(self.most, factor))
+
+    def union(self, other: Estimate) -> Estimate:
+        """Return the bounds of either."""
+        return Estimate(min(self.least, other.least), max(self.most, other.most))
+
+
+ZERO = Estimate(0, 0)
+UNKNOWN = Estimate(0, UNBOUNDED)
+
+
+def fixed_estimate(number: int) -> Estimate:
+    """Return an estimate with equal bounds."""
+    return Estimate(number, number)
+
+
+def _scale(number: int, factor: float) -> int:
+    scaled = math.ceil(float(number) * factor)
+    return UNBOUNDED if scaled >= 2**64 else scaled
 
 
 class CallEstimate(NamedTuple):
@@ -365,13 +369,6 @@ def _estimate_standard_call(
         most = min(sizes[0].most, sizes[1].most)
         return CallEstimate(Estimate(1 if most else 0, most).by(_TRAVERSAL_COST_FACTOR))
     return CallEstimate(fixed_estimate(1))
-
-
-_LIST_COST, _MAP_COST, _STRUCT_COST = 10, 30, 40
-_RESULT_VARIABLES = ("@result", "__result__")
-_SCALAR_KINDS = frozenset({"bool", "double", "duration", "int", "timestamp", "uint"})
-
-Path = tuple[str, ...]
 
 
 class _EntrySizes(NamedTuple):

@@ -25,7 +25,7 @@ from pytest_kwait.simulator.cel.interpreter import (
     find_planning_error,
     plan,
 )
-from pytest_kwait.simulator.cel.library import (
+from pytest_kwait.simulator.cel.library.declarations import (
     STAND_IN_NAMES,
     declare_functions,
     describe_functions,
@@ -42,6 +42,12 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
 
     from pytest_kwait.simulator.cel.ast import CheckedAst, Expr, Type
+
+RUNTIME_COST_BUDGET = 10_000_000
+"""The cost budget of all rules of one object, or of one policy binding."""
+
+MATCH_CONDITIONS_COST_BUDGET = 2_500_000
+"""The cost budget of all match conditions of one policy or webhook."""
 
 _STRING_KINDS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "list", "map", "null", "string"}
@@ -67,6 +73,53 @@ _TYPE_DISPLAY_NAMES = {
     "duration": "google.protobuf.Duration",
     "timestamp": "google.protobuf.Timestamp",
 }
+_IS_INVALID_ARGUMENT: dict[str, Callable[[str], bool]] = {
+    "duration": lambda text: parse_duration(text) is None,
+    "timestamp": lambda text: parse_timestamp(text) is None,
+    "matches": lambda text: bool(find_pattern_error(text)),
+}
+"""By function: whether a literal argument is invalid."""
+
+_MAYBE_LITERAL = re.compile(rf"\b(?:{'|'.join(_IS_INVALID_ARGUMENT)})\s*\(|[\[{{]")
+
+_EXTENSIONS = """extensions:
+- name: lists
+- name: optional
+- name: sets
+- name: strings
+  version: 2
+- name: two-var-comprehensions
+"""
+_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
+_IN_STRUCT = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
+_UNDECLARED_DOTTED_NAME = re.compile(
+    r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)\.[\w.]*'([^\n]*)\n"
+    r"( \| [^\n]*)\n \| \.*\^"
+)
+_NO_MATCHING_OVERLOAD = re.compile(
+    r"(ERROR: <input>:\d+:)(\d+)(: found no matching overload for )'([\w.]+)' applied to "
+    r"'\(([^\n]*)\)'(\n \| [^\n]*)"
+)
+_ERROR_LINE = re.compile(r"^(?:[A-Z_]+: )?ERROR: .*$", re.M)
+_WELL_KNOWN_TYPE = re.compile(r"google\.protobuf\.(Duration|Timestamp)")
+_STRING_LITERAL = re.compile(
+    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S
+)
+_FOLLOW_UP_ERROR = re.compile(
+    r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
+)
+"""A follow-up error about a node that has no type already."""
+
+_NO_FIELDS = re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation")
+_STAND_IN_CALL = re.compile(
+    rf"(?:{_STRING_LITERAL.pattern})|\b({'|'.join(STAND_IN_NAMES)})(?=\s*\()", re.S
+)
+_STAND_IN_NAME = re.compile("|".join(STAND_IN_NAMES.values()))
+_ORIGINAL_NAMES = {ours: name for name, ours in STAND_IN_NAMES.items()}
+_NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
+_MIXED_NUMBER_COMPARISON = re.compile(
+    rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'"
+)
 
 
 def find_literal_type_errors(tree: CheckedAst) -> Iterator[tuple[Expr, str]]:
@@ -190,16 +243,6 @@ def _get_format_kind(kind: Type | None) -> str:
     return kind.name or _TYPE_DISPLAY_NAMES.get(kind.kind, kind.kind)
 
 
-_IS_INVALID_ARGUMENT: dict[str, Callable[[str], bool]] = {
-    "duration": lambda text: parse_duration(text) is None,
-    "timestamp": lambda text: parse_timestamp(text) is None,
-    "matches": lambda text: bool(find_pattern_error(text)),
-}
-"""By function: whether a literal argument is invalid."""
-
-_MAYBE_LITERAL = re.compile(rf"\b(?:{'|'.join(_IS_INVALID_ARGUMENT)})\s*\(|[\[{{]")
-
-
 def may_have_literals(text: str) -> bool:
     """Return whether an expression may have literals that need validation."""
     return _MAYBE_LITERAL.search(text) is not None
@@ -246,52 +289,6 @@ def _format_error(why: str, text: str, offset: int) -> str:
     column = offset - (text.rfind("\n", 0, offset) + 1)
     source = text.split("\n")[line]
     return f"ERROR: <input>:{line + 1}:{column + 1}: {why}\n | {source}\n | {'.' * column}^"
-
-
-RUNTIME_COST_BUDGET = 10_000_000
-"""The cost budget of all rules of one object, or of one policy binding."""
-
-MATCH_CONDITIONS_COST_BUDGET = 2_500_000
-"""The cost budget of all match conditions of one policy or webhook."""
-
-_EXTENSIONS = """extensions:
-- name: lists
-- name: optional
-- name: sets
-- name: strings
-  version: 2
-- name: two-var-comprehensions
-"""
-_CODE = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
-_IN_STRUCT = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
-_UNDECLARED_DOTTED_NAME = re.compile(
-    r"ERROR: <input>:(\d+):(\d+): undeclared reference to '(\w+)\.[\w.]*'([^\n]*)\n"
-    r"( \| [^\n]*)\n \| \.*\^"
-)
-_NO_MATCHING_OVERLOAD = re.compile(
-    r"(ERROR: <input>:\d+:)(\d+)(: found no matching overload for )'([\w.]+)' applied to "
-    r"'\(([^\n]*)\)'(\n \| [^\n]*)"
-)
-_ERROR_LINE = re.compile(r"^(?:[A-Z_]+: )?ERROR: .*$", re.M)
-_WELL_KNOWN_TYPE = re.compile(r"google\.protobuf\.(Duration|Timestamp)")
-_STRING_LITERAL = re.compile(
-    r"\"\"\".*?\"\"\"|'''.*?'''|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.S
-)
-_FOLLOW_UP_ERROR = re.compile(
-    r"\n?ERROR: <input>:\d+:\d+: expression of type '\*error\*' [^\n]*\n[^\n]*\n \| \.*\^"
-)
-"""A follow-up error about a node that has no type already."""
-
-_NO_FIELDS = re.compile(r"expression of type ('[^']*') cannot be the operand of a select operation")
-_STAND_IN_CALL = re.compile(
-    rf"(?:{_STRING_LITERAL.pattern})|\b({'|'.join(STAND_IN_NAMES)})(?=\s*\()", re.S
-)
-_STAND_IN_NAME = re.compile("|".join(STAND_IN_NAMES.values()))
-_ORIGINAL_NAMES = {ours: name for name, ours in STAND_IN_NAMES.items()}
-_NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
-_MIXED_NUMBER_COMPARISON = re.compile(
-    rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'"
-)
 
 
 class CompilationError(ValueError):

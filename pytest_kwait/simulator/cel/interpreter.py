@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.cel.library import LIBRARY_FUNCTIONS
+from pytest_kwait.simulator.cel.library.declarations import LIBRARY_FUNCTIONS
 from pytest_kwait.simulator.cel.stdlib import (
     CONVERSIONS,
     LIST_FUNCTIONS,
@@ -75,6 +75,41 @@ _OPAQUE_KINDS = frozenset(OPAQUE_TYPE_NAMES)
 
 COSTED_AFTER_CALL = frozenset({"join", "reverse", "slice"})
 """Functions whose cost depends on the result; all others are charged before the call."""
+PER_CALL_COST_LIMIT = 1_000_000
+"""The cost limit of one evaluation."""
+
+_STANDARD_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **CONVERSIONS,
+    **OPERATORS,
+    **STRING_FUNCTIONS,
+    **LIST_FUNCTIONS,
+}
+
+_TYPE_IDENTIFIERS = {
+    **{name: name for name in ("bool", "bytes", "double", "int", "list", "map", "string", "uint")},
+    "null_type": "null_type",
+    "type": "type",
+}
+
+_SCALAR_TYPES = frozenset({bool, float, int})
+_SCALAR_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "_!=_": operator.ne,
+    "_<=_": operator.le,
+    "_<_": operator.lt,
+    "_==_": operator.eq,
+    "_>=_": operator.ge,
+    "_>_": operator.gt,
+}
+"""Operators that compare numbers of the same type directly."""
+
+_LIST_COST, _MAP_COST = 10, 30
+_CONSTANT_KINDS = {
+    "string": "String",
+    "int": "Int",
+    "bool": "Bool",
+    "double": "Double",
+    "null": "Null",
+}
 
 
 def _scale(size: int, factor: float) -> int:
@@ -247,14 +282,6 @@ def _get_pairwise_comparison_cost(values: Any) -> int:
     return int(len(values) ** 2 * factor) + _LIST_CREATION_COST
 
 
-_STANDARD_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **CONVERSIONS,
-    **OPERATORS,
-    **STRING_FUNCTIONS,
-    **LIST_FUNCTIONS,
-}
-
-
 def _group_library_overloads() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
     found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
     for (name, takes, _), run in LIBRARY_FUNCTIONS.items():
@@ -302,16 +329,6 @@ def resolve_function(name: str) -> Callable[[list[Any]], Any]:
 
 if TYPE_CHECKING:
     Step = Callable[["ExecutionFrame"], Any]
-
-
-PER_CALL_COST_LIMIT = 1_000_000
-"""The cost limit of one evaluation."""
-
-_TYPE_IDENTIFIERS = {
-    **{name: name for name in ("bool", "bytes", "double", "int", "list", "map", "string", "uint")},
-    "null_type": "null_type",
-    "type": "type",
-}
 
 
 class CostLimitExceeded(Exception):
@@ -449,18 +466,6 @@ class AccumulatorList(list[Any]):
     __slots__ = ()
 
 
-_SCALAR_TYPES = frozenset({bool, float, int})
-_SCALAR_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "_!=_": operator.ne,
-    "_<=_": operator.le,
-    "_<_": operator.lt,
-    "_==_": operator.eq,
-    "_>=_": operator.ge,
-    "_>_": operator.gt,
-}
-"""Operators that compare numbers of the same type directly."""
-
-
 def plan_call(name: str, plans: list[Plan]) -> Step:
     """Return the plan of a call; a member function takes its receiver first."""
     steps, function, price = (
@@ -578,16 +583,6 @@ def plan_or_value(one: Plan, two: Plan, *, unwraps: bool) -> Plan:
         return two.step(frame)
 
     return Plan(run)
-
-
-_LIST_COST, _MAP_COST = 10, 30
-_CONSTANT_KINDS = {
-    "string": "String",
-    "int": "Int",
-    "bool": "Bool",
-    "double": "Double",
-    "null": "Null",
-}
 
 
 def plan(node: Expr) -> Plan:

@@ -41,6 +41,10 @@ from pytest_kwait.simulator.codec.go_text import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+FORMATTABLE_TYPES = (
+    "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
+)
+
 _COMPARABLE_KINDS = frozenset({"bool", "string", "bytes", "duration", "timestamp"})
 _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 _TRUE_SPELLINGS, _FALSE_SPELLINGS = (
@@ -48,6 +52,29 @@ _TRUE_SPELLINGS, _FALSE_SPELLINGS = (
     ("0", "f", "F", "FALSE", "false", "False"),
 )
 _NANOS = 1_000_000_000
+_ORDERED_KINDS = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
+
+_CLAUSE = re.compile(r"%(?:%|(\.\d+)?(.))", re.S)
+_SUPERSCRIPTS = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
+_MAX_PRECISION = 1100
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+_TO_LOWER = {at: at + 32 for at in range(ord("A"), ord("Z") + 1)}
+_TO_UPPER = {at: at - 32 for at in range(ord("a"), ord("z") + 1)}
+_WHITESPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_TIMESTAMP_GETTERS = (
+    "getDate",
+    "getDayOfMonth",
+    "getDayOfWeek",
+    "getDayOfYear",
+    "getFullYear",
+    "getMonth",
+)
+_PART_LENGTHS = {"getHours": 3_600_000_000_000, "getMilliseconds": 1_000_000}
+_DURATION_UNITS = {**_PART_LENGTHS, "getMinutes": 60_000_000_000, "getSeconds": 1_000_000_000}
 
 
 def _check_int(value: int) -> Any:
@@ -361,9 +388,6 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 """Conversions by function name; those of constants run at planning time."""
 
 
-_ORDERED_KINDS = ("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint")
-
-
 def _accept_lists(run: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
         if all(isinstance(value, list) for value in values[:count]):
@@ -454,15 +478,6 @@ LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sort": _accept_lists(lambda values: _sort_by(values, values)),
 }
 """The implementations by name; member functions take their receiver first."""
-
-
-_CLAUSE = re.compile(r"%(?:%|(\.\d+)?(.))", re.S)
-_SUPERSCRIPTS = str.maketrans("0123456789-+", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺")
-FORMATTABLE_TYPES = (
-    "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
-)
-_MAX_PRECISION = 1100
-_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def parse_clauses(text: str) -> Iterator[str | None]:
@@ -581,24 +596,6 @@ def _format_value(value: Any, *, inside: bool = False) -> str:
             pairs = (f"{key}:{_format_value(item, inside=True)}" for key, item in shown)
             return f"{{{', '.join(pairs)}}}"
     raise _make_format_error(f"string clause can only be used on {FORMATTABLE_TYPES}", value)
-
-
-_TO_LOWER = {at: at + 32 for at in range(ord("A"), ord("Z") + 1)}
-_TO_UPPER = {at: at - 32 for at in range(ord("a"), ord("z") + 1)}
-_WHITESPACE = (
-    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-_TIMESTAMP_GETTERS = (
-    "getDate",
-    "getDayOfMonth",
-    "getDayOfWeek",
-    "getDayOfYear",
-    "getFullYear",
-    "getMonth",
-)
-_PART_LENGTHS = {"getHours": 3_600_000_000_000, "getMilliseconds": 1_000_000}
-_DURATION_UNITS = {**_PART_LENGTHS, "getMinutes": 60_000_000_000, "getSeconds": 1_000_000_000}
 
 
 def _accept_strings(run: Callable[..., Any], count: int) -> Callable[..., Any]:

@@ -34,6 +34,27 @@ RESERVED_WORDS = frozenset(
     )
 )
 """Words that no identifier may be."""
+OPAQUE_TYPE_NAMES = {
+    "Authorizer": "kubernetes.authorization.Authorizer",
+    "CIDR": "net.CIDR",
+    "Decision": "kubernetes.authorization.Decision",
+    "Format": "kubernetes.NamedFormat",
+    "GroupCheck": "kubernetes.authorization.GroupCheck",
+    "IP": "net.IP",
+    "PathCheck": "kubernetes.authorization.PathCheck",
+    "Quantity": "kubernetes.Quantity",
+    "ResourceCheck": "kubernetes.authorization.ResourceCheck",
+    "Semver": "kubernetes.Semver",
+    "URL": "kubernetes.URL",
+}
+
+_TYPE_NAMES = {
+    "duration": "google.protobuf.Duration",
+    "null": "null_type",
+    "optional": "optional_type",
+    "timestamp": "google.protobuf.Timestamp",
+    **OPAQUE_TYPE_NAMES,
+}
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -141,21 +162,6 @@ def parse_timestamp(text: str) -> Timestamp | None:
     seconds = int((local - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) - offset
     nanos = int((found[7] or "").ljust(9, "0")[:9])
     return Timestamp(seconds * _NANOS + nanos, offset)
-
-
-OPAQUE_TYPE_NAMES = {
-    "Authorizer": "kubernetes.authorization.Authorizer",
-    "CIDR": "net.CIDR",
-    "Decision": "kubernetes.authorization.Decision",
-    "Format": "kubernetes.NamedFormat",
-    "GroupCheck": "kubernetes.authorization.GroupCheck",
-    "IP": "net.IP",
-    "PathCheck": "kubernetes.authorization.PathCheck",
-    "Quantity": "kubernetes.Quantity",
-    "ResourceCheck": "kubernetes.authorization.ResourceCheck",
-    "Semver": "kubernetes.Semver",
-    "URL": "kubernetes.URL",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +354,6 @@ _KINDS_OF_PYTHON_TYPES: dict[type, str] = {
     OptionalValue: "optional",
     TypeName: "type",
     type(None): "null",
-}
-_TYPE_NAMES = {
-    "duration": "google.protobuf.Duration",
-    "null": "null_type",
-    "optional": "optional_type",
-    "timestamp": "google.protobuf.Timestamp",
-    **OPAQUE_TYPE_NAMES,
 }
 
 

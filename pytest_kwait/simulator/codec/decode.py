@@ -58,6 +58,26 @@ _TIME_ZONE = re.compile(r"Z|[+-]\d\d:\d\d")
 _CYCLE = 400
 """Years after which the calendar repeats."""
 _MONTHS_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_MAX_STRICT_ERRORS = 100
+# Read for every field of every object: constants are twice as fast as an enum.
+_ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
+_LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
+_SCHEMA_OR_BOOL = "v1.JSONSchemaPropsOrBool"
+_SCHEMA_OR_ARRAY = "v1.JSONSchemaPropsOrArray"
+_UNIONS = frozenset({_SCHEMA_OR_BOOL, _SCHEMA_OR_ARRAY, "v1.JSONSchemaPropsOrStringArray"})
+_RANGES = {
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "uint8": (0, (1 << 8) - 1),
+    "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}
+
+_READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
+
+_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+_PADDING = ord("=")
 
 
 @lru_cache(maxsize=4096)
@@ -126,22 +146,6 @@ def _check_ranges(text: str, numbers: list[int]) -> None:
 
 def _parse_time_error(text: str, layout: str, rest: str, element: str) -> ValueError:
     return ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
-
-
-_MAX_STRICT_ERRORS = 100
-# Read for every field of every object: constants are twice as fast as an enum.
-_ANY, _BOOL, _INT_OR_TEXT, _INTEGER = Form.ANY, Form.BOOL, Form.INT_OR_TEXT, Form.INTEGER
-_LIST, _MAP, _STRUCT, _TEXT, _TIME = Form.LIST, Form.MAP, Form.STRUCT, Form.TEXT, Form.TIME
-_SCHEMA_OR_BOOL = "v1.JSONSchemaPropsOrBool"
-_SCHEMA_OR_ARRAY = "v1.JSONSchemaPropsOrArray"
-_UNIONS = frozenset({_SCHEMA_OR_BOOL, _SCHEMA_OR_ARRAY, "v1.JSONSchemaPropsOrStringArray"})
-_RANGES = {
-    "int32": (-(1 << 31), (1 << 31) - 1),
-    "int64": (-(1 << 63), (1 << 63) - 1),
-    "uint8": (0, (1 << 8) - 1),
-    "uint32": (0, (1 << 32) - 1),
-    "uint64": (0, (1 << 64) - 1),
-}
 
 
 class _WrongType(Exception):
@@ -398,9 +402,6 @@ def list_repeated_fields(value: Any) -> list[str]:
     return list(decoder.strict_errors)
 
 
-_READERS = (Form.INT_OR_TEXT, Form.QUANTITY, Form.TIME)
-
-
 def _find_type_error(value: Obj, struct: Struct) -> str:
     """Return the first error of a type with its own parser; it precedes wrong types."""
     try:
@@ -510,9 +511,6 @@ def _decode_micro_time(text: str) -> str:
     return canonicalize_time(text, micro=True)
 
 
-_ALPHABET = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-
 def _check_base64(text: str) -> str:
     try:
         data = base64.b64decode(text.replace("\n", "").replace("\r", ""), validate=True)
@@ -550,6 +548,3 @@ def _find_bad_base64(text: str) -> int:
         if len(group) < 4:
             return len(data) - len(group)
     return -1
-
-
-_PADDING = ord("=")

@@ -22,6 +22,18 @@ _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
 _DIGITS = 20
 """No number in range has more, zeros before it aside; more are not even converted."""
+_RE2_PREFIX = "INVALID_ARGUMENT: invalid regular expression: "
+_GO_MESSAGES = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "trailing \\": "trailing backslash at end of expression",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid named capture group": "invalid named capture",
+}
+"""Go's text of an invalid pattern, by RE2's."""
 
 
 def parse_int(text: str) -> int:
@@ -59,20 +71,6 @@ def _parse_number(reader: str, text: str, form: re.Pattern[str], least: int, mos
     if not least <= number <= most:
         raise ValueError(f'strconv.{reader}: parsing "{text}": value out of range')
     return number
-
-
-_RE2_PREFIX = "INVALID_ARGUMENT: invalid regular expression: "
-_GO_MESSAGES = {
-    "missing ]": "missing closing ]",
-    "missing )": "missing closing )",
-    "no argument for repetition operator": "missing argument to repetition operator",
-    "invalid perl operator": "invalid or unsupported Perl syntax",
-    "trailing \\": "trailing backslash at end of expression",
-    "bad repetition operator": "invalid nested repetition operator",
-    "invalid repetition size": "invalid repeat count",
-    "invalid named capture group": "invalid named capture",
-}
-"""Go's text of an invalid pattern, by RE2's."""
 
 
 @lru_cache(maxsize=1)

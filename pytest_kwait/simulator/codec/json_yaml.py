@@ -16,12 +16,23 @@ import msgspec
 if TYPE_CHECKING:
     import yaml
 
+MAX_DEPTH = 150
+"""Objects and lists within each other. Go bears 10,000; no object of the API comes near either."""
+
 _SPACE = b" \t\r\n"
 _LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _DIGITS = b"0123456789"
 _HEX = b"0123456789abcdefABCDEF"
 _ESCAPES = b'bfnrt\\/"'
 _STRING_END = re.compile(rb'[\x00-\x1f"\\]')
+_TOO_DEEP = "exceeded max depth"
+_decode = msgspec.json.Decoder().decode
+
+_MAX_NODES = 400_000
+_BOOLEAN = re.compile(r"^[yYnN]$")
+_QUOTED_SCALAR = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
+"""Texts that the library takes for texts and the server for something else."""
+_TEXT = "tag:yaml.org,2002:str"
 
 
 class _SyntaxError(Exception):
@@ -200,13 +211,6 @@ class _Scanner:
             self.at += 1
 
 
-MAX_DEPTH = 150
-"""Objects and lists within each other. Go bears 10,000; no object of the API comes near either."""
-
-_TOO_DEEP = "exceeded max depth"
-_decode = msgspec.json.Decoder().decode
-
-
 def read_json(data: bytes) -> Any:
     """Decode JSON; invalid UTF-8 becomes U+FFFD.
 
@@ -274,13 +278,6 @@ def _replace_lone_surrogates(text: str) -> str:
     value = json.loads(text)
     again = json.dumps(value, ensure_ascii=False)
     return again.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-_MAX_NODES = 400_000
-_BOOLEAN = re.compile(r"^[yYnN]$")
-_QUOTED_SCALAR = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
-"""Texts that the library takes for texts and the server for something else."""
-_TEXT = "tag:yaml.org,2002:str"
 
 
 @cache

@@ -33,6 +33,9 @@ _DECODE_ERRORS = (
 )  # fmt: skip
 """Errors of decoding a field from bytes of another type or length."""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NUMBERS = frozenset({"bool", "int32", "int64", "uint32", "uint64"})
+_SCALARS = _NUMBERS | {"string", "bytes", "float64"}
 
 
 @cache
@@ -161,11 +164,6 @@ def _value(raw: Any, kind: str) -> Any:
     if kind == "float64":
         return struct.unpack("<d", raw)[0]
     return _message(raw, kind)
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NUMBERS = frozenset({"bool", "int32", "int64", "uint32", "uint64"})
-_SCALARS = _NUMBERS | {"string", "bytes", "float64"}
 
 
 def _time(fields: dict[int, Any]) -> str | None:

@@ -20,6 +20,34 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _CONTAINER = re.compile(r"^(\[\]|map\[[\w.]*\])")
+_REF = len("#/components/schemas/")
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+
+_NEVER_EMPTY = frozenset(
+    # Lists that validation wants something in: no object that is stored shows how Go writes none.
+    [
+        ("CustomResourceDefinitionSpec", "versions"),
+        ("DeviceClaim", "requests"),
+        ("HPAScalingRules", "policies"),
+        ("HTTPIngressRuleValue", "paths"),
+        ("MutatingWebhook", "admissionReviewVersions"),
+        ("NodeSelector", "nodeSelectorTerms"),
+        ("PodFailurePolicyOnExitCodesRequirement", "values"),
+        ("PodSpec", "containers"),
+        ("PolicyRule", "verbs"),
+        ("SuccessPolicy", "rules"),
+        ("TopologySelectorLabelRequirement", "values"),
+        ("ValidatingWebhook", "admissionReviewVersions"),
+    ]
+)
+_EMPTY_IS_GIVEN = frozenset(
+    # Lists that are another thing when they are given empty: nothing fills them then.
+    [("HPAScalingRules", "policies")]
+)
+_UNCHECKED = frozenset(
+    # Required by the schema, and not by validation.
+    [("ScaleIOPersistentVolumeSource", "secretRef"), ("ScaleIOVolumeSource", "secretRef")]
+)
 
 
 class GoField(NamedTuple):
@@ -114,10 +142,6 @@ def go_item(go: str) -> str:
     """Return Go's type of the items of a list or map; empty if unknown."""
     match = _CONTAINER.match(go)
     return go[match.end() :] if match else ""
-
-
-_REF = len("#/components/schemas/")
-_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
 
 class Form(Enum):
@@ -229,31 +253,6 @@ class Shape:
         ) or self.form not in (Form.STRUCT, Form.MAP)
 
 
-_NEVER_EMPTY = frozenset(
-    # Lists that validation wants something in: no object that is stored shows how Go writes none.
-    [
-        ("CustomResourceDefinitionSpec", "versions"),
-        ("DeviceClaim", "requests"),
-        ("HPAScalingRules", "policies"),
-        ("HTTPIngressRuleValue", "paths"),
-        ("MutatingWebhook", "admissionReviewVersions"),
-        ("NodeSelector", "nodeSelectorTerms"),
-        ("PodFailurePolicyOnExitCodesRequirement", "values"),
-        ("PodSpec", "containers"),
-        ("PolicyRule", "verbs"),
-        ("SuccessPolicy", "rules"),
-        ("TopologySelectorLabelRequirement", "values"),
-        ("ValidatingWebhook", "admissionReviewVersions"),
-    ]
-)
-_EMPTY_IS_GIVEN = frozenset(
-    # Lists that are another thing when they are given empty: nothing fills them then.
-    [("HPAScalingRules", "policies")]
-)
-_UNCHECKED = frozenset(
-    # Required by the schema, and not by validation.
-    [("ScaleIOPersistentVolumeSource", "secretRef"), ("ScaleIOVolumeSource", "secretRef")]
-)
 _ZEROS = {
     Form.TEXT: "",
     Form.INTEGER: 0,

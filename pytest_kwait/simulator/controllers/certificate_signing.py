@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
+REQUESTS = "certificatesigningrequests.certificates.k8s.io"
+
 # Seconds after the first failed sync.
 # Source: pkg/controller/certificates/certificate_controller.go, `NewCertificateController`.
 _BASE_DELAY = 0.2
@@ -70,6 +72,12 @@ _NODES, _NODE = "system:nodes", "system:node:"
 _BACKDATE = timedelta(minutes=5)
 _SHORT = timedelta(hours=8)
 _LONGEST, _SHORTEST = timedelta(days=365), timedelta(minutes=10)
+_KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
+
+# Seconds that requests are kept after their decision, and without one. Source: cleaner.go, which
+# checks once an hour; here they are deleted in time.
+_DECIDED_EXPIRATION = 3600.0
+_PENDING_EXPIRATION = 24 * 3600.0
 
 
 def _client_fault(_: x509.CertificateSigningRequest, usages: Collection[str]) -> str:
@@ -214,16 +222,6 @@ def sign_certificate(
     if names is not None:
         builder = builder.add_extension(names, critical=not list(csr.subject))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-
-
-REQUESTS = "certificatesigningrequests.certificates.k8s.io"
-
-_KUBELET_CLIENT = "kubernetes.io/kube-apiserver-client-kubelet"
-
-# Seconds that requests are kept after their decision, and without one. Source: cleaner.go, which
-# checks once an hour; here they are deleted in time.
-_DECIDED_EXPIRATION = 3600.0
-_PENDING_EXPIRATION = 24 * 3600.0
 
 
 class CertificateController:

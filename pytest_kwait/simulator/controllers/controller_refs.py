@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
+# The maximum number of dependents at which every change is synced at once.
+_MAX_IMMEDIATE = 20
+
 
 def make_controller_ref(owner: Obj, api_version: str, kind: str) -> Obj:
     """Return the owner reference that makes `owner` the controller of a dependent."""
@@ -158,10 +161,6 @@ class ControllerRefManager:
 
         with ignore_not_found():
             self._api.modify(self._resource, name_of(obj), namespace_of(obj), release)
-
-
-# The maximum number of dependents at which every change is synced at once.
-_MAX_IMMEDIATE = 20
 
 
 class OwnerIndex:

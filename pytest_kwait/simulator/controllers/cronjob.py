@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 _MAX_MISSED = 100
 _NEXT_SCHEDULE_DELTA = 0.1
+_CRON_JOBS = "cronjobs.batch"
+_JOBS = "jobs.batch"
+_KIND = ("batch/v1", "CronJob")
+_SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 def _find_recent_times(
@@ -86,12 +90,6 @@ def seconds_until_next(
         latest = now if count else since
     following = schedule.after(latest)
     return None if following is None else following + _NEXT_SCHEDULE_DELTA - now
-
-
-_CRON_JOBS = "cronjobs.batch"
-_JOBS = "jobs.batch"
-_KIND = ("batch/v1", "CronJob")
-_SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 def _finished_type(job: Obj) -> str | None:

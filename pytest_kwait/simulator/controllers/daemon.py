@@ -19,15 +19,15 @@ from pytest_kwait.scheduler.framework.pod_info import (
     find_untolerated_taint,
     read_tolerations,
 )
-from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_history import (
-    REVISIONS,
+    ControllerHistory,
+    find_equal_revisions,
     make_template_patch,
+    new_revision,
     next_revision_number,
-    sort_revisions,
-    update_revision_number,
 )
-from pytest_kwait.simulator.controllers.controller_refs import OwnerIndex, make_controller_ref
+from pytest_kwait.simulator.controllers.controller_refs import OwnerIndex
 from pytest_kwait.simulator.controllers.pod_control import (
     PodControl,
     SlowStartError,
@@ -61,6 +61,7 @@ HASH_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"
 GENERATION = "deprecated.daemonset.template.generation"
 
+_SETS = "daemonsets.apps"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NODE = "node.kubernetes.io"
 # Source: kube-controller-manager, daemon/util/daemonset_util.go,
@@ -74,6 +75,16 @@ _TOLERATED = (
     (f"{_NODE}/unschedulable", "NoSchedule"),
 )
 _TOLERATED_ON_HOST_NETWORK = (f"{_NODE}/network-unavailable", "NoSchedule")
+_Pair = tuple[Obj | None, Obj | None] | None
+
+_NAME = "daemonset-controller"
+# Source: kube-controller-manager, daemon_controller.go, `BurstReplicas`; core.go,
+# `startDaemonSetController` (back-off of failed pods).
+_BURST = 250
+_BACKOFF_FIRST = 1.0
+_BACKOFF_MOST = 900.0
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with the nodes.
+_PAUSE_PER_POD = 0.001
 
 
 def find_target_node(pod: Obj) -> str | None:
@@ -160,82 +171,66 @@ class NodePlacement:
         )
 
 
-_SETS = "daemonsets.apps"
-
-
-class Revisions:
-    """Finds or creates the revisions of a set.
+class DaemonSetHistory:
+    """Finds or creates the revisions of a DaemonSet.
 
     Args:
-        revisions: its ControllerRevisions by owner.
+        history: the ControllerRevisions of DaemonSets.
 
-    Source: kube-controller-manager, daemon/update.go, `constructHistory`, `cleanupHistory`.
+    Source: kube-controller-manager, daemon/update.go.
     """
 
-    def __init__(self, api: Cluster, revisions: ControllerRefManager) -> None:
-        self._api = api
-        self._revisions = revisions
+    def __init__(self, cluster: Cluster, history: ControllerHistory) -> None:
+        self._cluster = cluster
+        self._history = history
 
-    def of(self, daemon_set: Obj) -> tuple[Obj, list[Obj]]:
+    def construct(self, daemon_set: Obj) -> tuple[Obj, list[Obj]]:
         """Return the revision of the present template, and the others.
 
         Raises:
             StatusError: the name is taken; the next sync uses another one.
-        """
-        found = self._revisions.claim(daemon_set, *KIND, daemon_set["spec"]["selector"])
-        data = make_template_patch(daemon_set["spec"]["template"])
-        same = sort_revisions(one for one in found if one["data"] == data)
-        old = [one for one in found if one["data"] != data]
-        number = next_revision_number(old)
-        if not same:
-            return self._create(daemon_set, data, number), old
-        *duplicates, current = same
-        for duplicate in duplicates:
-            self._delete(duplicate)
-        return update_revision_number(self._api, current, max(number, current["revision"])), old
 
-    def _create(self, daemon_set: Obj, data: Obj, number: int) -> Obj:
-        collisions = (daemon_set.get("status") or {}).get("collisionCount") or 0
-        template, namespace = daemon_set["spec"]["template"], namespace_of(daemon_set)
-        digest = compute_template_hash(template, collisions)
-        labels = (template.get("metadata") or {}).get("labels") or {}
+        Source: `constructHistory`.
+        """
+        revisions = self._history.list_revisions(daemon_set)
+        data = make_template_patch(daemon_set["spec"]["template"])
+        old = [revision for revision in revisions if revision["data"] != data]
+        number = next_revision_number(old)
+        equal = find_equal_revisions(revisions, data)
+        if not equal:
+            return self._snapshot(daemon_set, number), old
+        *duplicates, current = equal
+        for duplicate in duplicates:
+            self._history.delete_revision(duplicate)
+        number = max(number, current["revision"])
+        return self._history.update_revision(current, number), old
+
+    def _snapshot(self, daemon_set: Obj, number: int) -> Obj:
+        status = daemon_set.get("status") or {}
+        collisions = status.get("collisionCount") or 0
+        digest = compute_template_hash(daemon_set["spec"]["template"], collisions)
         name = f"{name_of(daemon_set)}-{digest}"
-        revision = {
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "labels": {**labels, HASH_LABEL: digest},
-                "annotations": dict(daemon_set["metadata"].get("annotations") or {}),
-                "ownerReferences": [make_controller_ref(daemon_set, *KIND)],
-            },
-            "data": data,
-            "revision": number,
-        }
+        revision = new_revision(daemon_set, KIND, number, name, {HASH_LABEL: digest})
         try:
-            return self._api.create(REVISIONS, revision, namespace)
+            return self._history.create_revision(revision)
         except StatusError as error:
             if error.reason == "AlreadyExists":
-                self._collided(daemon_set, collisions)
+                status = {**status, "collisionCount": collisions + 1}
+                self._cluster.update_status(_SETS, {**daemon_set, "status": status})
             raise
 
-    def _collided(self, daemon_set: Obj, collisions: int) -> None:
-        status = {**(daemon_set.get("status") or {}), "collisionCount": collisions + 1}
-        self._api.update_status(_SETS, {**daemon_set, "status": status})
-
-    def _delete(self, revision: Obj) -> None:
-        with ignore_not_found():
-            self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
-
     def clean_up(self, daemon_set: Obj, old: list[Obj], pods: Iterable[Obj]) -> None:
-        """Remove the oldest unused revisions beyond the limit."""
+        """Delete the oldest revisions beyond the limit that no pod has.
+
+        Source: `cleanupHistory`.
+        """
         surplus = len(old) - daemon_set["spec"].get("revisionHistoryLimit", 10)
-        live = {labels_of(pod).get(HASH_LABEL) for pod in pods} if surplus > 0 else set()
-        for revision in sort_revisions(old):
-            if surplus <= 0:
-                break
-            if labels_of(revision).get(HASH_LABEL) not in live:
-                self._delete(revision)
-                surplus -= 1
+        if surplus <= 0:
+            return
+        live = {labels_of(pod).get(HASH_LABEL) for pod in pods}
+        self._history.truncate(
+            old, surplus, lambda revision: labels_of(revision).get(HASH_LABEL) in live
+        )
 
 
 @dataclass(slots=True)
@@ -335,9 +330,6 @@ def plan_rolling_update(view: DaemonSetView) -> PodChanges:
     )
 
 
-_Pair = tuple[Obj | None, Obj | None] | None
-
-
 def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
     """Return a node's new and old pod; None if there are several of either."""
     found: dict[bool, Obj] = {}
@@ -398,16 +390,6 @@ def _plan_max_surge(
     return change
 
 
-_NAME = "daemonset-controller"
-# Source: kube-controller-manager, daemon_controller.go, `BurstReplicas`; core.go,
-# `startDaemonSetController` (back-off of failed pods).
-_BURST = 250
-_BACKOFF_FIRST = 1.0
-_BACKOFF_MOST = 900.0
-# Seconds of delay per pod, so that the cost of a pod's change does not grow with the nodes.
-_PAUSE_PER_POD = 0.001
-
-
 class DaemonSetController:
     """Keeps a pod of each DaemonSet on each of its nodes.
 
@@ -420,7 +402,7 @@ class DaemonSetController:
     ) -> None:
         self._api = api
         self._pods = pods
-        self._revisions = Revisions(api, revisions)
+        self._history = DaemonSetHistory(api, ControllerHistory(api, revisions, KIND))
         self._recorder = EventRecorder(api, _NAME)
         self._control = PodControl(api, self._recorder, *KIND)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
@@ -448,7 +430,7 @@ class DaemonSetController:
         daemon_set = self._api.find(_SETS, name, namespace)
         if daemon_set is None or is_being_deleted(daemon_set):
             return
-        revision, old = self._revisions.of(daemon_set)
+        revision, old = self._history.construct(daemon_set)
         digest = labels_of(revision)[HASH_LABEL]
         placement = NodePlacement(daemon_set)
         view = self._view(daemon_set, placement, digest)
@@ -458,7 +440,7 @@ class DaemonSetController:
             view = self._view(daemon_set, placement, digest)
             failure = self._apply(view, plan_rolling_update(view))
         if failure is None:
-            self._revisions.clean_up(daemon_set, old, self._pods.of(uid_of(daemon_set)))
+            self._history.clean_up(daemon_set, old, self._pods.of(uid_of(daemon_set)))
         self._write_status(self._view(daemon_set, placement, digest))
         if failure is not None:
             raise failure

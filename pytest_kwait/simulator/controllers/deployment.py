@@ -45,6 +45,10 @@ DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
 MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
 REVISION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+KIND = ("apps/v1", "Deployment")
+REPLICA_SET_RESOURCE = "replicasets.apps"
+DEPLOYMENT_RESOURCE = "deployments.apps"
+
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _NO_DEADLINE = 2**31 - 1
 
@@ -261,11 +265,6 @@ def has_timed_out(deployment: Obj, status: Obj, now: float) -> bool:
     return bool(parse_time(current["lastUpdateTime"]) + deadline < now)
 
 
-KIND = ("apps/v1", "Deployment")
-REPLICA_SET_RESOURCE = "replicasets.apps"
-DEPLOYMENT_RESOURCE = "deployments.apps"
-
-
 class DeploymentView:
     """A Deployment and its ReplicaSets; both are updated with each write.
 
@@ -439,8 +438,8 @@ class ProgressSync:
         self._queue.add_at(key_of(self.view.deployment), max(moment, soon))
 
 
-class Revisions:
-    """Finds or creates the newest ReplicaSet."""
+class NewReplicaSetSync:
+    """Finds or creates the ReplicaSet of the present template."""
 
     def __init__(self, view: DeploymentView) -> None:
         self.view = view
@@ -566,7 +565,7 @@ class Rollout:
     ) -> None:
         self.view = view
         self._pods = pods
-        self._revisions = Revisions(view)
+        self._new_set = NewReplicaSetSync(view)
         self._progress = ProgressSync(view, queue)
 
     def run(self) -> None:
@@ -577,7 +576,7 @@ class Rollout:
         self._check_paused()
         spec = self.view.deployment["spec"]
         if spec.get("paused") or self._was_scaled():
-            self._revisions.sync(create=False)
+            self._new_set.sync(create=False)
             self._scale()
             self._clean_up_if_complete(paused=bool(spec.get("paused")))
             self._progress.sync(only_counts=True)
@@ -651,13 +650,13 @@ class Rollout:
 
         Source: kube-controller-manager, recreate.go.
         """
-        self._revisions.sync(create=False)
+        self._new_set.sync(create=False)
         scaled = [self.view.scale_set(old, 0) for old in self.view.active_old]
         if any(scaled) or self._has_old_pods():
             self._progress.sync()
             return
         if self.view.new_set is None:
-            self._revisions.sync(create=True)
+            self._new_set.sync(create=True)
         if self.view.new_set is not None:
             self.view.scale_set(self.view.new_set, get_desired_replicas(self.view.deployment))
         self._clean_up_if_complete()
@@ -677,7 +676,7 @@ class Rollout:
 
         Source: kube-controller-manager, rolling.go.
         """
-        self._revisions.sync(create=True)
+        self._new_set.sync(create=True)
         if self._grow_new_set() or self._shrink_old_sets():
             self._progress.sync()
             return

@@ -55,6 +55,25 @@ if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+
+_BUDGETS = "poddisruptionbudgets.policy"
+_REASON = "PreemptionByScheduler"
+_NOT_HELPFUL = Rejection(("Preemption is not helpful for scheduling",))
+# The minimum number of nodes tried; a tenth of all if that is more.
+_MIN_CANDIDATES = 100
+
+# Seconds before an unschedulable pod is retried after a change; doubling with
+# each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
+_INITIAL_BACKOFF = 1.0
+_MAX_BACKOFF = 10.0
+
+_OWNERS = {
+    "ReplicationController": "replicationcontrollers",
+    "ReplicaSet": "replicasets.apps",
+    "StatefulSet": "statefulsets.apps",
+}
+
 
 def add_nominated_pods(
     lister: NodeLister,
@@ -86,14 +105,6 @@ def add_nominated_pods(
             for one in added:
                 changed[name].add(one)
     return OverlayNodeLister(lister, changed) if changed else lister
-
-
-TERMINATING = "not eligible due to a terminating pod on the nominated node."
-_BUDGETS = "poddisruptionbudgets.policy"
-_REASON = "PreemptionByScheduler"
-_NOT_HELPFUL = Rejection(("Preemption is not helpful for scheduling",))
-# The minimum number of nodes tried; a tenth of all if that is more.
-_MIN_CANDIDATES = 100
 
 
 def is_preemption_victim(pod: Obj) -> bool:
@@ -198,18 +209,6 @@ def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
     conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
     conditions.append(target)
     api.update_status("pods", changed)
-
-
-# Seconds before an unschedulable pod is retried after a change; doubling with
-# each try. Source: kube-scheduler, scheduling_queue.go, `DefaultPodInitialBackoffDuration`.
-_INITIAL_BACKOFF = 1.0
-_MAX_BACKOFF = 10.0
-
-_OWNERS = {
-    "ReplicationController": "replicationcontrollers",
-    "ReplicaSet": "replicasets.apps",
-    "StatefulSet": "statefulsets.apps",
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 HEADLESS = "service.kubernetes.io/headless"
+ENDPOINTS = "endpoints"
+MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
+
+# Seconds of delay per pod of a service: one of 1,000 pods is synced at most once a second, so
+# that the cost of a pod's change does not grow with their number.
+_PAUSE_PER_POD = 0.001
+_NAME = "endpoint-controller"
+_OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
+# The maximum number of addresses per object; slices have the rest. Source:
+# kube-controller-manager, endpoints_controller.go, `maxCapacity`.
+_MAX_CAPACITY = 1000
 
 
 def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
@@ -126,11 +137,6 @@ class TriggerTimeTracker:
         self._trigger_times_seen.pop(key, None)
 
 
-# Seconds of delay per pod of a service: one of 1,000 pods is synced at most once a second, so
-# that the cost of a pod's change does not grow with their number.
-_PAUSE_PER_POD = 0.001
-
-
 def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
     """Return the fields of a pod that appear in endpoints.
 
@@ -223,15 +229,6 @@ class ServicePods:
         """Return the service with this key; None if it does not exist."""
         namespace, name = split_key(key)
         return self._api.find("services", name, namespace)
-
-
-ENDPOINTS = "endpoints"
-MANAGED_BY_LABEL = "endpoints.kubernetes.io/managed-by"
-_NAME = "endpoint-controller"
-_OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
-# The maximum number of addresses per object; slices have the rest. Source:
-# kube-controller-manager, endpoints_controller.go, `maxCapacity`.
-_MAX_CAPACITY = 1000
 
 
 def build_subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:

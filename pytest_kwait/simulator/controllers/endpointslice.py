@@ -42,11 +42,21 @@ SLICE_MANAGED_BY_LABEL = "endpointslice.kubernetes.io/managed-by"
 
 MAX_ENDPOINTS_PER_SLICE = 100
 """The maximum number of endpoints per slice; upstream, `max-endpoints-per-slice`."""
+SLICES = "endpointslices.discovery.k8s.io"
 
 # Seconds between failed syncs. Source: kube-controller-manager, endpointslice_controller.go and
 # endpointslicemirroring_controller.go, `defaultSyncBackOff`, `maxSyncBackOff`.
 _BASE_DELAY = 1.0
 _MIRRORING_MAX_DELAY = 100.0
+_SLICE_CONTROLLER = "endpointslice-controller.k8s.io"
+_ZONE = "topology.kubernetes.io/zone"
+
+_MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
+_SKIP = "endpointslice.kubernetes.io/skip-mirror"
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# The maximum number of mirrored addresses per subset.
+# Source: kube-controller-manager, `mirroring-max-endpoints-per-subset`.
+_MAX_ENDPOINTS_PER_SUBSET = 1000
 
 
 @dataclass(slots=True)
@@ -145,11 +155,6 @@ def _fill_slices(
             plan.delete.append(slice_)
         elif name in changed:
             plan.update.append({**slice_, "endpoints": contents[name]})
-
-
-SLICES = "endpointslices.discovery.k8s.io"
-_SLICE_CONTROLLER = "endpointslice-controller.k8s.io"
-_ZONE = "topology.kubernetes.io/zone"
 
 
 class SliceIndex:
@@ -343,14 +348,6 @@ def _with_trigger_time(slice_: Obj, time: str | None) -> Obj:
     if time is not None:
         annotations[TRIGGER_TIME] = time
     return {**slice_, "metadata": {**metadata, "annotations": annotations}}
-
-
-_MIRRORING_CONTROLLER = "endpointslicemirroring-controller.k8s.io"
-_SKIP = "endpointslice.kubernetes.io/skip-mirror"
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-# The maximum number of mirrored addresses per subset.
-# Source: kube-controller-manager, `mirroring-max-endpoints-per-subset`.
-_MAX_ENDPOINTS_PER_SUBSET = 1000
 
 
 def mirror_endpoints(endpoints: Obj) -> dict[str, list[tuple[list[Obj], list[Obj]]]]:

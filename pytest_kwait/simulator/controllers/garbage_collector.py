@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
+# Seconds that a node may be missing before its pods are removed.
+# Source: kube-controller-manager, podgc/gc_controller.go, `quarantineTime`.
+_QUARANTINE_SECONDS = 40.0
+
+_EVENTS = "events"
+# Source: kube-apiserver's `--event-ttl`.
+_TTL_SECONDS = 3600.0
+_CHECK_PERIOD = 60.0
+_MAX_EVENTS = 16_384
+"""Upstream has no such limit, since etcd stores events on disk."""
+
 
 class _ObjectRef(NamedTuple):
     resource: str
@@ -264,11 +275,6 @@ def _make_object_ref(resource: str, obj: Obj) -> _ObjectRef:
     return _ObjectRef(resource, namespace_of(obj), name_of(obj), uid_of(obj))
 
 
-# Seconds that a node may be missing before its pods are removed.
-# Source: kube-controller-manager, podgc/gc_controller.go, `quarantineTime`.
-_QUARANTINE_SECONDS = 40.0
-
-
 class PodGCController:
     """Deletes pods of deleted nodes."""
 
@@ -372,14 +378,6 @@ class TTLAfterFinishedController:
             self._api.delete(
                 "jobs.batch", name, namespace, uid=uid_of(job), propagation="Foreground"
             )
-
-
-_EVENTS = "events"
-# Source: kube-apiserver's `--event-ttl`.
-_TTL_SECONDS = 3600.0
-_CHECK_PERIOD = 60.0
-_MAX_EVENTS = 16_384
-"""Upstream has no such limit, since etcd stores events on disk."""
 
 
 class EventTTL:

@@ -32,6 +32,22 @@ _SERVICE_CIDRS = "servicecidrs.networking.k8s.io"
 # Source: pkg/controlplane/instance.go, `DefaultEndpointReconcilerInterval`.
 _RECONCILE_SECONDS = 10.0
 _READY_MESSAGE = "Kubernetes default Service CIDR is ready"
+_ADDRESSES = "ipaddresses.networking.k8s.io"
+_ADDRESS_LABELS = {
+    "ipaddress.kubernetes.io/ip-family": "IPv4",
+    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
+}
+
+_FINALIZER = "networking.k8s.io/service-cidr-finalizer"
+_RANGE_READY = ("True", "", "Kubernetes Service CIDR is ready")
+_RANGE_IN_USE = (
+    "False",
+    "Terminating",
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
+    "ServiceCIDR",
+)
+# Source: `deletionGracePeriod`.
+_DELETION_GRACE_SECONDS = 10.0
 
 
 class KubernetesServiceController:
@@ -107,13 +123,6 @@ class KubernetesServiceController:
             self._api.update(resource, {**clone(found), **clone(content)})
 
 
-_ADDRESSES = "ipaddresses.networking.k8s.io"
-_ADDRESS_LABELS = {
-    "ipaddress.kubernetes.io/ip-family": "IPv4",
-    "ipaddress.kubernetes.io/managed-by": "ipallocator.k8s.io",
-}
-
-
 class IPAddressController:
     """Keeps one IPAddress for each cluster IP of a service.
 
@@ -159,18 +168,6 @@ class IPAddressController:
 
 def _list_cluster_ips(service: Obj) -> set[str]:
     return {one for one in service["spec"].get("clusterIPs") or () if one != "None"}
-
-
-_FINALIZER = "networking.k8s.io/service-cidr-finalizer"
-_RANGE_READY = ("True", "", "Kubernetes Service CIDR is ready")
-_RANGE_IN_USE = (
-    "False",
-    "Terminating",
-    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new "
-    "ServiceCIDR",
-)
-# Source: `deletionGracePeriod`.
-_DELETION_GRACE_SECONDS = 10.0
 
 
 class ServiceCIDRController:

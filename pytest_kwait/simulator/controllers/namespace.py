@@ -73,6 +73,9 @@ _NO_FAILURE_CONDITIONS = (
         "All content-preserving finalizers finished",
     ),
 )
+_TYPE = "kubernetes.io/service-account-token"
+_NAME = "kubernetes.io/service-account.name"
+_UID = "kubernetes.io/service-account.uid"
 
 
 def make_deletion_conditions(
@@ -323,11 +326,6 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
         message = f"Some content in the namespace has finalizers remaining: {names}"
         wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
     return wrong
-
-
-_TYPE = "kubernetes.io/service-account-token"
-_NAME = "kubernetes.io/service-account.name"
-_UID = "kubernetes.io/service-account.uid"
 
 
 class TokensController:

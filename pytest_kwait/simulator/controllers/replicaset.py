@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
     from pytest_kwait.simulator.objects import Obj
 
+# Upstream creates up to 500 concurrently; here one by one, with requests served between.
+# Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
+_BURST_REPLICAS = 100
+_INITIAL_BATCH = 1
+# Seconds of delay per pod. A sync writes to the object, so changes of many pods are batched.
+_PAUSE_PER_POD = 0.00005
+
 
 class PodCounts(NamedTuple):
     """The numbers of an owner's pods.
@@ -139,14 +146,6 @@ class PodCounters:
         tally = self._tallies.get(owner_uid or "")
         if tally is not None:
             tally.note(pod)
-
-
-# Upstream creates up to 500 concurrently; here one by one, with requests served between.
-# Source: kube-controller-manager, replica_set.go, `BurstReplicas`; controller_utils.go.
-_BURST_REPLICAS = 100
-_INITIAL_BATCH = 1
-# Seconds of delay per pod. A sync writes to the object, so changes of many pods are batched.
-_PAUSE_PER_POD = 0.00005
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity
-from pytest_kwait.simulator.admission.pod_plugins import (
+from pytest_kwait.simulator.admission.pod_resources import (
     ResourceList,
     add_resources,
     parse_resource_list,

@@ -13,15 +13,12 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.api_errors import StatusError, ignore_not_found
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.controller_history import (
-    REVISIONS,
-    compute_revision_hash,
-    list_surplus_revisions,
+    ControllerHistory,
+    find_equal_revisions,
     make_template_patch,
     next_revision_number,
-    sort_revisions,
-    update_revision_number,
 )
 from pytest_kwait.simulator.controllers.controller_refs import OwnerIndex, make_controller_ref
 from pytest_kwait.simulator.controllers.pod_control import (
@@ -54,6 +51,16 @@ HASH_LABEL = "controller-revision-hash"
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 _INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _MEMBER = re.compile(r"(.*)-([0-9]+)")
+_CLAIMS = "persistentvolumeclaims"
+_POD = ("v1", "Pod")
+
+_SETS = "statefulsets.apps"
+_NAME = "statefulset-controller"
+# Seconds until a pod whose claim is being deleted is synced again.
+_STALE_CLAIM = 1.0
+# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
+_PAUSE_PER_POD = 0.001
+_OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
 
 
 def get_replicas(stateful_set: Obj) -> int:
@@ -226,10 +233,6 @@ def calculate_counts(
     return found
 
 
-_CLAIMS = "persistentvolumeclaims"
-_POD = ("v1", "Pod")
-
-
 def _policy(stateful_set: Obj) -> tuple[str, str]:
     policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     return policy.get("whenDeleted") or "Retain", policy.get("whenScaled") or "Retain"
@@ -377,100 +380,63 @@ def _make_claim_error(message: str, cause: StatusError | None = None) -> StatusE
     return StatusError(cause.code, cause.reason, message, cause.details)
 
 
-_HASH = "controller.kubernetes.io/hash"
-_MAX_NAME_LENGTH = 223
-
-
 @dataclass(frozen=True, slots=True)
-class SetRevisions:
+class StatefulSetRevisions:
     """The revisions of a set.
 
     Args:
         current: the revision before the update.
         update: the revision of the present template.
         collisions: the number of name collisions.
-        known: all existing revisions.
+        existing: all that existed before.
     """
 
     current: Obj
     update: Obj
     collisions: int
-    known: list[Obj]
+    existing: list[Obj]
 
 
-class Revisions:
-    """Finds or creates the revisions of a set.
-
-    Args:
-        revisions: its ControllerRevisions by owner.
+def get_revisions(history: ControllerHistory, stateful_set: Obj) -> StatefulSetRevisions:
+    """Return the revisions of a set; that of its present template is found or created.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go,
-    `getStatefulSetRevisions`, `truncateHistory`.
+    `getStatefulSetRevisions`.
     """
+    status = stateful_set.get("status") or {}
+    collisions = status.get("collisionCount") or 0
+    existing = history.list_revisions(stateful_set)
+    number = next_revision_number(existing)
+    equal = find_equal_revisions(existing, make_template_patch(stateful_set["spec"]["template"]))
+    if equal and existing[-1] is equal[-1]:
+        update = existing[-1]
+    elif equal:
+        update = history.update_revision(equal[-1], number)
+    else:
+        update, collisions = history.create_with_unique_name(stateful_set, number, collisions)
+    current = update
+    for revision in existing:
+        if name_of(revision) == status.get("currentRevision"):
+            current = revision
+    return StatefulSetRevisions(current, update, collisions, existing)
 
-    def __init__(self, api: Cluster, revisions: ControllerRefManager) -> None:
-        self._api = api
-        self._revisions = revisions
 
-    def of(self, stateful_set: Obj) -> SetRevisions:
-        """Return the revisions of a set, including that of its present template."""
-        status = stateful_set.get("status") or {}
-        known = sort_revisions(
-            self._revisions.claim(stateful_set, *KIND, stateful_set["spec"]["selector"])
-        )
-        data, collisions = make_template_patch(stateful_set["spec"]["template"]), 0
-        collisions = status.get("collisionCount") or 0
-        same = [one for one in known if one["data"] == data]
-        if same and known[-1] is same[-1]:
-            update = known[-1]
-        elif same:
-            update = update_revision_number(self._api, same[-1], next_revision_number(known))
-        else:
-            update, collisions = self._create(
-                stateful_set, data, next_revision_number(known), collisions
-            )
-        named = [one for one in known if name_of(one) == status.get("currentRevision")]
-        return SetRevisions(named[0] if named else update, update, collisions, known)
+def truncate_history(
+    history: ControllerHistory,
+    stateful_set: Obj,
+    revisions: StatefulSetRevisions,
+    pods: Iterable[Obj],
+) -> None:
+    """Delete the oldest revisions beyond the limit that are not in use.
 
-    def _create(
-        self, stateful_set: Obj, data: Obj, number: int, collisions: int
-    ) -> tuple[Obj, int]:
-        metadata, namespace = stateful_set["metadata"], namespace_of(stateful_set)
-        template = stateful_set["spec"]["template"]
-        while True:
-            digest = compute_revision_hash(data, collisions)
-            name = f"{name_of(stateful_set)[:_MAX_NAME_LENGTH]}-{digest}"
-            labels = (template.get("metadata") or {}).get("labels") or {}
-            revision = {
-                "metadata": {
-                    "name": name,
-                    "namespace": namespace,
-                    "labels": {**labels, _HASH: digest},
-                    "annotations": dict(metadata.get("annotations") or {}),
-                    "ownerReferences": [make_controller_ref(stateful_set, *KIND)],
-                },
-                "data": data,
-                "revision": number,
-            }
-            try:
-                return self._api.create(REVISIONS, revision, namespace), collisions
-            except StatusError as error:
-                found = self._api.find(REVISIONS, name, namespace)
-                if error.reason != "AlreadyExists" or found is None:
-                    raise
-                if found["data"] == data:
-                    return found, collisions
-                collisions += 1
-
-    def truncate(self, stateful_set: Obj, versions: SetRevisions, pods: Iterable[Obj]) -> None:
-        """Delete the oldest revisions beyond the limit that are not in use."""
-        limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
-        if len(versions.known) <= limit:
-            return
-        live = {name_of(versions.current), name_of(versions.update), *map(get_pod_revision, pods)}
-        for revision in list_surplus_revisions(versions.known, live, limit):
-            with ignore_not_found():
-                self._api.delete(REVISIONS, name_of(revision), namespace_of(revision))
+    Source: kube-controller-manager, statefulset/stateful_set_control.go, `truncateHistory`.
+    """
+    limit = stateful_set["spec"].get("revisionHistoryLimit", 10)
+    if len(revisions.existing) <= limit:
+        return
+    live = {name_of(revisions.current), name_of(revisions.update), *map(get_pod_revision, pods)}
+    unused = sum(name_of(revision) not in live for revision in revisions.existing)
+    history.truncate(revisions.existing, unused - limit, lambda revision: name_of(revision) in live)
 
 
 class StatefulSetControl:
@@ -479,7 +445,7 @@ class StatefulSetControl:
     Args:
         claims: creates claims.
         stateful_set: the set.
-        versions: its revisions.
+        revisions: its revisions.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go, `updateStatefulSet`.
     """
@@ -490,14 +456,14 @@ class StatefulSetControl:
         recorder: EventRecorder,
         claims: ClaimControl,
         stateful_set: Obj,
-        versions: SetRevisions,
+        revisions: StatefulSetRevisions,
         pods: list[Obj],
     ) -> None:
         self._api = api
         self._recorder = recorder
         self._claims = claims
         self._set = stateful_set
-        self._versions = versions
+        self._revisions = revisions
         self._pods = pods
         spec = stateful_set["spec"]
         self._ordered: bool = spec.get("podManagementPolicy") != "Parallel"
@@ -541,12 +507,12 @@ class StatefulSetControl:
         """Return the replicas, with missing ones in the form to create, and the condemned pods."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
         found = {get_ordinal(pod): pod for pod in self._pods}
-        versions = self._versions
+        revisions = self._revisions
         replicas = []
         for number in range(first, first + count):
             pod = found.pop(number, None)
             if pod is None:
-                pod = make_versioned_pod(self._set, versions.current, versions.update, number)
+                pod = make_versioned_pod(self._set, revisions.current, revisions.update, number)
             replicas.append(pod)
         condemned = sorted(
             (pod for number, pod in found.items() if number >= 0), key=get_ordinal, reverse=True
@@ -554,12 +520,12 @@ class StatefulSetControl:
         return replicas, condemned
 
     def _status(self, pods: list[Obj]) -> Obj:
-        current, update = name_of(self._versions.current), name_of(self._versions.update)
+        current, update = name_of(self._revisions.current), name_of(self._revisions.update)
         return {
             "observedGeneration": self._set["metadata"].get("generation", 0),
             "currentRevision": current,
             "updateRevision": update,
-            "collisionCount": self._versions.collisions,
+            "collisionCount": self._revisions.collisions,
             **calculate_counts(pods, self._min_ready, current, update, self._now),
         }
 
@@ -625,7 +591,7 @@ class StatefulSetControl:
         """Delete the last pod of an old revision once those after it are healthy."""
         rolling = (self._set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         for pod in reversed(replicas[rolling.get("partition") or 0 :]):
-            if get_pod_revision(pod) != name_of(self._versions.update) and not is_being_deleted(
+            if get_pod_revision(pod) != name_of(self._revisions.update) and not is_being_deleted(
                 pod
             ):
                 self._delete(pod)
@@ -675,15 +641,6 @@ class StatefulSetControl:
             self._recorder.event(self._set, KIND, WARNING, f"Failed{title}", message)
 
 
-_SETS = "statefulsets.apps"
-_NAME = "statefulset-controller"
-# Seconds until a pod whose claim is being deleted is synced again.
-_STALE_CLAIM = 1.0
-# Seconds of delay per pod, so that the cost of a pod's change does not grow with their number.
-_PAUSE_PER_POD = 0.001
-_OPTIONAL = ("currentReplicas", "readyReplicas", "updatedReplicas")
-
-
 class StatefulSetController:
     """Keeps the pods of each StatefulSet.
 
@@ -698,7 +655,7 @@ class StatefulSetController:
         self._pods = pods
         self._recorder = EventRecorder(api, _NAME)
         self._claims = ClaimControl(api, self._recorder)
-        self._revisions = Revisions(api, revisions)
+        self._history = ControllerHistory(api, revisions, KIND)
         self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
         OwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
 
@@ -711,13 +668,13 @@ class StatefulSetController:
         pods = self._pods.claim(
             stateful_set, *KIND, spec["selector"], only=lambda pod: is_member_of(stateful_set, pod)
         )
-        versions = self._revisions.of(stateful_set)
+        revisions = get_revisions(self._history, stateful_set)
         rollout = StatefulSetControl(
-            self._api, self._recorder, self._claims, stateful_set, versions, pods
+            self._api, self._recorder, self._claims, stateful_set, revisions, pods
         )
         status, failure = rollout.run()
         self._write(stateful_set, status)
-        self._revisions.truncate(stateful_set, versions, pods)
+        truncate_history(self._history, stateful_set, revisions, pods)
         if failure is not None:
             raise failure
         if rollout.stale:

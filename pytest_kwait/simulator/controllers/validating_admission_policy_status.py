@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
+POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
+
 _MAX_TYPES = 10
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCALAR_SCHEMAS: dict[Form, Obj] = {
@@ -172,9 +174,6 @@ class _BuiltInSchemas:
         for field, inner in shape.struct.fields.items():
             properties[field] = self._schema(inner)
         return schema
-
-
-POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
 
 class PolicyStatusController:

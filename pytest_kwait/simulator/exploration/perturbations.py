@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEVELS = ("gentle", "usual", "harsh")
 """The levels, from few and short perturbations to many and long ones."""
 
+_KEYS = "a key added to the work queue of a controller"
+
 
 @dataclass(frozen=True, slots=True)
 class Chance:
@@ -74,8 +76,6 @@ def _delay(
     """Return the chances of a delay: its probability, shortest and longest seconds per level."""
     return Chance(*gentle), Chance(*usual), Chance(*harsh)
 
-
-_KEYS = "a key added to the work queue of a controller"
 
 PERTURBATIONS: tuple[Perturbation, ...] = (
     Perturbation(

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _RESOURCE_ORDER = ("limits", "requests")
+# Seconds between retries; source: allocation_manager.go, `retryDelay`.
+_RETRY = 180.0
+_FIELDS = ("initContainers", "containers")
+_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 
 
 def needs_restart(container: Obj, before: Obj) -> bool:
@@ -81,12 +85,6 @@ def _format_resources(container: Obj) -> Obj:
         if resources.get(kind)
     }
     return {"name": container["name"], "resources": shown}
-
-
-# Seconds between retries; source: allocation_manager.go, `retryDelay`.
-_RETRY = 180.0
-_FIELDS = ("initContainers", "containers")
-_QOS_CLASSES = ("Guaranteed", "Burstable", "BestEffort")
 
 
 def to_allocated_pod(pod: Obj) -> object:

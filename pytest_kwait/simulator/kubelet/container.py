@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock, Timer
     from pytest_kwait.simulator.objects import Obj
 
+SIGKILL_EXIT_CODE = 137
+START_FAILED_EXIT_CODE = 128
+"""The exit code of a container whose program could not be started."""
+
 # The limit of a log; source: kubelet config, `containerLogMaxSize`.
 _MAX_LOG = 10 << 20
 # The limit of all logs of a cluster.
@@ -52,6 +56,15 @@ _LINE_OVERHEAD = 120
 # The length of time and stream before each line of the node's log file.
 _LINE_PREFIX = 40
 _DISK_BLOCK = 4096
+_MAX_MESSAGE = 4096
+_TERMINATION_LOG = "/dev/termination-log"
+# Limits of a termination message from the log; source: kuberuntime_container.go,
+# `MaxContainerTerminationMessageLogLength`, `...Lines`.
+_MAX_LOGGED_MESSAGE = 2048
+_MAX_MESSAGE_LINES = 80
+
+# Files that cannot be a working directory.
+_NODE_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
 
 
 class ClusterLogs:
@@ -189,20 +202,6 @@ class ContainerLog:
                 await changed.wait()
         finally:
             self._readers.remove(changed)
-
-
-SIGKILL_EXIT_CODE = 137
-START_FAILED_EXIT_CODE = 128
-"""The exit code of a container whose program could not be started."""
-_MAX_MESSAGE = 4096
-_TERMINATION_LOG = "/dev/termination-log"
-# Limits of a termination message from the log; source: kuberuntime_container.go,
-# `MaxContainerTerminationMessageLogLength`, `...Lines`.
-_MAX_LOGGED_MESSAGE = 2048
-_MAX_MESSAGE_LINES = 80
-
-# Files that cannot be a working directory.
-_NODE_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
 
 
 def find_start_error(

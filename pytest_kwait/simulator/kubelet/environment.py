@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
+NODE_HOSTS = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+
 _PERIOD_MICROSECONDS, _MIN_QUOTA = 100_000, 1000
 _MIN_SHARES, _MAX_SHARES, _SHARES_PER_CPU = 2, 262_144, 1024
 _MAX_WEIGHT = 10_000
@@ -45,6 +54,14 @@ _SYSCTLS = {
     "net.ipv4.ping_group_range": "0\t2147483647",
     "net.ipv4.tcp_syncookies": "1",
 }
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_MAX_HOSTNAME = 63
+_MAX_QUALIFIED_HOSTNAME = 64
+_MAX_NAMESERVERS = 3
+_HOSTS_HEADER = "# Kubernetes-managed hosts file.\n"
+_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+
+_REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 
 def make_service_variables(api: Cluster, pod: Obj) -> dict[str, str]:
@@ -85,22 +102,6 @@ def _make_variables(service: Obj, address: str) -> dict[str, str]:
         env[f"{prefix}_PORT"] = str(port["port"])
         env[f"{prefix}_ADDR"] = address
     return env
-
-
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_MAX_HOSTNAME = 63
-_MAX_QUALIFIED_HOSTNAME = 64
-_MAX_NAMESERVERS = 3
-_HOSTS_HEADER = "# Kubernetes-managed hosts file.\n"
-_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
-NODE_HOSTS = (
-    "127.0.0.1\tlocalhost\n"
-    "::1\tlocalhost ip6-localhost ip6-loopback\n"
-    "fe00::0\tip6-localnet\n"
-    "fe00::0\tip6-mcastprefix\n"
-    "fe00::1\tip6-allnodes\n"
-    "fe00::2\tip6-allrouters\n"
-)
 
 
 def get_short_hostname(pod: Obj) -> str:
@@ -199,9 +200,6 @@ def make_resolver_config(pod: Obj) -> str:
         words = [f"{name}:{value}" if value else name for name, value in options.items()]
         lines.append(f"options {' '.join(words)}")
     return "".join(f"{line}\n" for line in lines)
-
-
-_REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 
 class ContainerConfigError(Exception):

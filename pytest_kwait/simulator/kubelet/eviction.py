@@ -25,6 +25,18 @@ if TYPE_CHECKING:
 
 _RESOURCE = "ephemeral-storage"
 _ZERO = Quantity(Fraction(0))
+# Seconds between syncs, each of which evicts one pod.
+# Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
+_SYNC_SECONDS = 10.0
+# Syncs after which the usage of volumes is counted again.
+# Source: kubelet config defaults, `volumeStatsAggPeriod`; upstream takes up to twice as long.
+_STORAGE_SYNC_EVERY = 6
+# Source: pkg/apis/scheduling/types.go, `SystemCriticalPriority`.
+_CRITICAL_PRIORITY = 2_000_000_000
+# The least usage of a running container in bytes.
+_MIN_MEMORY_USAGE = 256 << 10
+_MIN_DISK_USAGE = 16 << 10
+_MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
 
 
 def has_storage_limit(pod: Obj) -> bool:
@@ -106,20 +118,6 @@ def find_excess_usage(
 def _is_on_disk(volume: Obj) -> bool:
     """Return whether a volume is on disk, not in memory."""
     return "emptyDir" in volume and not (volume["emptyDir"] or {}).get("medium")
-
-
-# Seconds between syncs, each of which evicts one pod.
-# Source: cmd/kubelet/app, `evictionMonitoringPeriod`.
-_SYNC_SECONDS = 10.0
-# Syncs after which the usage of volumes is counted again.
-# Source: kubelet config defaults, `volumeStatsAggPeriod`; upstream takes up to twice as long.
-_STORAGE_SYNC_EVERY = 6
-# Source: pkg/apis/scheduling/types.go, `SystemCriticalPriority`.
-_CRITICAL_PRIORITY = 2_000_000_000
-# The least usage of a running container in bytes.
-_MIN_MEMORY_USAGE = 256 << 10
-_MIN_DISK_USAGE = 16 << 10
-_MEMORY_TAINT = "node.kubernetes.io/memory-pressure"
 
 
 class ResourceShortage(NamedTuple):

@@ -31,6 +31,17 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
+_MAX_HEAD = 64 * 1024
+_MAX_BODY = 10 * 1024
+_MAX_REDIRECTS = 10
+# Not a real TLS ClientHello: it ends with empty lines, so that a line-based server answers.
+_TLS_HELLO = b"\x16\x03\x01\r\n\r\n"
+
+# Seconds for the request of a hook; source: kubelet.go, `NewMainKubelet`.
+_HOOK_TIMEOUT = 30.0
+_MAX_OUTPUT = 10 * 1024
+_SAFE_URL_CHARACTERS = "/?&=%:@!$'()*+,;~-._[]"
+
 
 class ResultKind(Enum):
     """The result of a handler. `ERROR`: it could not be run, which does not count."""
@@ -59,13 +70,6 @@ class HandlerResult:
     def is_success(self) -> bool:
         """Return whether it counts as success."""
         return self.kind in (ResultKind.SUCCESS, ResultKind.WARNING)
-
-
-_MAX_HEAD = 64 * 1024
-_MAX_BODY = 10 * 1024
-_MAX_REDIRECTS = 10
-# Not a real TLS ClientHello: it ends with empty lines, so that a line-based server answers.
-_TLS_HELLO = b"\x16\x03\x01\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,12 +405,6 @@ def _is_address(host: str) -> bool:
 
 def _is_loopback(host: str) -> bool:
     return _is_address(host) and ipaddress.ip_address(host).is_loopback
-
-
-# Seconds for the request of a hook; source: kubelet.go, `NewMainKubelet`.
-_HOOK_TIMEOUT = 30.0
-_MAX_OUTPUT = 10 * 1024
-_SAFE_URL_CHARACTERS = "/?&=%:@!$'()*+,;~-._[]"
 
 
 class Handler(Protocol):

@@ -35,6 +35,8 @@ _TAG_PATTERN = re.compile(r"[\w][\w.-]{0,127}")
 _DIGEST_PATTERN = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}"
 )
+# Seconds, scaled, of a pull.
+_PULL_SECONDS = 1.0
 
 
 class InvalidImageError(Exception):
@@ -149,10 +151,6 @@ def find_pull_error(name: str, image: Image) -> str:
         f'failed to do request: Head "https://{image.domain}/v2/{image.path}/manifests/{version}": '
         f"dial tcp: lookup {host}: no such host"
     )
-
-
-# Seconds, scaled, of a pull.
-_PULL_SECONDS = 1.0
 
 
 class ImageManager:

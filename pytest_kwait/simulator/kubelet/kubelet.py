@@ -29,6 +29,39 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import KubeletApi
 
+KUBELET_PORT = 10250
+
+# Seconds between relists; source: kubelet.go, `genericPlegRelistPeriod`.
+_RELIST_SECONDS = 1.0
+# Seconds between renewals of the lease and of the Node's status.
+# Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
+_RENEW_SECONDS = 10.0
+_REPORT_SECONDS = 300.0
+_LEASE_SECONDS = 40
+_MAX_REMEMBERED_EVENTS = 512
+"""The events that one node counts repetitions of: ten for each of its pods."""
+_LEASES = "kube-node-lease"
+
+_CAPACITY = {
+    "cpu": "8",
+    "ephemeral-storage": "104857600Ki",
+    "hugepages-1Gi": "0",
+    "hugepages-2Mi": "0",
+    "memory": "32505856Ki",
+    "pods": "110",
+}
+_CONDITIONS = (
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+    ),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
 
 class _Pressure(NamedTuple):
     """The condition and event of a kubelet for one kind of pressure."""
@@ -140,39 +173,6 @@ class NodeFaults:
         worker = self._node.find_worker(namespace, pod)
         found = worker.runtime_manager.record(container).current if worker is not None else None
         return found is not None and found.run_out_of_memory()
-
-
-# Seconds between relists; source: kubelet.go, `genericPlegRelistPeriod`.
-_RELIST_SECONDS = 1.0
-# Seconds between renewals of the lease and of the Node's status.
-# Source: kubelet config defaults, `nodeLeaseDurationSeconds` / 4, `nodeStatusReportFrequency`.
-_RENEW_SECONDS = 10.0
-_REPORT_SECONDS = 300.0
-_LEASE_SECONDS = 40
-_MAX_REMEMBERED_EVENTS = 512
-"""The events that one node counts repetitions of: ten for each of its pods."""
-_LEASES = "kube-node-lease"
-KUBELET_PORT = 10250
-
-_CAPACITY = {
-    "cpu": "8",
-    "ephemeral-storage": "104857600Ki",
-    "hugepages-1Gi": "0",
-    "hugepages-2Mi": "0",
-    "memory": "32505856Ki",
-    "pods": "110",
-}
-_CONDITIONS = (
-    (
-        "MemoryPressure",
-        "False",
-        "KubeletHasSufficientMemory",
-        "kubelet has sufficient memory available",
-    ),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-)
 
 
 class Kubelet:

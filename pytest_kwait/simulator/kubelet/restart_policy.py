@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # Source: kubelet.go, `imageBackOffPeriod`, `MaxContainerBackOff`.
 CRASH_BACKOFF_INITIAL = 10.0
 CRASH_BACKOFF_MAX = 300.0
+RESTARTING_ALL = "RestartingAllContainers"
+"""The reason of containers that are removed because all containers restart."""
+
+_RESTART_ALL = "RestartAllContainers"
 
 
 @dataclass(slots=True)
@@ -84,11 +88,6 @@ def format_go_seconds(seconds: float) -> str:
     """Format whole seconds as a Go duration: `10s`, `1m20s`, `5m0s`."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
-_RESTART_ALL = "RestartAllContainers"
-RESTARTING_ALL = "RestartingAllContainers"
-"""The reason of containers that are removed because all containers restart."""
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:

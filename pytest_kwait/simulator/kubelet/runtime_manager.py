@@ -71,9 +71,23 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.volumes import FileContent
 
+SYNC_RETRY_SECONDS = 12.5
+"""The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.
+
+Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
+"""
+
 # The least seconds between SIGTERM and SIGKILL.
 # Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
 _MIN_GRACE = 2.0
+# Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
+_SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
+_NOBODY = 65534
+
+# Seconds, scaled, to create and start a container.
+_CREATE_SECONDS = 0.1
+
+_REMOVED = "The container is removed because RestartAllContainers in place"
 
 
 class _Termination:
@@ -174,11 +188,6 @@ def terminate_containers(
             termination.close()
 
 
-# Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
-_SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
-_NOBODY = 65534
-
-
 def _get_setting(pod: Obj, container: Obj, field: str) -> object:
     """Return a field of the container's security context, or else of the pod's."""
     own: Mapping[str, object] = container.get("securityContext") or {}
@@ -250,17 +259,6 @@ def find_seccomp_error(pod: Obj, container: Obj) -> str:
         "failed to create containerd container: cannot load seccomp profile "
         f'"{path}": open {path}: no such file or directory'
     )
-
-
-# Seconds, scaled, to create and start a container.
-_CREATE_SECONDS = 0.1
-SYNC_RETRY_SECONDS = 12.5
-"""The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.
-
-Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFactor`.
-"""
-
-_REMOVED = "The container is removed because RestartAllContainers in place"
 
 
 @dataclass(slots=True)

@@ -37,6 +37,15 @@ KUBELET_CONDITIONS = (
 )
 OWN_CONDITIONS = (*KUBELET_CONDITIONS, "PodResizePending", "PodResizeInProgress")
 """The types of conditions that only the kubelet writes."""
+TERMINAL_PHASES = ("Succeeded", "Failed")
+
+_CONTAINER_STATUS_UNKNOWN = {
+    "exitCode": SIGKILL_EXIT_CODE,
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+    "startedAt": None,
+    "finishedAt": None,
+}
 
 
 def _get_terminated(state: Obj | None) -> Obj | None:
@@ -269,17 +278,6 @@ def compute_conditions(
             condition["message"] = message
         conditions.append(condition)
     return conditions
-
-
-TERMINAL_PHASES = ("Succeeded", "Failed")
-
-_CONTAINER_STATUS_UNKNOWN = {
-    "exitCode": SIGKILL_EXIT_CODE,
-    "reason": "ContainerStatusUnknown",
-    "message": "The container could not be located when the pod was terminated",
-    "startedAt": None,
-    "finishedAt": None,
-}
 
 
 class PodStatusGenerator:

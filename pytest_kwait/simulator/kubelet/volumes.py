@@ -45,6 +45,39 @@ FileContent = bytes | Callable[[], bytes]
 """The content of a file, or a function that makes it when the file system is built."""
 
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
+# Source, resource, what a message calls it, the field of its name, what a missing key is one of.
+_SOURCE_KINDS = (
+    ("configMap", "configmaps", "configmap", "name", "config"),
+    ("secret", "secrets", "secret", "secretName", "secret"),
+)
+
+# The folders of a node.
+_NODE_FOLDERS = (
+    "/",
+    "/dev",
+    "/etc",
+    "/home",
+    "/proc",
+    "/run",
+    "/sys",
+    "/tmp",  # noqa: S108
+    "/usr",
+    "/var",
+    "/var/log",
+)
+_HOST_PATH_TYPES = {
+    "Directory": "directory",
+    "File": "file",
+    "Socket": "socket",
+    "CharDevice": "character device",
+    "BlockDevice": "block device",
+}
+
+# Volumes whose files are shared by the containers that mount them.
+_SHARED = ("emptyDir", "ephemeral", "hostPath", "image", "persistentVolumeClaim")
+_NODE_MEMORY = 32403456 << 10
+_PAGE = 4096
+_READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 
 
 class PersistentFolders:
@@ -160,13 +193,6 @@ def get_persistent_folders(api: Cluster) -> PersistentFolders:
     return api.clock.get_shared(PersistentFolders, lambda: PersistentFolders(api))
 
 
-# Source, resource, what a message calls it, the field of its name, what a missing key is one of.
-_SOURCE_KINDS = (
-    ("configMap", "configmaps", "configmap", "name", "config"),
-    ("secret", "secrets", "secret", "secretName", "secret"),
-)
-
-
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
     """Yield the volumes that some container mounts; only those are set up."""
     spec = pod["spec"]
@@ -223,29 +249,6 @@ def find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
     if "hostPath" in source:
         return _find_host_path_error(api, pod, source["hostPath"])
     return ""
-
-
-# The folders of a node.
-_NODE_FOLDERS = (
-    "/",
-    "/dev",
-    "/etc",
-    "/home",
-    "/proc",
-    "/run",
-    "/sys",
-    "/tmp",  # noqa: S108
-    "/usr",
-    "/var",
-    "/var/log",
-)
-_HOST_PATH_TYPES = {
-    "Directory": "directory",
-    "File": "file",
-    "Socket": "socket",
-    "CharDevice": "character device",
-    "BlockDevice": "block device",
-}
 
 
 def _find_host_path_error(api: Cluster, pod: Obj, source: Obj) -> str:
@@ -373,13 +376,6 @@ def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str])
         (one for one in every if one["name"] == reference.get("containerName")), every[0]
     )
     return extract_resource(api, container, reference, places["spec.nodeName"])
-
-
-# Volumes whose files are shared by the containers that mount them.
-_SHARED = ("emptyDir", "ephemeral", "hostPath", "image", "persistentVolumeClaim")
-_NODE_MEMORY = 32403456 << 10
-_PAGE = 4096
-_READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 
 
 class PodVolumes:

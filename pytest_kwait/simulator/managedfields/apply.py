@@ -53,6 +53,9 @@ KUBECTL_MANAGER = "kubectl"
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _ESCAPES = str.maketrans({found: f"\\u{ord(found):04x}" for found in "<>&\u2028\u2029"})
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
+_TYPE_ERROR = re.compile(
+    r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
+)
 
 
 def last_applied_fields(live: Obj, shape: Shape) -> Paths:
@@ -98,11 +101,6 @@ def update_last_applied(live: Obj, configuration: Obj) -> bool:
 
 def _annotations_or_empty(obj: Obj) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
-
-
-_TYPE_ERROR = re.compile(
-    r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
-)
 
 
 def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Caller) -> Obj:

@@ -28,6 +28,33 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 Paths = set[Path]
 
+_ANY_SCALAR = (Form.QUANTITY, Form.INT_OR_TEXT)
+_NUMBERS = (Form.INTEGER, Form.NUMBER)
+_GO_TYPES = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+
+_NEVER_OWNED = frozenset(
+    {
+        ("f:apiVersion",),
+        ("f:kind",),
+        ("f:metadata",),
+        *(
+            ("f:metadata", f"f:{field}")
+            for field in [
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
+            ]
+        ),
+    }
+)
+
 
 class Changes(NamedTuple):
     """The difference of two objects."""
@@ -174,11 +201,6 @@ def format_path(path: Path) -> str:
         else:
             text += f"[={rest}]"
     return text
-
-
-_ANY_SCALAR = (Form.QUANTITY, Form.INT_OR_TEXT)
-_NUMBERS = (Form.INTEGER, Form.NUMBER)
-_GO_TYPES = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
 
 
 def find_type_errors(configuration: Obj, shape: Shape) -> list[str]:
@@ -328,30 +350,6 @@ def _format_go_literal(value: Any) -> str:
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(_format_go_literal(one) for one in value)}}}"
     return "interface {}(nil)" if value is None else json.dumps(value)
-
-
-_NEVER_OWNED = frozenset(
-    {
-        ("f:apiVersion",),
-        ("f:kind",),
-        ("f:metadata",),
-        *(
-            ("f:metadata", f"f:{field}")
-            for field in [
-                "name",
-                "namespace",
-                "creationTimestamp",
-                "selfLink",
-                "uid",
-                "generation",
-                "managedFields",
-                "resourceVersion",
-                "deletionTimestamp",
-                "deletionGracePeriodSeconds",
-            ]
-        ),
-    }
-)
 
 
 @dataclass(slots=True)

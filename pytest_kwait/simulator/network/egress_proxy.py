@@ -37,6 +37,7 @@ _MACHINE_ADDRESSES = (LOOPBACK, "::1")
 _MAX_NAMES_OF_POD = 8
 # The last labels of names that are completed by search domains: `db.shop.svc`.
 _CLUSTER_LABELS = ("svc", "pod", "localhost")
+_Protocol = TypeVar("_Protocol", bound=asyncio.Protocol)
 
 
 class _EgressKey(NamedTuple):
@@ -119,9 +120,6 @@ async def open_egress_session(api: Cluster, target: EgressTarget, client: str) -
         ConnectionRefusedError: the target cannot be reached.
     """
     return (await _connect_or_report(api, target, client, SessionSocket)).session
-
-
-_Protocol = TypeVar("_Protocol", bound=asyncio.Protocol)
 
 
 async def _connect_or_report(

@@ -40,6 +40,9 @@ NAMESPACE_JOURNALS = "namespaces"
 _COMPRESSION = 4
 _GZIP_START = b"\x1f\x8b"
 _MAX_DECIMALS = 6
+_encoder = msgspec.json.Encoder()
+
+_version_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 class RecordingHeader(msgspec.Struct, omit_defaults=True):
@@ -116,9 +119,7 @@ class RawLine(_LineFields, omit_defaults=True):
     object: msgspec.Raw = msgspec.Raw()
 
 
-_encoder = msgspec.json.Encoder()
 _header_decoder = msgspec.json.Decoder(RecordingHeader)
-_version_decoder = msgspec.json.Decoder(dict[str, Any])
 _line_decoder = msgspec.json.Decoder(RecordedLine)
 _raw_line_decoder = msgspec.json.Decoder(RawLine)
 

@@ -27,6 +27,7 @@ from pytest_kwait.simulator.validation.core.config import (
     validate_lease,
     validate_secret,
 )
+from pytest_kwait.simulator.validation.core.limit_ranges import validate_limit_range
 from pytest_kwait.simulator.validation.core.nodes import (
     DEPRECATED_NODE_LABELS,
     get_node_warnings,
@@ -43,13 +44,14 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
 )
 from pytest_kwait.simulator.validation.core.pods.security import visit_containers_with_path
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
-from pytest_kwait.simulator.validation.core.resources import (
-    aggregate_container_resources,
-    qos_class,
-    validate_limit_range,
+from pytest_kwait.simulator.validation.core.resource_quotas import (
     validate_resource_quota,
     validate_resource_quota_status,
     validate_resource_quota_update,
+)
+from pytest_kwait.simulator.validation.core.resources import (
+    aggregate_container_resources,
+    qos_class,
 )
 from pytest_kwait.simulator.validation.node import (
     validate_runtime_class,
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.validation import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
+
+NAME_LABEL = "kubernetes.io/metadata.name"
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 _LISTS = ("initContainers", "containers")
@@ -196,9 +200,6 @@ def _drop_coordinated_fields(obj: Obj) -> None:
     spec = obj.get("spec") or {}
     for field in ("strategy", "preferredHolder"):
         spec.pop(field, None)
-
-
-NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(Strategy):

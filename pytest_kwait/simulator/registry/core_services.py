@@ -17,17 +17,17 @@ from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
+from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
 from pytest_kwait.simulator.validation.core.services import (
     get_load_balancer_ingress_points,
     get_service_warnings,
     is_externally_accessible,
     needs_health_check,
-    validate_endpoint_slice,
-    validate_endpoint_subsets,
     validate_service,
     validate_service_status_update,
     validate_service_update,
 )
+from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +43,9 @@ _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
 _IP_FAMILIES = ("IPv4",)
 _ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
+_AFFINITY_SECONDS = 10800
+
+_FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class ServiceAllocator:
@@ -265,9 +268,6 @@ def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
     return "provided port is already allocated" if port in used else ""
 
 
-_AFFINITY_SECONDS = 10800
-
-
 class ServiceStrategy(Strategy):
     """Services."""
 
@@ -356,9 +356,6 @@ def _drop_unchanged(spec: Obj, before: Obj, *fields: str) -> None:
 
 def _node_ports(spec: Obj) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
-
-
-_FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class EndpointsStrategy(Strategy):

@@ -60,6 +60,27 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+Result = TypeVar("Result")
+
+_CONFLICT_MESSAGE = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
+
+_MAX_NAME_ATTEMPTS = 8
+_MAX_TRIES = 5
+"""Tries of a write whose object changes meanwhile; upstream's MaxRetryWhenPatchConflicts."""
+
+_STORAGE_PREFIXES = {
+    "customresourcedefinitions.apiextensions.k8s.io": (
+        "apiextensions.k8s.io/customresourcedefinitions"
+    ),
+    "endpoints": "services/endpoints",
+    "ingresses.networking.k8s.io": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
+"""The storage paths of kinds that differ from the plural."""
 
 
 class DeletionPlan(NamedTuple):
@@ -217,18 +238,6 @@ def _deleted_status(kind: Kind, obj: Obj) -> Obj:
         "status": "Success",
         "details": details,
     }
-
-
-_CONFLICT_MESSAGE = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
-
-
-Result = TypeVar("Result")
-
-_MAX_NAME_ATTEMPTS = 8
-_MAX_TRIES = 5
-"""Tries of a write whose object changes meanwhile; upstream's MaxRetryWhenPatchConflicts."""
 
 
 class ObjectModified(StatusError):
@@ -692,19 +701,6 @@ def check_resource_version(
         raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
         raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
-
-
-_STORAGE_PREFIXES = {
-    "customresourcedefinitions.apiextensions.k8s.io": (
-        "apiextensions.k8s.io/customresourcedefinitions"
-    ),
-    "endpoints": "services/endpoints",
-    "ingresses.networking.k8s.io": "ingress",
-    "nodes": "minions",
-    "replicationcontrollers": "controllers",
-    "services": "services/specs",
-}
-"""The storage paths of kinds that differ from the plural."""
 
 
 def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind
 
+_ALL_RULES = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+_GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+"""Metadata that the garbage collector may change."""
+
 
 class RoleStrategy(Strategy):
     """Roles."""
@@ -118,14 +125,6 @@ class RoleBindingStrategy(Strategy):
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
     """Cluster role bindings."""
-
-
-_ALL_RULES = (
-    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
-    {"verbs": ["*"], "nonResourceURLs": ["*"]},
-)
-_GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
-"""Metadata that the garbage collector may change."""
 
 
 def _is_free(new: Obj, old: Obj | None, caller: Caller) -> bool:

@@ -76,6 +76,79 @@ _RETURN_DELETED_OBJECT = frozenset(
         "volumeattachments.storage.k8s.io",
     ]
 )
+# By resource: the module in this folder and the class in it, imported when first needed.
+_STRATEGIES = {
+    "apiservices.apiregistration.k8s.io": ("registry.certificates", "APIServiceStrategy"),
+    "certificatesigningrequests.certificates.k8s.io": (
+        "registry.certificates",
+        "CertificateSigningRequestStrategy",
+    ),
+    "clusterrolebindings.rbac.authorization.k8s.io": (
+        "registry.rbac",
+        "ClusterRoleBindingStrategy",
+    ),
+    "clusterroles.rbac.authorization.k8s.io": ("registry.rbac", "ClusterRoleStrategy"),
+    "configmaps": ("registry.core", "ConfigMapStrategy"),
+    "cronjobs.batch": ("registry.batch", "CronJobStrategy"),
+    "csidrivers.storage.k8s.io": ("registry.storage", "CSIDriverStrategy"),
+    "csinodes.storage.k8s.io": ("registry.storage", "CSINodeStrategy"),
+    "csistoragecapacities.storage.k8s.io": ("registry.storage", "CSIStorageCapacityStrategy"),
+    "customresourcedefinitions.apiextensions.k8s.io": (
+        "apiextensions.strategy",
+        "CustomResourceDefinitionStrategy",
+    ),
+    "daemonsets.apps": ("registry.apps", "DaemonSetStrategy"),
+    "deployments.apps": ("registry.apps", "DeploymentStrategy"),
+    "endpoints": ("registry.core_services", "EndpointsStrategy"),
+    "endpointslices.discovery.k8s.io": ("registry.core_services", "EndpointSliceStrategy"),
+    "events": ("registry.core", "EventStrategy"),
+    "horizontalpodautoscalers.autoscaling": (
+        "registry.apps",
+        "HorizontalPodAutoscalerStrategy",
+    ),
+    "ingressclasses.networking.k8s.io": ("registry.networking", "IngressClassStrategy"),
+    "ingresses.networking.k8s.io": ("registry.networking", "IngressStrategy"),
+    "ipaddresses.networking.k8s.io": ("registry.networking", "IPAddressStrategy"),
+    "jobs.batch": ("registry.batch", "JobStrategy"),
+    "leases.coordination.k8s.io": ("registry.core", "LeaseStrategy"),
+    "limitranges": ("registry.core", "LimitRangeStrategy"),
+    "namespaces": ("registry.core", "NamespaceStrategy"),
+    "networkpolicies.networking.k8s.io": ("registry.networking", "NetworkPolicyStrategy"),
+    "nodes": ("registry.core", "NodeStrategy"),
+    "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
+    "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
+    "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
+    "pods": ("registry.core", "PodStrategy"),
+    "podtemplates": ("registry.apps", "PodTemplateStrategy"),
+    "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
+    "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
+    "replicationcontrollers": ("registry.apps", "ReplicationControllerStrategy"),
+    "resourcequotas": ("registry.core", "ResourceQuotaStrategy"),
+    "rolebindings.rbac.authorization.k8s.io": ("registry.rbac", "RoleBindingStrategy"),
+    "roles.rbac.authorization.k8s.io": ("registry.rbac", "RoleStrategy"),
+    "runtimeclasses.node.k8s.io": ("registry.core", "RuntimeClassStrategy"),
+    "secrets": ("registry.core", "SecretStrategy"),
+    "serviceaccounts": ("registry.core", "ServiceAccountStrategy"),
+    "servicecidrs.networking.k8s.io": ("registry.networking", "ServiceCIDRStrategy"),
+    "services": ("registry.core_services", "ServiceStrategy"),
+    "statefulsets.apps": ("registry.apps", "StatefulSetStrategy"),
+    "storageclasses.storage.k8s.io": ("registry.storage", "StorageClassStrategy"),
+    "volumeattachments.storage.k8s.io": ("registry.storage", "VolumeAttachmentStrategy"),
+    "volumeattributesclasses.storage.k8s.io": (
+        "registry.storage",
+        "VolumeAttributesClassStrategy",
+    ),
+}
+
+# By resource of admission: the function that validates it; its strategy is the generic one else.
+_ADMISSION_VALIDATORS = {
+    "mutatingadmissionpolicies": "validate_mutating_admission_policy",
+    "mutatingadmissionpolicybindings": "validate_mutating_admission_policy_binding",
+    "mutatingwebhookconfigurations": "validate_webhook_configuration",
+    "validatingadmissionpolicies": "validate_validating_admission_policy",
+    "validatingadmissionpolicybindings": "validate_validating_admission_policy_binding",
+    "validatingwebhookconfigurations": "validate_webhook_configuration",
+}
 
 
 def fill_defaults(obj: Obj, defaults: Obj) -> None:
@@ -241,82 +314,6 @@ class Strategy:
         """Return the grace period in seconds; None if the kind has no graceful deletion."""
         del obj, requested
         return None
-
-
-# By resource: the module in this folder and the class in it, imported when first needed.
-_STRATEGIES = {
-    "apiservices.apiregistration.k8s.io": ("registry.certificates", "APIServiceStrategy"),
-    "certificatesigningrequests.certificates.k8s.io": (
-        "registry.certificates",
-        "CertificateSigningRequestStrategy",
-    ),
-    "clusterrolebindings.rbac.authorization.k8s.io": (
-        "registry.rbac",
-        "ClusterRoleBindingStrategy",
-    ),
-    "clusterroles.rbac.authorization.k8s.io": ("registry.rbac", "ClusterRoleStrategy"),
-    "configmaps": ("registry.core", "ConfigMapStrategy"),
-    "cronjobs.batch": ("registry.batch", "CronJobStrategy"),
-    "csidrivers.storage.k8s.io": ("registry.storage", "CSIDriverStrategy"),
-    "csinodes.storage.k8s.io": ("registry.storage", "CSINodeStrategy"),
-    "csistoragecapacities.storage.k8s.io": ("registry.storage", "CSIStorageCapacityStrategy"),
-    "customresourcedefinitions.apiextensions.k8s.io": (
-        "apiextensions.strategy",
-        "CustomResourceDefinitionStrategy",
-    ),
-    "daemonsets.apps": ("registry.apps", "DaemonSetStrategy"),
-    "deployments.apps": ("registry.apps", "DeploymentStrategy"),
-    "endpoints": ("registry.core_services", "EndpointsStrategy"),
-    "endpointslices.discovery.k8s.io": ("registry.core_services", "EndpointSliceStrategy"),
-    "events": ("registry.core", "EventStrategy"),
-    "horizontalpodautoscalers.autoscaling": (
-        "registry.apps",
-        "HorizontalPodAutoscalerStrategy",
-    ),
-    "ingressclasses.networking.k8s.io": ("registry.networking", "IngressClassStrategy"),
-    "ingresses.networking.k8s.io": ("registry.networking", "IngressStrategy"),
-    "ipaddresses.networking.k8s.io": ("registry.networking", "IPAddressStrategy"),
-    "jobs.batch": ("registry.batch", "JobStrategy"),
-    "leases.coordination.k8s.io": ("registry.core", "LeaseStrategy"),
-    "limitranges": ("registry.core", "LimitRangeStrategy"),
-    "namespaces": ("registry.core", "NamespaceStrategy"),
-    "networkpolicies.networking.k8s.io": ("registry.networking", "NetworkPolicyStrategy"),
-    "nodes": ("registry.core", "NodeStrategy"),
-    "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
-    "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
-    "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
-    "pods": ("registry.core", "PodStrategy"),
-    "podtemplates": ("registry.apps", "PodTemplateStrategy"),
-    "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
-    "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
-    "replicationcontrollers": ("registry.apps", "ReplicationControllerStrategy"),
-    "resourcequotas": ("registry.core", "ResourceQuotaStrategy"),
-    "rolebindings.rbac.authorization.k8s.io": ("registry.rbac", "RoleBindingStrategy"),
-    "roles.rbac.authorization.k8s.io": ("registry.rbac", "RoleStrategy"),
-    "runtimeclasses.node.k8s.io": ("registry.core", "RuntimeClassStrategy"),
-    "secrets": ("registry.core", "SecretStrategy"),
-    "serviceaccounts": ("registry.core", "ServiceAccountStrategy"),
-    "servicecidrs.networking.k8s.io": ("registry.networking", "ServiceCIDRStrategy"),
-    "services": ("registry.core_services", "ServiceStrategy"),
-    "statefulsets.apps": ("registry.apps", "StatefulSetStrategy"),
-    "storageclasses.storage.k8s.io": ("registry.storage", "StorageClassStrategy"),
-    "volumeattachments.storage.k8s.io": ("registry.storage", "VolumeAttachmentStrategy"),
-    "volumeattributesclasses.storage.k8s.io": (
-        "registry.storage",
-        "VolumeAttributesClassStrategy",
-    ),
-}
-
-
-# By resource of admission: the function that validates it; its strategy is the generic one else.
-_ADMISSION_VALIDATORS = {
-    "mutatingadmissionpolicies": "validate_mutating_admission_policy",
-    "mutatingadmissionpolicybindings": "validate_mutating_admission_policy_binding",
-    "mutatingwebhookconfigurations": "validate_webhook_configuration",
-    "validatingadmissionpolicies": "validate_validating_admission_policy",
-    "validatingadmissionpolicybindings": "validate_validating_admission_policy_binding",
-    "validatingwebhookconfigurations": "validate_webhook_configuration",
-}
 
 
 class AdmissionStrategy(Strategy):

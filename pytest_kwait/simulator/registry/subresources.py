@@ -31,7 +31,21 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
+EVICTION_SUCCESS = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+"""The condition of a pod that is evicted, without its times."""
+
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
+_MAX_DISRUPTED_PODS = 2000
+_RETRY_SECONDS = 10
+
+_EPHEMERAL_CONTAINERS = "ephemeralContainers"
+_CONTAINER_LISTS = ("containers", "initContainers")
 
 
 def _scale_paths(kind: Kind) -> tuple[str, str, str]:
@@ -191,19 +205,6 @@ def _binding_conflict(pod: Obj, why: str) -> StatusError:
     return conflict("", "pods/binding", name, f"pod {name} {why}")
 
 
-EVICTION_SUCCESS = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "EvictionByEvictionAPI",
-    "message": "Eviction API: evicting",
-}
-"""The condition of a pod that is evicted, without its times."""
-
-_BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
-_MAX_DISRUPTED_PODS = 2000
-_RETRY_SECONDS = 10
-
-
 def can_ignore_budgets(pod: Obj) -> bool:
     """Return whether budgets do not apply: the pod is pending, has ended or is being deleted."""
     phase = pod.get("status", {}).get("phase")
@@ -312,10 +313,6 @@ def _too_many_requests(text: str, seconds: int = 0) -> StatusError:
         error.details = {**(error.details or {}), "retryAfterSeconds": seconds}
         error.headers = {"Retry-After": str(seconds)}
     return error
-
-
-_EPHEMERAL_CONTAINERS = "ephemeralContainers"
-_CONTAINER_LISTS = ("containers", "initContainers")
 
 
 def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:

@@ -17,8 +17,9 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.apiserver.http_server import HttpServer
 from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-from pytest_kwait.simulator.apiserver.server import HttpServer, Listener
+from pytest_kwait.simulator.apiserver.secure_serving import Listener
 from pytest_kwait.simulator.apiserver.subresources.httpstream import plain_text_error
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 from pytest_kwait.simulator.apiserver.subresources.proxy import serve_node_proxy

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
 
 _log = logging.getLogger(__name__)
+# Seconds between two tries, doubling. Source: reflector.go, `NewReflectorWithOptions`.
+_MIN_BACKOFF, _MAX_BACKOFF = 0.1, 30.0
+_WATCH_SECONDS = 300
+"""The shortest duration of a watch; the longest is twice as long. Source: `minWatchTimeout`."""
 
 
 def collection_path(kind: Kind, namespace: str = "") -> str:
@@ -103,12 +107,6 @@ class MirrorStore(Store):
         del bucket.keys[bisect_left(bucket.keys, key)]
         self.revision = max(self.revision, revision)
         self._record(resource, Change("DELETED", revision, Entry(key, last, revision), old))
-
-
-# Seconds between two tries, doubling. Source: reflector.go, `NewReflectorWithOptions`.
-_MIN_BACKOFF, _MAX_BACKOFF = 0.1, 30.0
-_WATCH_SECONDS = 300
-"""The shortest duration of a watch; the longest is twice as long. Source: `minWatchTimeout`."""
 
 
 class _TooOldError(Exception):

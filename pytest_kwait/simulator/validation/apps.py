@@ -34,6 +34,85 @@ if TYPE_CHECKING:
 
 SELECTOR_MISMATCH = "`selector` does not match template `labels`"
 
+_ALL_PERCENT = 100
+_MAX_DIGITS = 18
+"""Digits of a percentage that are parsed; longer ones exceed every limit anyway."""
+
+_STATUS_COUNTS = {
+    "Deployment": (
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ),
+    "ReplicaSet": (
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ),
+    "ReplicationController": (
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+    ),
+    "StatefulSet": (
+        "replicas",
+        "readyReplicas",
+        "currentReplicas",
+        "updatedReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "collisionCount",
+    ),
+    "DaemonSet": (
+        "currentNumberScheduled",
+        "numberMisscheduled",
+        "desiredNumberScheduled",
+        "numberReady",
+        "observedGeneration",
+        "updatedNumberScheduled",
+        "numberAvailable",
+        "numberUnavailable",
+        "collisionCount",
+    ),
+}
+_AT_MOST_REPLICAS = {
+    "Deployment": ("updatedReplicas", "readyReplicas", "availableReplicas"),
+    "ReplicaSet": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    "ReplicationController": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    "StatefulSet": ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
+}
+_WITH_COLLISION_COUNT = ("Deployment", "StatefulSet", "DaemonSet")
+
+_RETENTIONS = ("Retain", "Delete")
+_STATEFUL_SET_MUTABLE_FIELDS = frozenset(
+    [
+        "replicas",
+        "ordinals",
+        "template",
+        "updateStrategy",
+        "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy",
+        "minReadySeconds",
+    ]
+)
+_STATEFUL_SET_IMMUTABLE = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+    "'minReadySeconds' are forbidden"
+)
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
 
 def render_selector(selector: Obj | None) -> Rendered:
     """Return a label selector as error messages show it."""
@@ -117,67 +196,6 @@ def validate_not_more_than_100_percent(value: int | str, at: str) -> ErrorList:
     return errors
 
 
-_ALL_PERCENT = 100
-_MAX_DIGITS = 18
-"""Digits of a percentage that are parsed; longer ones exceed every limit anyway."""
-
-
-_STATUS_COUNTS = {
-    "Deployment": (
-        "observedGeneration",
-        "replicas",
-        "updatedReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "unavailableReplicas",
-        "terminatingReplicas",
-        "collisionCount",
-    ),
-    "ReplicaSet": (
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "terminatingReplicas",
-    ),
-    "ReplicationController": (
-        "replicas",
-        "fullyLabeledReplicas",
-        "readyReplicas",
-        "availableReplicas",
-        "observedGeneration",
-    ),
-    "StatefulSet": (
-        "replicas",
-        "readyReplicas",
-        "currentReplicas",
-        "updatedReplicas",
-        "availableReplicas",
-        "observedGeneration",
-        "collisionCount",
-    ),
-    "DaemonSet": (
-        "currentNumberScheduled",
-        "numberMisscheduled",
-        "desiredNumberScheduled",
-        "numberReady",
-        "observedGeneration",
-        "updatedNumberScheduled",
-        "numberAvailable",
-        "numberUnavailable",
-        "collisionCount",
-    ),
-}
-_AT_MOST_REPLICAS = {
-    "Deployment": ("updatedReplicas", "readyReplicas", "availableReplicas"),
-    "ReplicaSet": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
-    "ReplicationController": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
-    "StatefulSet": ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
-}
-_WITH_COLLISION_COUNT = ("Deployment", "StatefulSet", "DaemonSet")
-
-
 def validate_status_counts(kind: str, new: Obj, old: Obj) -> ErrorList:
     """Validate the numbers in the status of a workload of that `kind`."""
     errors = ErrorList()
@@ -198,25 +216,6 @@ def validate_status_counts(kind: str, new: Obj, old: Obj) -> ErrorList:
         if "collisionCount" not in status or count < before["collisionCount"]:
             errors.invalid("status.collisionCount", count, "cannot be decremented")
     return errors
-
-
-_RETENTIONS = ("Retain", "Delete")
-_STATEFUL_SET_MUTABLE_FIELDS = frozenset(
-    [
-        "replicas",
-        "ordinals",
-        "template",
-        "updateStrategy",
-        "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy",
-        "minReadySeconds",
-    ]
-)
-_STATEFUL_SET_IMMUTABLE = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-    "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-    "'minReadySeconds' are forbidden"
-)
 
 
 def validate_replica_set_spec(spec: Obj) -> ErrorList:
@@ -426,9 +425,6 @@ def validate_replication_controller_spec(spec: Obj) -> ErrorList:
         errors += validate_pod_template_spec(template, "spec.template")
         errors += validate_restart_policy_always(spec, "ReplicationController")
     return errors
-
-
-_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:

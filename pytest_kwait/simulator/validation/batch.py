@@ -36,10 +36,51 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
 _MAX_RULES, _MAX_CODES, _MAX_CONDITIONS = 20, 255, 20
+_MAX_SUCCESS_RULES = 20
+_MAX_INDEXES_LENGTH = 64 * 1024
+_RANGE_PARTS = 2
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_LARGE_JOB_COMPLETIONS = 100_000
+_MAX_PARALLELISM_OF_LARGE_JOB = 10_000
+_MAX_MANAGED_BY_LENGTH = 63
+_MODES = ("NonIndexed", "Indexed")
+_REPLACEMENTS = ("Failed", "TerminatingOrFailed")
+_PATH_FORM = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_PATH_CHARACTERS = frozenset(
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~%!$&'()*+,;=:"
+)
+
+_IMMUTABLE_FIELDS = (
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+_STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
+_IMMUTABLE = "field is immutable"
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
+
+_CONDITIONS_PATH = "status.conditions"
+_TERMINAL_CONDITIONS = ("Failed", "Complete", "FailureTarget")
+
+_CONCURRENCY = ("Allow", "Forbid", "Replace")
+_MAX_NAME_LENGTH = 52
 
 
 def _render_list(values: tuple[str, ...]) -> str:
@@ -120,11 +161,6 @@ def _validate_on_pod_conditions(conditions: list[Obj], at: str) -> ErrorList:
         elif status not in _STATUSES:
             errors.not_supported(f"{at}[{index}].status", status, _STATUSES)
     return errors
-
-
-_MAX_SUCCESS_RULES = 20
-_MAX_INDEXES_LENGTH = 64 * 1024
-_RANGE_PARTS = 2
 
 
 def validate_success_policy(spec: Obj, at: str) -> ErrorList:
@@ -218,28 +254,6 @@ def _parse_interval(part: str, completions: int) -> tuple[int, int]:
     if len(numbers) == _RANGE_PARTS and numbers[0] >= numbers[1]:
         raise ValueError(f"non-increasing order, previous: {numbers[0]}, current: {numbers[1]}")
     return numbers[0], numbers[-1]
-
-
-CONTROLLER_UID_LABEL = "batch.kubernetes.io/controller-uid"
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
-_NUMBERS = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-)
-_LARGE_JOB_COMPLETIONS = 100_000
-_MAX_PARALLELISM_OF_LARGE_JOB = 10_000
-_MAX_MANAGED_BY_LENGTH = 63
-_MODES = ("NonIndexed", "Indexed")
-_REPLACEMENTS = ("Failed", "TerminatingOrFailed")
-_PATH_FORM = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-_PATH_CHARACTERS = frozenset(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~%!$&'()*+,;=:"
-)
 
 
 def validate_job(job: Obj) -> ErrorList:
@@ -389,18 +403,6 @@ def _validate_indexed_job(spec: Obj, at: str) -> ErrorList:
     return errors
 
 
-_IMMUTABLE_FIELDS = (
-    "completionMode",
-    "podFailurePolicy",
-    "backoffLimitPerIndex",
-    "managedBy",
-    "successPolicy",
-)
-_STRUCTS = {"podFailurePolicy": "batch.PodFailurePolicy", "successPolicy": "batch.SuccessPolicy"}
-_IMMUTABLE = "field is immutable"
-_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
-
-
 def validate_job_update(new: Obj, old: Obj) -> ErrorList:
     """Validate a change of a job.
 
@@ -494,10 +496,6 @@ def _copy_field(holder: Obj, source: Obj, field: str) -> None:
         holder[field] = source[field]
     else:
         holder.pop(field, None)
-
-
-_CONDITIONS_PATH = "status.conditions"
-_TERMINAL_CONDITIONS = ("Failed", "Complete", "FailureTarget")
 
 
 def _get_true_conditions(status: Obj) -> set[str]:
@@ -687,10 +685,6 @@ def _is_resumed(status: Obj, before: Obj) -> bool:
         for one in status.get("conditions") or ()
     )
     return off and "Suspended" in _get_true_conditions(before)
-
-
-_CONCURRENCY = ("Allow", "Forbid", "Replace")
-_MAX_NAME_LENGTH = 52
 
 
 def validate_cron_job_spec(spec: Obj, before: Obj | None) -> ErrorList:

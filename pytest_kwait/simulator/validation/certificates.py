@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+DECISIONS = (APPROVED, DENIED)
+
 _USAGES = (
     "any",
     "cert sign",
@@ -56,6 +59,8 @@ _USAGES = (
 )
 _LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 _MIN_EXPIRATION_SECONDS = 600
+_CONDITIONS_PATH = "status.conditions"
+_PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----\r?\n(.*?)-----END \1-----", re.DOTALL)
 
 
 def validate_certificate_request(request: Obj) -> ErrorList:
@@ -173,13 +178,6 @@ def validate_api_service(api_service: Obj) -> ErrorList:
         text = "may not be true if caBundle is present"
         errors.invalid("spec.insecureSkipTLSVerify", True, text)
     return errors
-
-
-APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-DECISIONS = (APPROVED, DENIED)
-
-_CONDITIONS_PATH = "status.conditions"
-_PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----\r?\n(.*?)-----END \1-----", re.DOTALL)
 
 
 def get_conditions_of_type(request: Obj, wanted: str) -> list[Obj]:

@@ -25,6 +25,7 @@ _SECURITY_CONTEXT_POD_FIELDS = (
     "hostUsers",
 )
 """Pod fields of the API that the internal type keeps in the security context."""
+_DIFF_HEADERS = ("---", "+++")
 
 
 @cache
@@ -90,6 +91,3 @@ def diff_internal(name: str, old: Obj, new: Obj) -> str:
     return "".join(
         line for line in difflib.unified_diff(before, after) if line[:3] not in _DIFF_HEADERS
     )
-
-
-_DIFF_HEADERS = ("---", "+++")

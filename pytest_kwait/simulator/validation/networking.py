@@ -45,6 +45,12 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _INVALID_PATH_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _INVALID_PATH_SUFFIXES = ("/..", "/.")
 _MAX_CONTROLLER_LENGTH = 250
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_POLICY_TYPES = ("Ingress", "Egress")
+_DIRECTIONS = (("ingress", "from"), ("egress", "to"))
+
+_CIDRS_PATH = "spec.cidrs"
+_FIELD_IMMUTABLE = "field is immutable"
 
 
 def validate_ingress_create(ingress: Obj) -> ErrorList:
@@ -221,11 +227,6 @@ def validate_ingress_class_update(new: Obj, old: Obj) -> ErrorList:
     return ErrorList()
 
 
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
-_POLICY_TYPES = ("Ingress", "Egress")
-_DIRECTIONS = (("ingress", "from"), ("egress", "to"))
-
-
 def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
     """Validate a network policy; networks of the `old` one are skipped."""
     spec = policy.get("spec") or {}
@@ -325,10 +326,6 @@ def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> ErrorList:
         if not inside or whole.prefixlen >= part.prefixlen:
             errors.invalid(place, left_out, "must be a strict subset of `cidr`")
     return errors
-
-
-_CIDRS_PATH = "spec.cidrs"
-_FIELD_IMMUTABLE = "field is immutable"
 
 
 def validate_ip_address(address: Obj) -> ErrorList:

@@ -34,6 +34,41 @@ if TYPE_CHECKING:
 
 STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
+_OWNER_REFERENCES_PATH = "metadata.ownerReferences"
+_OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+_BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
+
+_MAX_ANNOTATIONS_SIZE = 256 * 1024
+_PATH_KINDS = frozenset(
+    # Kinds whose names only have to be path segments.
+    [
+        "roles.rbac.authorization.k8s.io",
+        "clusterroles.rbac.authorization.k8s.io",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "events",
+        "certificatesigningrequests.certificates.k8s.io",
+        "apiservices.apiregistration.k8s.io",
+    ]
+)
+_LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+_OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
+
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+
+_LENIENT_FINALIZER_GROUPS = frozenset(
+    # They use apimachinery's validation of metadata, not the core group's.
+    [
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "coordination.k8s.io",
+        "node.k8s.io",
+    ]
+)
+
 
 def validate_finalizer_name(name: str, path: str) -> ErrorList:
     """Validate the name of a finalizer."""
@@ -41,11 +76,6 @@ def validate_finalizer_name(name: str, path: str) -> ErrorList:
     if "/" not in name and name not in STANDARD_FINALIZER_NAMES:
         texts.append("name is neither a standard finalizer name nor is it fully qualified")
     return ErrorList([invalid_value(path, name, text) for text in texts])
-
-
-_OWNER_REFERENCES_PATH = "metadata.ownerReferences"
-_OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-_BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
 
 
 def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
@@ -106,23 +136,6 @@ def dedup_owner_references(metadata: Obj) -> str:
     )
 
 
-_MAX_ANNOTATIONS_SIZE = 256 * 1024
-_PATH_KINDS = frozenset(
-    # Kinds whose names only have to be path segments.
-    [
-        "roles.rbac.authorization.k8s.io",
-        "clusterroles.rbac.authorization.k8s.io",
-        "rolebindings.rbac.authorization.k8s.io",
-        "clusterrolebindings.rbac.authorization.k8s.io",
-        "events",
-        "certificatesigningrequests.certificates.k8s.io",
-        "apiservices.apiregistration.k8s.io",
-    ]
-)
-_LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
-_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-
-
 def name_texts(name: str, *, label: bool = False) -> list[str]:
     """Return messages if `name` is no DNS subdomain, or with `label` no DNS label."""
     return dns_label_texts(name) if label else dns_subdomain_texts(name)
@@ -150,9 +163,6 @@ def validate_labels(labels: dict[str, str], path: str) -> ErrorList:
         errors.invalid_each(path, key, label_key_texts(key))
         errors.invalid_each(path, value, label_value_texts(value))
     return errors
-
-
-_OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
 
 
 def validate_label_selector(selector: Obj, path: str) -> ErrorList:
@@ -187,9 +197,6 @@ def validate_object_meta(obj: Obj, kind: Kind) -> ErrorList:
     return errors + _validate_finalizers(metadata) if _validates_finalizers(kind) else errors
 
 
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-
 def _definition_texts(name: str, definition: Obj) -> list[str]:
     """Return messages if a definition's name is not `<plural>.<group>`."""
     spec = definition["spec"]
@@ -200,18 +207,6 @@ def _definition_texts(name: str, definition: Obj) -> list[str]:
 def _validates_finalizers(kind: Kind) -> bool:
     """Return whether finalizers must be standard or qualified names."""
     return not kind.custom and kind.group not in _LENIENT_FINALIZER_GROUPS
-
-
-_LENIENT_FINALIZER_GROUPS = frozenset(
-    # They use apimachinery's validation of metadata, not the core group's.
-    [
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "coordination.k8s.io",
-        "node.k8s.io",
-    ]
-)
 
 
 def _validate_object_meta(

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
-from pytest_kwait.simulator.apiserver.server import HEADER_SECONDS, ApiServer
+from pytest_kwait.simulator.apiserver.http_server import HEADER_SECONDS
+from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.request_info import User
 

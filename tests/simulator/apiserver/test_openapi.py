@@ -5,11 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.apiextensions.pruning import PRESERVE
-from pytest_kwait.simulator.apiserver.openapi import (
-    encode_v2_protobuf,
-    read_v2_document,
-    simplify_for_v2,
-)
+from pytest_kwait.simulator.apiserver.openapi import read_v2_document, simplify_for_v2
+from pytest_kwait.simulator.apiserver.openapi_protobuf import encode_v2_protobuf
 
 
 def fields(data: bytes) -> list[tuple[int, Any]]:

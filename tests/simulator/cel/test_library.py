@@ -10,7 +10,7 @@ from pytest_kwait.simulator.cel.expressions import (
     Expression,
     compile_expression,
 )
-from pytest_kwait.simulator.cel.library import AUTHORIZER, make_authorizer
+from pytest_kwait.simulator.cel.library.authz import AUTHORIZER, make_authorizer
 
 TYPES = {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
 JANE = {"name": "jane", "groups": ["team"]}

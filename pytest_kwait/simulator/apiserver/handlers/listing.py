@@ -45,7 +45,20 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry
 
+REVISION_TIMEOUT = 3.0
+"""The time limit for a future resource version."""
+
 _RESOURCE_VERSION_MATCHES = ("Exact", "NotOlderThan")
+_TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - names a format
+_TOKEN_TYPES = {"v": (str, "string"), "rv": (int, "int64"), "start": (str, "string")}
+_REVISION_POLL_SECONDS = 0.02
+_COMPACTED_TEXT = (
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,10 +213,6 @@ def decode_continue_token(token: str) -> tuple[int, str]:
     return revision, rooted[1:]
 
 
-_TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - names a format
-_TOKEN_TYPES = {"v": (str, "string"), "rv": (int, "int64"), "start": (str, "string")}
-
-
 def _token_content(token: str) -> dict[str, Any]:
     sign = re.search(r"[^A-Za-z0-9_-]", token)
     if sign or len(token) % 4 == 1:
@@ -237,18 +246,6 @@ def _describe_type(value: object) -> str:
 
 def _invalid_token_error(why: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {why}")
-
-
-REVISION_TIMEOUT = 3.0
-"""The time limit for a future resource version."""
-_REVISION_POLL_SECONDS = 0.02
-_COMPACTED_TEXT = (
-    "The provided continue parameter is too old to display a consistent list result. You can "
-    "start a new list without the continue parameter, or use the continue token in this response "
-    "to retrieve the remainder of the results. Continuing with the provided token results in an "
-    "inconsistent list - objects that were created, modified, or deleted between the time the "
-    "first chunk was returned and now may show up in the list."
-)
 
 
 class Page:

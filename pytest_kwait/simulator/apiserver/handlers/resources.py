@@ -1,34 +1,26 @@
 """Requests on resources: get, list, watch, create, update, patch, delete.
 
-TokenReviews and access reviews are answered on creation. ComponentStatuses are computed: every
-component is healthy.
-
-Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go; k8s.io/kubernetes
-pkg/registry/core/componentstatus/rest.go, pkg/registry/{authentication,authorization},
-pkg/apis/authorization/validation/validation.go.
+Source: k8s.io/apiserver pkg/endpoints/handlers, pkg/endpoints/installer.go.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
-    FieldError,
-    aggregate_errors,
-    invalid_value,
-    required,
-)
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
-    internal_error,
-    invalid,
     method_not_allowed,
     not_found,
     resource_not_found,
     verb_not_supported,
 )
 from pytest_kwait.simulator.apiserver.filters import check_timeout, explore_update
+from pytest_kwait.simulator.apiserver.handlers.component_status import (
+    COMPONENT_STATUSES,
+    get_component_status,
+    list_component_statuses,
+)
 from pytest_kwait.simulator.apiserver.handlers.listing import (
     find_page,
     parse_revision,
@@ -36,6 +28,7 @@ from pytest_kwait.simulator.apiserver.handlers.listing import (
     wait_for_revision,
 )
 from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
+from pytest_kwait.simulator.apiserver.handlers.reviews import ReviewHandler
 from pytest_kwait.simulator.apiserver.handlers.watch import serve_watch
 from pytest_kwait.simulator.apiserver.printers.tables import check_table_options
 from pytest_kwait.simulator.apiserver.request import PRODUCED, STREAMED, check_produced
@@ -53,12 +46,9 @@ from pytest_kwait.simulator.apiserver.responses import (
     to_requested_version,
 )
 from pytest_kwait.simulator.apiserver.subresources.handler import serve_binding
-from pytest_kwait.simulator.managedfields.field_manager import record_update
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.registry.generic_store import run_write
-from pytest_kwait.simulator.request_info import Attributes, User
-from pytest_kwait.simulator.selectors import parse_labels
-from pytest_kwait.simulator.store import Entry, key_of
+from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,216 +56,11 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
-    from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
-
-_GROUP = "authorization.k8s.io"
-_RESOURCE, _PATH = "resourceAttributes", "nonResourceAttributes"
-
-
-class AccessReviews:
-    """Answers reviews about one cluster.
-
-    Args:
-        api: the cluster.
-        gate: the authentication of tokens.
-    """
-
-    def __init__(self, api: Cluster, gate: AuthFilters) -> None:
-        self._api = api
-        self._gate = gate
-
-    def review(self, request: ApiRequest, kind: Kind, body: Obj, namespace: str) -> Obj:
-        """Return the review with its status.
-
-        Raises:
-            StatusError: 400 or 422, the review is invalid.
-        """
-        caller, api = request.caller, self._api
-        review = api.decode(kind, body, caller)
-        review.pop("status", None)
-        user = caller.identity
-        if kind.plural == "selfsubjectreviews":
-            review["metadata"] = {"creationTimestamp": api.clock.stamp()}
-            return {**review, "status": {"userInfo": user.info()}}
-        if kind.plural == "selfsubjectrulesreviews":
-            return self._rules(review, user)
-        if kind.namespaced:
-            there = review["metadata"].setdefault("namespace", namespace)
-            if there != namespace:
-                raise bad_request(
-                    "the namespace of the provided object does not match the namespace sent on "
-                    "the request"
-                )
-        record_update(kind, review, None, caller, api.clock.stamp())
-        if kind.plural == "tokenreviews":
-            return self._token(review)
-        return self._access(kind, review, user)
-
-    def _token(self, review: Obj) -> Obj:
-        spec = review["spec"]
-        token, audiences = spec.get("token", ""), spec.get("audiences") or []
-        if not token:
-            raise bad_request("token is required for TokenReview in authentication")
-        found = self._gate.review_token(token, audiences)
-        if isinstance(found, str):
-            review["status"] = {"user": {}, "error": found}
-            return review
-        user, fitting = found
-        if not fitting:
-            raise internal_error("error validating audiences")
-        review["status"] = {"authenticated": True, "user": user.info(), "audiences": fitting}
-        return review
-
-    def _rules(self, review: Obj, user: User) -> Obj:
-        namespace = review["spec"].get("namespace", "")
-        if not namespace:
-            raise bad_request("no namespace on request")
-        rules = self._api.rbac.rules_for(user, namespace)
-        status: Obj = {
-            "resourceRules": [
-                _non_empty_fields(rule, "verbs", "apiGroups", "resources", "resourceNames")
-                for rule in rules
-                if rule.get("resources")
-            ],
-            "nonResourceRules": [
-                _non_empty_fields(rule, "verbs", "nonResourceURLs")
-                for rule in rules
-                if rule.get("nonResourceURLs")
-            ],
-            "incomplete": False,
-        }
-        errors = self._api.rbac.errors_for(user, namespace)
-        if errors:
-            status["evaluationError"] = aggregate_errors(errors)
-        return {**review, "metadata": {}, "spec": {}, "status": status}
-
-    def _access(self, kind: Kind, review: Obj, user: User) -> Obj:
-        spec, own = review["spec"], kind.plural.startswith("self")
-        errors = _review_errors(review, kind, own=own)
-        if errors:
-            raise invalid(_GROUP, "", "", errors)
-        if not own:
-            extra = {name: tuple(values) for name, values in (spec.get("extra") or {}).items()}
-            groups = tuple(spec.get("groups") or ())
-            user = User(spec.get("user", ""), groups, spec.get("uid", ""), extra)
-        given = spec.get(_RESOURCE)
-        if given is None:
-            path = spec[_PATH]
-            attributes = Attributes(user, path.get("verb", ""), path=path.get("path", ""))
-        else:
-            attributes = Attributes(
-                user,
-                given.get("verb", ""),
-                given.get("group", ""),
-                given.get("resource", ""),
-                given.get("subresource", ""),
-                given.get("name", ""),
-                given.get("namespace", ""),
-            )
-        decision = self._api.rbac.decide(attributes)
-        status: Obj = {"allowed": decision.allowed}
-        if decision.reason:
-            status["reason"] = decision.reason
-        ignored = "; ".join(_selector_parse_errors(given or {}))
-        if ignored:
-            status["evaluationError"] = ignored
-        review["status"] = status
-        return review
-
-
-def _non_empty_fields(rule: Obj, *fields: str) -> Obj:
-    return {field: rule[field] for field in fields if rule.get(field)}
-
-
-def _review_errors(review: Obj, kind: Kind, *, own: bool) -> list[FieldError]:
-    spec, errors = review["spec"], []
-    resource, path = spec.get(_RESOURCE), spec.get(_PATH)
-    shown = None if path is None else {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
-    if resource is not None and path is not None:
-        why = "cannot be specified in combination with resourceAttributes"
-        errors.append(invalid_value(f"spec.{_PATH}", shown, why))
-    if resource is None and path is None:
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        errors.append(invalid_value(f"spec.{_RESOURCE}", None, why))
-    if not own and not spec.get("user") and not spec.get("groups"):
-        why = "at least one of user or group must be specified"
-        errors.append(invalid_value("spec.user", "", why))
-    errors += _selector_errors(resource or {})
-    metadata = {name: value for name, value in review["metadata"].items() if value}
-    beside = {*metadata} - {"managedFields"} - ({"namespace"} if kind.namespaced else set())
-    if beside:
-        why = "must be empty except for namespace" if kind.namespaced else "must be empty"
-        errors.append(invalid_value("metadata", metadata, why))
-    if kind.namespaced and resource is not None:
-        given = resource.get("namespace", "")
-        if given != metadata["namespace"]:
-            field = f"spec.{_RESOURCE}.namespace"
-            errors.append(invalid_value(field, given, "must match metadata.namespace"))
-    if kind.namespaced and path is not None:
-        why = "disallowed on this kind of request"
-        errors.append(invalid_value(f"spec.{_PATH}", shown, why))
-    return errors
-
-
-def _selector_errors(resource: Obj) -> list[FieldError]:
-    errors = []
-    for name in ("fieldSelector", "labelSelector"):
-        selector, path = resource.get(name), f"spec.{_RESOURCE}.{name}"
-        if selector is None:
-            continue
-        raw, requirements = selector.get("rawSelector", ""), selector.get("requirements")
-        if raw and requirements:
-            why = "may not specified at the same time as requirements"
-            errors.append(invalid_value(f"{path}.rawSelector", raw, why))
-        if not raw and not requirements:
-            why = f"when {path} is specified, requirements or rawSelector is required"
-            errors.append(required(f"{path}.requirements", why))
-    return errors
-
-
-def _selector_parse_errors(resource: Obj) -> list[str]:
-    """Return the errors of invalid selectors; RBAC ignores selectors."""
-    errors = []
-    fields = (resource.get("fieldSelector") or {}).get("rawSelector", "")
-    if any(term and "=" not in term for term in fields.split(",")):
-        errors.append(f"spec.{_RESOURCE}.fieldSelector ignored due to parse error")
-    try:
-        parse_labels((resource.get("labelSelector") or {}).get("rawSelector", ""))
-    except StatusError:
-        errors.append(f"spec.{_RESOURCE}.labelSelector ignored due to parse error")
-    return errors
-
-
-COMPONENTS = "componentstatuses"
-_COMPONENT_NAMES = ("scheduler", "controller-manager", "etcd-0")
-
-
-def get_component_status(name: str) -> Obj:
-    """Return the status of one component.
-
-    Raises:
-        StatusError: 404, it does not exist.
-    """
-    if name not in _COMPONENT_NAMES:
-        raise not_found("", "componentstatus", name)
-    return {
-        "kind": "ComponentStatus",
-        "apiVersion": "v1",
-        "metadata": {"name": name},
-        "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}],
-    }
-
-
-def list_component_statuses(options: ListOptions) -> list[Entry]:
-    """Return the component statuses that `options` select."""
-    entries = [Entry(name, get_component_status(name), 0) for name in _COMPONENT_NAMES]
-    return [entry for entry in entries if options.selects(entry)]
-
 
 _JOB_DELETION_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
@@ -283,7 +68,7 @@ _JOB_DELETION_WARNING = (
 )
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _DEPRECATION_WARNINGS = {
-    COMPONENTS: "v1 ComponentStatus is deprecated in v1.19+",
+    COMPONENT_STATUSES: "v1 ComponentStatus is deprecated in v1.19+",
     "endpoints": ("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
 }
 
@@ -300,7 +85,7 @@ class ResourceHandler:
     def __init__(self, api: Cluster, subresources: SubresourceHandler, gate: AuthFilters) -> None:
         self._api = api
         self._subresources = subresources
-        self._reviews = AccessReviews(api, gate)
+        self._reviews = ReviewHandler(api, gate)
 
     async def handle(self, request: ApiRequest, target: RequestInfo) -> web.StreamResponse | None:
         """Serve a request; None if the path is unknown.
@@ -360,7 +145,7 @@ class ResourceHandler:
             check_table_options(request.query)
         if request.query:
             await self._check_get(request)
-        if kind.bucket == COMPONENTS:
+        if kind.bucket == COMPONENT_STATUSES:
             return object_response(request, kind, get_component_status(target.name))
         entry = self._api.entry(kind, target.name, target.namespace or "")
         return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
@@ -392,7 +177,7 @@ class ResourceHandler:
             if "watch" not in kind.verbs:
                 raise verb_not_supported(kind.group, kind.plural, "watch")
             return await serve_watch(self._api, request, kind, target.namespace, options)
-        if kind.bucket == COMPONENTS:
+        if kind.bucket == COMPONENT_STATUSES:
             return list_response(request, kind, list_component_statuses(options), {})
         found = await find_page(self._api, kind, target.namespace, options)
         return list_response(request, kind, found.entries, found.metadata)

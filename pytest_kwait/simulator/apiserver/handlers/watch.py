@@ -54,6 +54,13 @@ _TRANSPORT_HIGH_WATER = 256 * 1024
 _MAX_BUFFERED_BYTES = 16 * 1024 * 1024
 _MAX_STALLED_SECONDS = 60.0
 """Seconds that a client may leave chunks unread."""
+_MIN_TIMEOUT = 1800
+_BOOKMARK_PAUSE = 60.0
+_LAST_BOOKMARK_LEAD = 2.0
+
+_encode = msgspec.json.Encoder().encode
+
+_MAX_PENDING_CHANGES = 4096
 
 
 class StreamBuffer:
@@ -166,13 +173,6 @@ class StreamBuffer:
         self._waiting.clear()
         self._source, self._size = None, 0
         self._ended()
-
-
-_MIN_TIMEOUT = 1800
-_BOOKMARK_PAUSE = 60.0
-_LAST_BOOKMARK_LEAD = 2.0
-
-_encode = msgspec.json.Encoder().encode
 
 
 def _frame_event(event: str, raw: bytes) -> bytes:
@@ -507,9 +507,6 @@ class WatchStream:
         if self._convert:
             obj = to_partial_object_metadata(obj, self._version)
         return _frame_event("BOOKMARK", _encode(obj))
-
-
-_MAX_PENDING_CHANGES = 4096
 
 
 class ConvertedWatchStream(WatchStream):

@@ -26,6 +26,19 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN_ADDRESSES = 3
 _DEFAULT_INGRESS_CLASS_ANNOTATION = "ingressclass.kubernetes.io/is-default-class"
+_DEFAULT_CLASS_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+_SHORT_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+_ROLE_LABEL_PREFIX = "node-role.kubernetes.io/"
+_OLD_ROLE_LABEL = "kubernetes.io/role"
 
 
 def service_cells(obj: Obj) -> list[Any]:
@@ -164,18 +177,6 @@ def ip_address_cells(obj: Obj) -> list[Any]:
     return [name_of(obj), shown, age_cell(obj)]
 
 
-_DEFAULT_CLASS_ANNOTATIONS = (
-    "storageclass.kubernetes.io/is-default-class",
-    "storageclass.beta.kubernetes.io/is-default-class",
-)
-_SHORT_ACCESS_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
-
-
 def _annotations(obj: Obj) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
 
@@ -305,10 +306,6 @@ def device_slice_cells(obj: Obj) -> list[Any]:
 def name_and_age_cells(obj: Obj) -> list[Any]:
     """A row of name and age."""
     return [name_of(obj), age_cell(obj)]
-
-
-_ROLE_LABEL_PREFIX = "node-role.kubernetes.io/"
-_OLD_ROLE_LABEL = "kubernetes.io/role"
 
 
 def node_cells(obj: Obj) -> list[Any]:

@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
+_TYPE_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
+
+_TEMPLATE_HEADS = "|+Containers|+Images"
+
+_REPLICA_HEADS = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE_HEADS + "|+Selector"
+
+_INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -52,9 +60,6 @@ def column_definition(
         "description": description,
         "priority": priority,
     }
-
-
-_TYPE_SIGNS = {"#": "integer", "?": "boolean", "@": "date"}
 
 
 def _parse_columns(
@@ -78,7 +83,6 @@ GENERIC_COLUMNS = _parse_columns(
     lambda obj: [name_of(obj), obj["metadata"].get("creationTimestamp")], "Name|@Created At"
 )
 
-_TEMPLATE_HEADS = "|+Containers|+Images"
 _ROLE_BINDING_COLUMNS = _parse_columns(
     cluster_cells.role_binding_cells, "Name|Role|Age|+Users|+Groups|+ServiceAccounts"
 )
@@ -87,7 +91,6 @@ _POLICY_BINDING_COLUMNS = _parse_columns(
     cluster_cells.policy_binding_cells, "Name|PolicyName|ParamRef|Age"
 )
 _NAME_AND_AGE_COLUMNS = _parse_columns(cluster_cells.name_and_age_cells, "Name|Age")
-_REPLICA_HEADS = "Name|#Desired|#Current|#Ready|Age" + _TEMPLATE_HEADS + "|+Selector"
 
 _CORE_COLUMNS = {
     "componentstatuses": _parse_columns(
@@ -341,9 +344,6 @@ def _custom_cell(obj: Obj, column: Obj) -> Any:
     if isinstance(value, dict | list):
         return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     return str(value)
-
-
-_INCLUDE_OBJECT_POLICIES = ("None", "Metadata", "Object")
 
 
 def to_partial_object_metadata(obj: Obj, version: str = "v1") -> Obj:

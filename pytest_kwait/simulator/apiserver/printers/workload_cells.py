@@ -21,6 +21,24 @@ UNKNOWN = "<unknown>"
 NONE = "<none>"
 UNSET = "<unset>"
 
+_JOB_CONDITION_TYPES = (
+    "Complete",
+    "Failed",
+    "Terminating",
+    "Suspended",
+    "FailureTarget",
+    "SuccessCriteriaMet",
+)
+
+_MAX_SHOWN_METRICS = 2
+_METRIC_SOURCE_FIELDS = {
+    "ContainerResource": "containerResource",
+    "External": "external",
+    "Object": "object",
+    "Pods": "pods",
+    "Resource": "resource",
+}
+
 
 def human_duration(seconds: float) -> str:
     """Format a duration as coarsely as kubectl: `7s`, `2m5s`, `3h`, `12d`."""
@@ -58,16 +76,6 @@ def elapsed_text(stamp: str | None, until: str | None = None) -> str:
 def age_cell(obj: Obj) -> str:
     """Return the object's age."""
     return elapsed_text(obj["metadata"].get("creationTimestamp"))
-
-
-_JOB_CONDITION_TYPES = (
-    "Complete",
-    "Failed",
-    "Terminating",
-    "Suspended",
-    "FailureTarget",
-    "SuccessCriteriaMet",
-)
 
 
 def format_labels(labels: dict[str, str] | None) -> str:
@@ -289,16 +297,6 @@ def _termination_reason(terminated: Obj) -> str:
     if terminated.get("signal"):
         return f"Signal:{terminated['signal']}"
     return f"ExitCode:{terminated.get('exitCode', 0)}"
-
-
-_MAX_SHOWN_METRICS = 2
-_METRIC_SOURCE_FIELDS = {
-    "ContainerResource": "containerResource",
-    "External": "external",
-    "Object": "object",
-    "Pods": "pods",
-    "Resource": "resource",
-}
 
 
 def autoscaler_cells(obj: Obj) -> list[Any]:

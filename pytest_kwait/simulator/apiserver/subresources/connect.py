@@ -26,6 +26,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
+_OPTION_KINDS = {
+    "attach": "PodAttachOptions",
+    "exec": "PodExecOptions",
+    "portforward": "PodPortForwardOptions",
+}
+_OPTION_FLAGS = {
+    "attach": ("stdin", "stdout", "stderr", "tty"),
+    "exec": ("stdin", "stdout", "stderr", "tty"),
+}
 
 
 def choose_container(pod: Obj, attributes: str) -> str:
@@ -65,18 +75,6 @@ def find_kubelet(api: Cluster, pod: Obj) -> KubeletApi:
         text = f"dial tcp: lookup {name}: no such host"
         raise StatusError(500, "", f"error dialing backend: {text}")
     return kubelet
-
-
-_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}
-_OPTION_KINDS = {
-    "attach": "PodAttachOptions",
-    "exec": "PodExecOptions",
-    "portforward": "PodPortForwardOptions",
-}
-_OPTION_FLAGS = {
-    "attach": ("stdin", "stdout", "stderr", "tty"),
-    "exec": ("stdin", "stdout", "stderr", "tty"),
-}
 
 
 async def admit_connection(

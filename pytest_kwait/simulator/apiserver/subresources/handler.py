@@ -83,6 +83,9 @@ if TYPE_CHECKING:
 
 _BUDGETS = "poddisruptionbudgets.policy"
 _UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_REPLICAS: Path = ("f:spec", "f:replicas")
+
+_CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
 async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
@@ -176,9 +179,6 @@ def _set_disruption_target(pod: Obj, stamp: str) -> None:
     condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
     others = [one for one in conditions if one is not before]
     status["conditions"] = [*others, condition]
-
-
-_REPLICAS: Path = ("f:spec", "f:replicas")
 
 
 async def serve_scale(
@@ -374,9 +374,6 @@ def _check_binding(binding: Obj) -> None:
     if errors:
         texts = [str(error) for error in errors]
         raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-
-
-_CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
 class SubresourceHandler:

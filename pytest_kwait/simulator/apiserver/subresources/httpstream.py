@@ -34,6 +34,33 @@ CLOSE_CHANNEL = 255
 _MAX_MESSAGE_BYTES = 32 << 20
 _MAX_UNREAD_BYTES = 4 << 20
 _UNREAD_POLL_SECONDS = 0.02
+_VERSION = 3
+_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
+_FIN = 1
+_MAX_FRAME_BYTES = 8 << 20
+_MAX_STREAMS = 4096
+
+_WORDS = """
+    options head post put delete trace accept accept-charset accept-encoding accept-language
+    accept-ranges age allow authorization cache-control connection content-base content-encoding
+    content-language content-length content-location content-md5 content-range content-type date
+    etag expect expires from host if-match if-modified-since if-none-match if-range
+    if-unmodified-since last-modified location max-forwards pragma proxy-authenticate
+    proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade
+    user-agent vary via warning www-authenticate method get status
+""".split()  # noqa: SIM905 - a list of this length reads better as text
+_CODES = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request"
+    "401 Unauthorized403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented"
+    "503 Service Unavailable"
+)
+_REST = (
+    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, "
+    "Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
+    "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdch"
+    "charset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
 
 
 async def wait_until_read(session: Session | None) -> None:
@@ -119,35 +146,6 @@ class WebSocketChannels:
     async def close(self) -> None:
         """Close the socket."""
         await self._socket.close()
-
-
-_VERSION = 3
-_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
-_FIN = 1
-_MAX_FRAME_BYTES = 8 << 20
-_MAX_STREAMS = 4096
-
-_WORDS = """
-    options head post put delete trace accept accept-charset accept-encoding accept-language
-    accept-ranges age allow authorization cache-control connection content-base content-encoding
-    content-language content-length content-location content-md5 content-range content-type date
-    etag expect expires from host if-match if-modified-since if-none-match if-range
-    if-unmodified-since last-modified location max-forwards pragma proxy-authenticate
-    proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade
-    user-agent vary via warning www-authenticate method get status
-""".split()  # noqa: SIM905 - a list of this length reads better as text
-_CODES = (
-    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
-    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request"
-    "401 Unauthorized403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented"
-    "503 Service Unavailable"
-)
-_REST = (
-    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, "
-    "Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
-    "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdch"
-    "charset=utf-8charset=iso-8859-1,utf-,*,enq=0."
-)
 
 
 def header_dictionary() -> bytes:

@@ -38,6 +38,22 @@ _LINK_ATTRIBUTES = {
     "object": ("classid", "codebase", "data", "usemap"), "q": ("cite",), "script": ("src",),
     "source": ("src",), "video": ("poster", "src"),
 }  # fmt: skip
+_NO_TLS = "tls: first record does not look like a TLS handshake"
+# Of /api/v1/namespaces/NAMESPACE/pods/NAME/proxy and of /api/v1/nodes/NAME/proxy.
+_NAMESPACED_PARTS, _NODE_PARTS = 8, 6
+_MAX_HEAD_BYTES = 256 * 1024
+_HOP_BY_HOP_HEADERS = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
+     "transfer-encoding", "upgrade"}
+)  # fmt: skip
+_UNFORWARDED_HEADERS = _HOP_BY_HOP_HEADERS | {
+    "authorization",
+    "host",
+    "content-length",
+    "accept-encoding",
+}
+
+_KUBELET_PORT = "10250"
 
 
 def rewrite_links(page: str, base: str) -> str:
@@ -58,22 +74,6 @@ def rewrite_links(page: str, base: str) -> str:
         return f"<{' '.join(parts)}{found[3]}>"
 
     return _TAG.sub(tag, page)
-
-
-_NO_TLS = "tls: first record does not look like a TLS handshake"
-# Of /api/v1/namespaces/NAMESPACE/pods/NAME/proxy and of /api/v1/nodes/NAME/proxy.
-_NAMESPACED_PARTS, _NODE_PARTS = 8, 6
-_MAX_HEAD_BYTES = 256 * 1024
-_HOP_BY_HOP_HEADERS = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
-     "transfer-encoding", "upgrade"}
-)  # fmt: skip
-_UNFORWARDED_HEADERS = _HOP_BY_HOP_HEADERS | {
-    "authorization",
-    "host",
-    "content-length",
-    "accept-encoding",
-}
 
 
 class ProxyTarget(NamedTuple):
@@ -314,9 +314,6 @@ async def _iterate_body(
         piece = await anext(stream, b"")
         if not piece:
             return
-
-
-_KUBELET_PORT = "10250"
 
 
 async def serve_node_proxy(

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _OLD = ("channel.k8s.io", "base64.channel.k8s.io")
 _PROTOCOLS = (V5, V4, BASE64, *_OLD)
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_TUNNEL = "SPDY/3.1+portforward.k8s.io"
+_PORT_DATA, _PORT_ERROR = range(2)
+_MAX_PORT = 65535
 
 
 async def serve_remote_command(
@@ -226,11 +229,6 @@ class _RemoteCommand:
 
     async def _send_status(self, status: Obj) -> None:
         await self._channels.send(_ERROR, msgspec.json.encode(status))
-
-
-_TUNNEL = "SPDY/3.1+portforward.k8s.io"
-_PORT_DATA, _PORT_ERROR = range(2)
-_MAX_PORT = 65535
 
 
 async def serve_port_forward(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
 
 _PIPE_CAPACITY = 1 << 16
+_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
 class BrokenPipeWriteError(Exception):
@@ -255,9 +256,6 @@ class CaptureEnd(OpenFile):
     def on_close(self) -> None:
         """Release the memory."""
         self._account.give(len(self.data))
-
-
-_STREAMS = {"stdin": 0, "stdout": 1, "stderr": 2}
 
 
 def open_path(

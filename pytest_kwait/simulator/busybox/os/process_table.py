@@ -60,6 +60,14 @@ _TIME_SLICE = 0.004
 _DEBTOR_PAUSE_FACTOR = 4.0
 # The least cost of a step in seconds.
 _MIN_STEP_SECONDS = 2e-5
+_log = logging.getLogger(__name__)
+
+# Steps and seconds of one turn of a process.
+_MAX_STEPS = 400
+_PROCESS_TIME_SLICE = 0.002
+# Processes of a container, and nested programs of a process.
+_MAX_PROCESSES = 256
+_MAX_CALL_DEPTH = 400
 
 
 class CpuCredit:
@@ -189,16 +197,6 @@ class CpuScheduler:
 def get_cpu_scheduler(clock: SimClock) -> CpuScheduler:
     """Return the CPU scheduler of a cluster."""
     return clock.get_shared(CpuScheduler, lambda: CpuScheduler(clock))
-
-
-_log = logging.getLogger(__name__)
-
-# Steps and seconds of one turn of a process.
-_MAX_STEPS = 400
-_PROCESS_TIME_SLICE = 0.002
-# Processes of a container, and nested programs of a process.
-_MAX_PROCESSES = 256
-_MAX_CALL_DEPTH = 400
 
 
 class ProcessTable:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # Bytes of unread output before a process is blocked.
 _MAX_PENDING = 1 << 20
+_INTERRUPT, _END_OF_INPUT, _ERASE = 3, 4, (8, 127)
+_NEWLINES = (10, 13)
 
 
 class Pipe:
@@ -201,10 +203,6 @@ class Session:
     output: OutputBuffer
     stop: Callable[[], None]
     resize: Callable[[int, int], None] | None = None
-
-
-_INTERRUPT, _END_OF_INPUT, _ERASE = 3, 4, (8, 127)
-_NEWLINES = (10, 13)
 
 
 class Terminal:

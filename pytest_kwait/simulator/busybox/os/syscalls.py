@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
     from pytest_kwait.simulator.clock import Timer
 
+SIGNALS = {
+    "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9,
+    "USR1": 10, "SEGV": 11, "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15, "STKFLT": 16,
+    "CHLD": 17, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22, "URG": 23, "XCPU": 24,
+    "XFSZ": 25, "VTALRM": 26, "PROF": 27, "WINCH": 28, "POLL": 29, "PWR": 30, "SYS": 31,
+}  # fmt: skip
+
+_IGNORED_SIGNALS = frozenset({17, 18, 23, 28})
+_STOP_SIGNALS = frozenset({19, 20, 21, 22})
+
 
 class NonlocalExit(Exception):
     """Base of exceptions that unwind nested programs of a process."""
@@ -234,23 +244,11 @@ class ProcessContext:
         )  # fmt: skip
 
 
-SIGNALS = {
-    "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9,
-    "USR1": 10, "SEGV": 11, "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15, "STKFLT": 16,
-    "CHLD": 17, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21, "TTOU": 22, "URG": 23, "XCPU": 24,
-    "XFSZ": 25, "VTALRM": 26, "PROF": 27, "WINCH": 28, "POLL": 29, "PWR": 30, "SYS": 31,
-}  # fmt: skip
-
-
 def parse_signal(text: str) -> int | None:
     """Return the number of a signal by name or number; None if it is unknown."""
     if text.isdigit():
         return int(text) if int(text) < 65 else None
     return SIGNALS.get(text.upper().removeprefix("SIG"))
-
-
-_IGNORED_SIGNALS = frozenset({17, 18, 23, 28})
-_STOP_SIGNALS = frozenset({19, 20, 21, 22})
 
 
 class ForkError(Exception):

@@ -42,6 +42,7 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _MAX_INTEGER = 1e16
 _VALUE_BYTES = 64
 _MAX_WIDTH = 1 << 16
+_FORMAT = re.compile(r"%(%|[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[a-zA-Z])")
 
 
 class _Text(str):
@@ -85,9 +86,6 @@ def _is_true(value: Value) -> bool:
 @lru_cache(maxsize=256)
 def _compile(pattern: str) -> re.Pattern[str]:
     return compile_regex(pattern, extended=True)
-
-
-_FORMAT = re.compile(r"%(%|[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[a-zA-Z])")
 
 
 def _format(values: list[Value]) -> str:

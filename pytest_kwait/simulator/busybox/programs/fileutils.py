@@ -29,6 +29,22 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
 
+_TYPE_LETTERS = {Directory: "d", Symlink: "l", Device: "c"}
+
+_FIND_TESTS = {"-name": 1, "-iname": 1, "-type": 1, "-path": 1, "-maxdepth": 1, "-mindepth": 1}
+
+# The least number of X at the end of a template.
+_TEMPLATE_LETTERS = 6
+
+_MOUNTS = (
+    ("overlay", "/", "overlay", "relatime"),
+    ("proc", "/proc", "proc", "nosuid,nodev,noexec,relatime"),
+    ("tmpfs", "/dev", "tmpfs", "nosuid,size=65536k,mode=755"),
+    ("sysfs", "/sys", "sysfs", "nosuid,nodev,noexec,relatime"),
+    ("cgroup", "/sys/fs/cgroup", "cgroup2", "nosuid,nodev,noexec,relatime"),
+)
+_VIRTUAL = ("/proc", "/sys")
+
 
 def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     """Yield a path and everything below it, parents first."""
@@ -36,9 +52,6 @@ def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     if isinstance(node, Directory):
         for entry, one in list(node.entries.items()):
             yield from walk(f"{name.rstrip('/')}/{entry}", one)
-
-
-_TYPE_LETTERS = {Directory: "d", Symlink: "l", Device: "c"}
 
 
 def _format_long(name: str, node: Inode) -> str:
@@ -111,9 +124,6 @@ def _sort_entries(
         entries.reverse()
     lines = [_format_long(name, node) if "l" in given else name for name, node in entries]
     yield write_out("".join(f"{line}\n" for line in lines))
-
-
-_FIND_TESTS = {"-name": 1, "-iname": 1, "-type": 1, "-path": 1, "-maxdepth": 1, "-mindepth": 1}
 
 
 def find(context: ProcessContext, args: list[str]) -> Process:
@@ -504,10 +514,6 @@ def chown(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-# The least number of X at the end of a template.
-_TEMPLATE_LETTERS = 6
-
-
 def sync(context: ProcessContext, args: list[str]) -> Process:
     """Check that files can be opened; nothing is written later."""
     _, names = parse_options("sync", args, "df")
@@ -542,16 +548,6 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
         return 1
     yield write_out(start + end + "\n")
     return 0
-
-
-_MOUNTS = (
-    ("overlay", "/", "overlay", "relatime"),
-    ("proc", "/proc", "proc", "nosuid,nodev,noexec,relatime"),
-    ("tmpfs", "/dev", "tmpfs", "nosuid,size=65536k,mode=755"),
-    ("sysfs", "/sys", "sysfs", "nosuid,nodev,noexec,relatime"),
-    ("cgroup", "/sys/fs/cgroup", "cgroup2", "nosuid,nodev,noexec,relatime"),
-)
-_VIRTUAL = ("/proc", "/sys")
 
 
 def mount(context: ProcessContext, args: list[str]) -> Process:

@@ -45,6 +45,26 @@ _MAX_REDIRECTS = 5
 # Seconds until the system gives up a connection.
 _CONNECT_SECONDS = 127.0
 _CONNECT_POLL_SECONDS = 0.01
+_LONG_OPTIONS = {"--spider": "s", "--quiet": "q", "--no-check-certificate": "n"}
+_LONG_VALUED_OPTIONS = {
+    "--timeout": "T", "--output-document": "O", "--header": "h", "--post-data": "p",
+    "--tries": "t",
+}  # fmt: skip
+
+_MAX_REQUEST_HEAD = 64 * 1024
+_CONTENT_TYPES = {
+    "css": "text/css", "gif": "image/gif", "htm": "text/html", "html": "text/html",
+    "jpg": "image/jpeg", "js": "application/javascript", "png": "image/png",
+    "txt": "text/plain", "xml": "text/xml",
+}  # fmt: skip
+_ERROR_PAGES = {
+    400: ("Bad Request", "Unsupported method"),
+    404: ("Not Found", "The requested URL was not found"),
+    501: ("Not Implemented", "The requested method is not recognized"),
+}
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+
+_CHANGES = ("add", "append", "change", "del", "delete", "flush", "replace", "set")
 
 
 class PipeSink:
@@ -265,13 +285,6 @@ def _send_stdin(session: Session) -> Process:
         session.stdin.send(read.data)
 
 
-_LONG_OPTIONS = {"--spider": "s", "--quiet": "q", "--no-check-certificate": "n"}
-_LONG_VALUED_OPTIONS = {
-    "--timeout": "T", "--output-document": "O", "--header": "h", "--post-data": "p",
-    "--tries": "t",
-}  # fmt: skip
-
-
 def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
     """Return the options, headers and URLs of `wget`."""
     given: dict[str, str] = {}
@@ -437,20 +450,6 @@ def _join_chunks(data: bytes) -> bytes:
         pieces.append(data[:length])
         data = data[length + 2 :]
     return b"".join(pieces)
-
-
-_MAX_REQUEST_HEAD = 64 * 1024
-_CONTENT_TYPES = {
-    "css": "text/css", "gif": "image/gif", "htm": "text/html", "html": "text/html",
-    "jpg": "image/jpeg", "js": "application/javascript", "png": "image/png",
-    "txt": "text/plain", "xml": "text/xml",
-}  # fmt: skip
-_ERROR_PAGES = {
-    400: ("Bad Request", "Unsupported method"),
-    404: ("Not Found", "The requested URL was not found"),
-    501: ("Not Implemented", "The requested method is not recognized"),
-}
-_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 
 
 def httpd(context: ProcessContext, args: list[str]) -> Process:
@@ -621,9 +620,6 @@ def _copy_to(target: Pipe) -> Process:
             target.close()
             return 0
         target.send(read.data)
-
-
-_CHANGES = ("add", "append", "change", "del", "delete", "flush", "replace", "set")
 
 
 def ip(context: ProcessContext, args: list[str]) -> Process:

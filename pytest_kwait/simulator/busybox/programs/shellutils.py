@@ -23,6 +23,20 @@ if TYPE_CHECKING:
 _ESCAPE = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)", re.DOTALL)
 _OCTAL_OR_TEXT = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")
+_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+_CLOCK_TIME = re.compile(r"(?P<hour>\d\d?):(?P<minute>\d\d)(:(?P<second>\d\d))?", re.ASCII)
+_DIGITS = re.compile(
+    r"(((((?P<year>(\d\d)?\d\d))?(?P<month>\d\d))?(?P<day>\d\d))?(?P<hour>\d\d))?(?P<minute>\d\d)"
+    r"(\.(?P<second>\d\d))?",
+    re.ASCII,
+)
+# The form of an operand without `-s`.
+_OPERAND_DIGITS = re.compile(
+    r"(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)(?P<minute>\d\d)(?P<year>(\d\d)?\d\d)?"
+    r"(\.(?P<second>\d\d))?",
+    re.ASCII,
+)
 
 
 def process_escapes(text: str, *, echo: bool) -> tuple[str, bool]:
@@ -134,9 +148,6 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
     return "".join(pieces), min(used, len(values)), faults, False
 
 
-_DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
 def parse_duration(text: str) -> float | None:
     """Parse a duration as busybox does; None if it is invalid."""
     number, factor = (
@@ -234,20 +245,6 @@ def printf(_: ProcessContext, args: list[str]) -> Process:
         values = values[used:]
         if not used or not values or stopped:
             return code
-
-
-_CLOCK_TIME = re.compile(r"(?P<hour>\d\d?):(?P<minute>\d\d)(:(?P<second>\d\d))?", re.ASCII)
-_DIGITS = re.compile(
-    r"(((((?P<year>(\d\d)?\d\d))?(?P<month>\d\d))?(?P<day>\d\d))?(?P<hour>\d\d))?(?P<minute>\d\d)"
-    r"(\.(?P<second>\d\d))?",
-    re.ASCII,
-)
-# The form of an operand without `-s`.
-_OPERAND_DIGITS = re.compile(
-    r"(?P<month>\d\d)(?P<day>\d\d)(?P<hour>\d\d)(?P<minute>\d\d)(?P<year>(\d\d)?\d\d)?"
-    r"(\.(?P<second>\d\d))?",
-    re.ASCII,
-)
 
 
 def _parse_date(text: str, now: float, digits: re.Pattern[str]) -> float:

@@ -23,6 +23,10 @@ _TEXTUAL = {
     "<": lambda a, b: a < b, ">": lambda a, b: a > b,
 }  # fmt: skip
 _BINARY = frozenset({*_NUMERIC, *_TEXTUAL, "-nt", "-ot", "-ef"})
+_LEVELS: tuple[frozenset[str], ...] = (
+    frozenset({"|"}), frozenset({"&"}), frozenset({"<", "<=", "=", "==", "!=", ">=", ">"}),
+    frozenset({"+", "-"}), frozenset({"*", "/", "%"}), frozenset({":"}),
+)  # fmt: skip
 
 
 class _ExpressionError(Exception):
@@ -193,11 +197,6 @@ def bracket(context: ProcessContext, args: list[str]) -> Process:
 
 
 # -- expr
-
-_LEVELS: tuple[frozenset[str], ...] = (
-    frozenset({"|"}), frozenset({"&"}), frozenset({"<", "<=", "=", "==", "!=", ">=", ">"}),
-    frozenset({"+", "-"}), frozenset({"*", "/", "%"}), frozenset({":"}),
-)  # fmt: skip
 
 
 def expr(_: ProcessContext, args: list[str]) -> Process:

@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 # The interval of `tail -f`, as in busybox.
 _FOLLOW_SECONDS = 1.0
 _CHUNK = 1 << 16
+_SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
+
+_Value = tuple[float, bytes]
+
+_DD_UNITS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
+_MAX_BLOCK = 1 << 16
+
+_ROW = 16
 
 
 def cat(context: ProcessContext, args: list[str]) -> Process:
@@ -299,12 +307,6 @@ def tee(context: ProcessContext, args: list[str]) -> Process:
             one.release()
 
 
-_SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
-
-
-_Value = tuple[float, bytes]
-
-
 class _Order:
     """The sort order of lines.
 
@@ -430,10 +432,6 @@ def _encode_line(line: str) -> bytes:
     return line.encode(errors="surrogateescape")
 
 
-_DD_UNITS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
-_MAX_BLOCK = 1 << 16
-
-
 def _make_digest_program(algorithm: str) -> Callable[[ProcessContext, list[str]], Process]:
     def run(context: ProcessContext, args: list[str]) -> Process:
         _, names = parse_options(f"{algorithm}sum", args, "", "", "csw")
@@ -481,9 +479,6 @@ def base64(context: ProcessContext, args: list[str]) -> Process:
     lines = [text[start : start + width] for start in range(0, len(text), width)]
     yield write_out("".join(f"{line}\n" for line in lines))
     return 0
-
-
-_ROW = 16
 
 
 def hexdump(context: ProcessContext, args: list[str]) -> Process:

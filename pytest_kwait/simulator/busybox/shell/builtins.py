@@ -32,6 +32,24 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Task
     from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
+SPECIAL = frozenset(
+    {
+        ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return",
+        "set", "shift", "source", "times", "trap", "unset",
+    }
+)  # fmt: skip
+
+_OPTIONS = {
+    "errexit": "e", "noglob": "f", "nounset": "u", "xtrace": "x", "noexec": "n", "noclobber": "C",
+    "allexport": "a", "verbose": "v", "pipefail": "pipefail",
+}  # fmt: skip
+_ACCEPTED_LETTERS = "efuxnC"
+
+_MAX_DIGITS = 19
+_KEYWORDS = frozenset(
+    "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
+)
+
 
 def _trap(shell: ShellContext, args: list[str]) -> Process:
     args = args[1:] if args[:1] == ["--"] else args
@@ -156,13 +174,6 @@ def _jobs(shell: ShellContext, args: list[str]) -> Process:
 JOB_BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
     "jobs": _jobs, "kill": _kill, "trap": _trap, "wait": _wait,
 }  # fmt: skip
-
-
-_OPTIONS = {
-    "errexit": "e", "noglob": "f", "nounset": "u", "xtrace": "x", "noexec": "n", "noclobber": "C",
-    "allexport": "a", "verbose": "v", "pipefail": "pipefail",
-}  # fmt: skip
-_ACCEPTED_LETTERS = "efuxnC"
 
 
 def _set(shell: ShellContext, args: list[str]) -> Process:
@@ -457,12 +468,6 @@ VARIABLE_BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
 }  # fmt: skip
 
 
-_MAX_DIGITS = 19
-_KEYWORDS = frozenset(
-    "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
-)
-
-
 def _parse_exit_code(digits: str) -> int:
     """Return an exit code modulo 256; 0 if it exceeds 64 bits."""
     return int(digits) % 256 if len(digits.lstrip("0")) < _MAX_DIGITS else 0
@@ -657,10 +662,3 @@ BUILTINS: dict[str, Callable[[ShellContext, list[str]], Process]] = {
     **JOB_BUILTINS,
     **VARIABLE_BUILTINS,
 }  # fmt: skip
-
-SPECIAL = frozenset(
-    {
-        ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return",
-        "set", "shift", "source", "times", "trap", "unset",
-    }
-)  # fmt: skip

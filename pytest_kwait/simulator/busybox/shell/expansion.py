@@ -45,6 +45,17 @@ _LEVELS = {
 _ASSIGNMENTS = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _MAX_NESTING = 40
 _SYNTAX_ERROR = "arithmetic syntax error"
+_HOMES = {"": "/root", "root": "/root", "nobody": "/"}
+
+# A text, whether it is quoted, and whether it is split into fields. None ends a field.
+_Item = tuple[str | None, bool, bool]
+_NO_ARGUMENTS: _Item = (None, True, False)
+_BREAK: _Item = (None, True, True)
+_SOFT_BREAK: _Item = (None, False, True)
+
+# Items between two steps, and characters of an item.
+_MANY_ITEMS = 64
+_PORTION = 64
 
 
 class ShellArithmeticError(Exception):
@@ -261,20 +272,6 @@ def evaluate_arithmetic(
         ShellArithmeticError: it is invalid.
     """
     return _Expression(text, get, put, 0).run()
-
-
-_HOMES = {"": "/root", "root": "/root", "nobody": "/"}
-
-# A text, whether it is quoted, and whether it is split into fields. None ends a field.
-_Item = tuple[str | None, bool, bool]
-_NO_ARGUMENTS: _Item = (None, True, False)
-_BREAK: _Item = (None, True, True)
-_SOFT_BREAK: _Item = (None, False, True)
-
-
-# Items between two steps, and characters of an item.
-_MANY_ITEMS = 64
-_PORTION = 64
 
 
 def _split_portions(items: list[_Item]) -> Iterator[_Item]:

@@ -28,6 +28,14 @@ OPERATORS = (
     ")",
 )  # fmt: skip
 
+_WORD_ENDS = frozenset(" \t\n;&|<>()")
+_SPECIAL_PARAMETERS = frozenset("?$!#@*-")
+_PARAMETER_OPERATORS: tuple[str, ...] = (
+    ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
+)  # fmt: skip
+_MAX_NESTING = 60
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
+
 
 @dataclass(slots=True)
 class Token:
@@ -78,15 +86,6 @@ def parse_assignment(word: Word) -> tuple[str, Word] | None:
     if not separator or not is_name(name):
         return None
     return name, Word(((Literal(rest), False), *word.parts[1:]) if rest else word.parts[1:])
-
-
-_WORD_ENDS = frozenset(" \t\n;&|<>()")
-_SPECIAL_PARAMETERS = frozenset("?$!#@*-")
-_PARAMETER_OPERATORS: tuple[str, ...] = (
-    ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
-)  # fmt: skip
-_MAX_NESTING = 60
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
 
 
 class Lexer:

@@ -52,6 +52,13 @@ _MAX_DELAY = 60.0
 FINALIZER = "batch.kubernetes.io/job-tracking"
 KIND = ("batch/v1", "Job")
 
+_MAX_UNCOUNTED_PODS = 500
+
+# Upstream creates up to 500 concurrently; here one by one, with requests served between.
+_MAX_PODS_PER_SYNC = 100
+
+_CONTROLLER = "kubernetes.io/job-controller"
+
 
 def is_finished(job: Obj) -> bool:
     """Return whether the Job is Complete or Failed."""
@@ -317,9 +324,6 @@ class SyncJobContext:
         self.status.setdefault("uncountedTerminatedPods", {})
 
 
-_MAX_UNCOUNTED_PODS = 500
-
-
 @dataclass(slots=True)
 class FinalizerTracking:
     """Counts finished pods and removes their finalizers during one sync."""
@@ -465,10 +469,6 @@ class FinalizerTracking:
         if ending.kind == "Complete":
             self.view.status["completionTime"] = self.view.context.api.clock.stamp()
         return True
-
-
-# Upstream creates up to 500 concurrently; here one by one, with requests served between.
-_MAX_PODS_PER_SYNC = 100
 
 
 @dataclass(slots=True)
@@ -717,9 +717,6 @@ class JobSync:
         status["startTime"] = self.view.context.api.clock.stamp()
         self.view.record_event(NORMAL, "Resumed", "Job resumed")
         return True
-
-
-_CONTROLLER = "kubernetes.io/job-controller"
 
 
 class JobController:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+# Seconds; source: kube-controller-manager, job_controller.go, `DefaultJobPodFailureBackOff`.
+BASE_BACKOFF = 10.0
+MAX_BACKOFF = 600.0
 
 # Two neighbours are written as a list, three or more as a range.
 _MIN_RANGE_LENGTH = 3
@@ -96,11 +99,6 @@ def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], 
         else:
             keep[index] = pod
     return remove, list(keep.values())
-
-
-# Seconds; source: kube-controller-manager, job_controller.go, `DefaultJobPodFailureBackOff`.
-BASE_BACKOFF = 10.0
-MAX_BACKOFF = 600.0
 
 
 def calculate_backoff(failures: int) -> float:

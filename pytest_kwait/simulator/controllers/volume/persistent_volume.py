@@ -1,26 +1,27 @@
-"""The persistent volume controllers: bind claims, provision volumes, grow them.
+"""The persistent volume controller: binds claims and provisions volumes.
 
-In reading order: matching of volumes and claims, provisioning by class, the controller, expansion.
-
-Source: component-helpers, storage/volume/pv_helpers.go; kube-controller-manager,
-persistentvolume/pv_controller.go (`checkVolumeSatisfyClaim`, `syncClaim`, `syncVolume`),
-volume/expand/expand_controller.go; kubernetes-csi, external-resizer pkg/controller.
+Source: kube-controller-manager, persistentvolume/pv_controller.go (`syncClaim`, `syncVolume`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import parse_value
-from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.simulator.admission.volume_claims import find_default_class, has_no_class
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.controllers.volume.pv_helpers import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    find_matching_volume,
+    find_mismatch,
+    is_binding_delayed,
+    is_bound_to_claim,
+)
 from pytest_kwait.simulator.controllers.workqueue import Workqueue, key_of, split_key
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING, EventRecorder
 from pytest_kwait.simulator.objects import (
     Obj,
     clone,
-    labels_of,
     list_pod_claims,
     name_of,
     namespace_of,
@@ -29,81 +30,11 @@ from pytest_kwait.simulator.objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_kwait.simulator.cluster_protocol import Cluster
-
-
-def is_bound_to_claim(volume: Obj, claim: Obj) -> bool:
-    """Return whether the volume's reference names the claim, by UID if it has one."""
-    reference = volume["spec"].get("claimRef")
-    if not reference:
-        return False
-    named = (reference.get("namespace"), reference.get("name"))
-    if named != (namespace_of(claim), name_of(claim)):
-        return False
-    return not reference.get("uid") or reference["uid"] == uid_of(claim)
-
-
-def _get_storage(amounts: Obj | None) -> int:
-    return parse_value((amounts or {}).get("storage", 0))
-
-
-def find_mismatch(volume: Obj, claim: Obj) -> str | None:
-    """Return why the volume does not match the claim; None if it does."""
-    wanted, given = claim["spec"], volume["spec"]
-    if "deletionTimestamp" in volume["metadata"]:
-        return f'the volume is marked for deletion "{name_of(volume)}"'
-    if _get_storage(given.get("capacity")) < _get_storage(
-        (wanted.get("resources") or {}).get("requests")
-    ):
-        return "requested PV is too small"
-    if storage_class_of(volume) != storage_class_of(claim):
-        return "storageClassName does not match"
-    name = "volumeAttributesClassName"
-    if (wanted.get(name) or "") != (given.get(name) or ""):
-        return "volumeAttributesClassName does not match"
-    if wanted.get("volumeMode", "Filesystem") != given.get("volumeMode", "Filesystem"):
-        return "incompatible volumeMode"
-    if not set(wanted.get("accessModes") or ()) <= set(given.get("accessModes") or ()):
-        return "incompatible accessMode"
-    return None
-
-
-def find_matching_volume(
-    claim: Obj, volumes: Iterable[Obj], *, delayed: bool = False
-) -> Obj | None:
-    """Return the volume reserved for the claim, else the smallest that matches.
-
-    Args:
-        claim: an unbound claim.
-        volumes: the candidates.
-        delayed: whether only a reserved volume qualifies.
-    """
-    best: Obj | None = None
-    selector = claim["spec"].get("selector")
-    for volume in volumes:
-        if volume["spec"].get("claimRef"):
-            if is_bound_to_claim(volume, claim) and find_mismatch(volume, claim) is None:
-                return volume
-            continue
-        if delayed or (volume.get("status") or {}).get("phase") != "Available":
-            continue
-        if selector is not None and not matches_label_selector(selector, labels_of(volume)):
-            continue
-        if find_mismatch(volume, claim) is None and (
-            best is None
-            or _get_storage(volume["spec"]["capacity"]) < _get_storage(best["spec"]["capacity"])
-        ):
-            best = volume
-    return best
-
 
 HOST_PATH = "kwait.dev/host-path"
 """The cluster's own provisioner."""
 
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _CLASSES = "storageclasses.storage.k8s.io"
 _KIND = ("v1", "PersistentVolumeClaim")
 _PROVISIONERS = (
@@ -111,15 +42,12 @@ _PROVISIONERS = (
     "volume.kubernetes.io/storage-provisioner",
 )
 
-
-def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
-    """Return whether the claim is bound only after a pod using it has a node."""
-    annotations = claim["metadata"].get("annotations") or {}
-    name = storage_class_of(claim)
-    if SELECTED_NODE in annotations or not name:
-        return False
-    found = api.find(_CLASSES, name)
-    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+_CLAIMS = "persistentvolumeclaims"
+_VOLUMES = "persistentvolumes"
+_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+# Seconds until a claim without a volume is synced again. Source: kube-controller-manager,
+# `pvclaimbinder-sync-period`.
+_RESYNC_PERIOD = 15.0
 
 
 class VolumeProvisioner:
@@ -213,14 +141,6 @@ class VolumeProvisioner:
 
     def _record_event(self, claim: Obj, severity: str, reason: str, message: str) -> None:
         self._recorder.event(claim, _KIND, severity, reason, message)
-
-
-_CLAIMS = "persistentvolumeclaims"
-_VOLUMES = "persistentvolumes"
-_BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-# Seconds until a claim without a volume is synced again. Source: kube-controller-manager,
-# `pvclaimbinder-sync-period`.
-_RESYNC_PERIOD = 15.0
 
 
 class PersistentVolumeController:
@@ -451,76 +371,3 @@ def _provisioner(volume: Obj) -> str | None:
     annotations = volume["metadata"].get("annotations") or {}
     found: str | None = annotations.get("pv.kubernetes.io/provisioned-by")
     return found
-
-
-class ExpandController:
-    """Expands volumes of the cluster's own provisioner; records an event for others."""
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._waiting = EventRecorder(api, "volume_expand")
-        self._resizer = EventRecorder(api, f"external-resizer {HOST_PATH}")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "volume-expand")
-        api.subscribe(_CLAIMS, self._changed)
-
-    def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
-        if (
-            change != "DELETED"
-            and old is not None
-            and new["spec"] != old["spec"]
-            and _is_expansion_requested(new)
-        ):
-            self._queue.add(key_of(new))
-
-    def _sync(self, key: str) -> None:
-        namespace, name = split_key(key)
-        claim = self._api.find(_CLAIMS, name, namespace)
-        volume = self._api.find(_VOLUMES, (claim or {"spec": {}})["spec"].get("volumeName") or "")
-        if claim is None or volume is None or not _is_expansion_requested(claim):
-            return
-        if (volume["spec"].get("claimRef") or {}).get("uid") != uid_of(claim):
-            return
-        text = "waiting for an external controller to expand this PVC"
-        self._waiting.event(claim, _KIND, NORMAL, "ExternalExpanding", text)
-        annotations = volume["metadata"].get("annotations") or {}
-        if annotations.get("pv.kubernetes.io/provisioned-by") == HOST_PATH:
-            self._grow(claim, volume)
-
-    def _grow(self, claim: Obj, volume: Obj) -> None:
-        size = claim["spec"]["resources"]["requests"]["storage"]
-        text = f"External resizer is resizing volume {name_of(volume)}"
-        self._resizer.event(claim, _KIND, NORMAL, "Resizing", text)
-        before = clone(claim.get("status") or {})
-        stamp = self._api.clock.stamp()
-        resizing = {
-            "type": "Resizing", "status": "True", "lastProbeTime": None, "lastTransitionTime": stamp
-        }  # fmt: skip
-        doing = {
-            **before,
-            "allocatedResources": {"storage": size},
-            "allocatedResourceStatuses": {"storage": "ControllerResizeInProgress"},
-            "conditions": [*(before.get("conditions") or ()), resizing],
-        }
-        claim = self._api.update_status(_CLAIMS, {**clone(claim), "status": doing})
-        if parse_value(volume["spec"]["capacity"]["storage"]) < parse_value(size):
-            changed = clone(volume)
-            changed["spec"]["capacity"]["storage"] = size
-            self._api.update(_VOLUMES, changed)
-        done = {
-            **before,
-            "capacity": {**(before.get("capacity") or {}), "storage": size},
-            "allocatedResources": {"storage": size},
-        }
-        stored = self._api.update_status(_CLAIMS, {**clone(claim), "status": done})
-        text = "Resize volume succeeded"
-        self._resizer.event(stored, _KIND, NORMAL, "VolumeResizeSuccessful", text)
-
-
-def _is_expansion_requested(claim: Obj) -> bool:
-    """Return whether a bound claim requests more than its capacity."""
-    status = claim.get("status") or {}
-    requested = (claim["spec"].get("resources") or {}).get("requests") or {}
-    has = (status.get("capacity") or {}).get("storage", 0)
-    return status.get("phase") == "Bound" and parse_value(has) < parse_value(
-        requested.get("storage", 0)
-    )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.scheduler.framework.cycle_state import NoNodeError, PerPod, Rejection
 from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
-from pytest_kwait.simulator.controllers.volume.persistent_volume import (
+from pytest_kwait.simulator.controllers.volume.ephemeral import find_ownership_problem
+from pytest_kwait.simulator.controllers.volume.pv_helpers import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     find_matching_volume,
     is_binding_delayed,
 )
-from pytest_kwait.simulator.controllers.volume.protection import find_ownership_problem
 from pytest_kwait.simulator.controllers.workqueue import key_of
 from pytest_kwait.simulator.objects import (
     Obj,

@@ -52,6 +52,19 @@ _PEM_BLOCK = re.compile(
     re.MULTILINE,
 )
 _TLS_KEYS = ("tls.crt", "tls.key")
+_NAMESPACE_MISMATCH = "does not match event.namespace"
+_REFERENCE_FIELDS = {
+    "Kind": "kind",
+    "Namespace": "namespace",
+    "Name": "name",
+    "UID": "uid",
+    "APIVersion": "apiVersion",
+    "ResourceVersion": "resourceVersion",
+    "FieldPath": "fieldPath",
+}
+_SOURCE_FIELDS = {"Component": "component", "Host": "host"}
+_MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128}
+_MAX_NOTE_LENGTH = 1024
 
 
 def _validate_keys(keys: Iterable[str], field: str) -> ErrorList:
@@ -248,21 +261,6 @@ def validate_lease(obj: Obj) -> ErrorList:
     if changes is not None and changes < 0:
         errors.invalid("spec.leaseTransitions", changes, NEGATIVE)
     return errors
-
-
-_NAMESPACE_MISMATCH = "does not match event.namespace"
-_REFERENCE_FIELDS = {
-    "Kind": "kind",
-    "Namespace": "namespace",
-    "Name": "name",
-    "UID": "uid",
-    "APIVersion": "apiVersion",
-    "ResourceVersion": "resourceVersion",
-    "FieldPath": "fieldPath",
-}
-_SOURCE_FIELDS = {"Component": "component", "Host": "host"}
-_MAX_LENGTHS = {"reportingInstance": 128, "action": 128, "reason": 128}
-_MAX_NOTE_LENGTH = 1024
 
 
 def validate_event(event: Obj, *, newer: bool) -> ErrorList:

@@ -43,6 +43,9 @@ DEPRECATED_NODE_LABELS = {
 }
 """The warning about each deprecated label."""
 
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_UPDATE_FORBIDDEN = 'node updates may not change {} except from "" to valid'
+
 
 def get_node_selector_term_warnings(terms: list[Obj], at: str) -> list[str]:
     """Return warnings about deprecated labels in node selector terms at `at`."""
@@ -53,10 +56,6 @@ def get_node_selector_term_warnings(terms: list[Obj], at: str) -> list[str]:
         for number, rule in enumerate(term.get("matchExpressions") or [])
         if rule.get("key") in DEPRECATED_NODE_LABELS
     ]
-
-
-_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_UPDATE_FORBIDDEN = 'node updates may not change {} except from "" to valid'
 
 
 def validate_node(node: Obj) -> ErrorList:

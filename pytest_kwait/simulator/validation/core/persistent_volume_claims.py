@@ -34,6 +34,34 @@ VOLUME_MODES = ("Block", "Filesystem")
 """The volume modes."""
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _SINGLE_POD_MODE = "ReadWriteOncePod"
+_SPEC_IMMUTABLE = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
+    "bound claims\n"
+)
+_RESIZE_STATUSES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+    "NodeResizePending",
+)
+_NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
+
+_FORBIDDEN_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+_METADATA_DISPLAY_NAMES = {"uid": "uID"}
 
 
 def validate_access_modes(modes: list[str], at: str) -> ErrorList:
@@ -106,20 +134,6 @@ def _validate_data_source(source: Obj, at: str) -> ErrorList:
             f"{at}.namespace", source["namespace"], dns_label_texts(source["namespace"])
         )
     return errors
-
-
-_SPEC_IMMUTABLE = (
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-    "bound claims\n"
-)
-_RESIZE_STATUSES = (
-    "ControllerResizeInProgress",
-    "ControllerResizeInfeasible",
-    "NodeResizeInProgress",
-    "NodeResizeInfeasible",
-    "NodeResizePending",
-)
-_NATIVE_RESOURCES = INTEGER_RESOURCES | {"cpu", "memory", "ephemeral-storage"}
 
 
 def validate_persistent_volume_claim(claim: Obj) -> ErrorList:
@@ -238,23 +252,6 @@ def get_persistent_volume_claim_warnings(claim: Obj) -> list[str]:
                 "must be an integer"
             )
     return texts
-
-
-_FORBIDDEN_METADATA = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
-_METADATA_DISPLAY_NAMES = {"uid": "uID"}
 
 
 def validate_persistent_volume_claim_template(template: Obj, at: str) -> ErrorList:

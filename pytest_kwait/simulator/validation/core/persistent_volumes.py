@@ -40,6 +40,20 @@ if TYPE_CHECKING:
 
 _INVALID_ENDPOINT_NAMESPACE = "if the endpointnamespace is set, it must be a valid namespace name"
 _CSI_SECRET_USES = ("controllerPublish", "controllerExpand", "nodePublish", "nodeExpand")
+_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_DEPRECATED_PERSISTENT_SOURCES = {
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "photonPersistentDisk": (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
+
+_INLINE = "in the context of inline volumes"
 
 
 def validate_persistent_volume_source(spec: Obj, name: str, at: str) -> ErrorList:
@@ -154,20 +168,6 @@ PERSISTENT_VOLUME_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
 """The source fields of a persistent volume, with their validators."""
 
 
-_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-_DEPRECATED_PERSISTENT_SOURCES = {
-    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    "photonPersistentDisk": (
-        "photonPersistentDisk",
-        "deprecated in v1.11, non-functional in v1.16+",
-    ),
-    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-}
-
-
 def validate_persistent_volume_spec(
     spec: Obj, name: str, at: str, *, inline: bool = False
 ) -> ErrorList:
@@ -205,9 +205,6 @@ def validate_persistent_volume_spec(
         errors.forbidden(at_policy, "may not be 'recycle' for a hostPath mount of '/'")
     errors += _validate_storage_classes(spec, at, inline=inline)
     return errors
-
-
-_INLINE = "in the context of inline volumes"
 
 
 def _validate_inline_spec(spec: Obj, at: str) -> ErrorList:

@@ -1,25 +1,21 @@
-"""Validation of resource names and quantities, resource quotas and limit ranges.
+"""Validation of resource names and quantities.
 
 Quantities must not be negative, and must be integers where the resource counts objects.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, ValidateResourceQuantityValue,
-validateResourceRequirements, validateResourceClaimNames, validatePodResources,
-ValidateResourceQuota, ValidateResourceQuotaUpdate, validateScopeSelector, ValidateLimitRange;
+validateResourceRequirements, validateResourceClaimNames, validatePodResources;
 pkg/apis/core/helper/helpers.go.
 """
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
 from pytest_kwait.apimachinery.validation import (
     NEGATIVE,
     ErrorList,
-    Rendered,
     dns_label_texts,
-    invalid_value,
     label_key_texts,
 )
 
@@ -42,25 +38,6 @@ INTEGER_RESOURCES = frozenset(
     )
 )
 """Resources that count objects; their amounts are integers."""
-
-
-def is_domain_prefixed_resource(name: str) -> bool:
-    """Return whether the resource has a domain other than Kubernetes', as `example.com/gpu`."""
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
-def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
-    """Validate an amount of the resource `name`."""
-    amount = parse_quantity(text)
-    errors = ErrorList()
-    if amount.amount < 0:
-        errors.invalid(at, str(amount), NEGATIVE)
-    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
-        amount.amount * 1000
-    ) % 1000 != 0:
-        errors.invalid(at, str(amount), "must be an integer")
-    return errors
-
 
 _STANDARD_RESOURCES = frozenset(
     [
@@ -86,23 +63,28 @@ _STANDARD_RESOURCES = frozenset(
         "services.loadbalancers",
     ]
 )
-_INTEGER_RESOURCES = frozenset(
-    [
-        "pods",
-        "resourcequotas",
-        "services",
-        "replicationcontrollers",
-        "secrets",
-        "configmaps",
-        "persistentvolumeclaims",
-        "services.nodeports",
-        "services.loadbalancers",
-    ]
-)
-_CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+CONTAINER_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _COMPUTE_RESOURCES = ("cpu", "memory")
 _HUGE_PAGES_PREFIX = "hugepages-"
 _INTEGER = "must be an integer"
+
+
+def is_domain_prefixed_resource(name: str) -> bool:
+    """Return whether the resource has a domain other than Kubernetes', as `example.com/gpu`."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def validate_resource_quantity(name: str, text: str, at: str) -> ErrorList:
+    """Validate an amount of the resource `name`."""
+    amount = parse_quantity(text)
+    errors = ErrorList()
+    if amount.amount < 0:
+        errors.invalid(at, str(amount), NEGATIVE)
+    if (name in INTEGER_RESOURCES or is_domain_prefixed_resource(name)) and (
+        amount.amount * 1000
+    ) % 1000 != 0:
+        errors.invalid(at, str(amount), "must be an integer")
+    return errors
 
 
 def _is_native(name: str) -> bool:
@@ -133,7 +115,7 @@ def _validate_resource_name(name: str, at: str) -> ErrorList:
 def validate_container_resource_name(name: str, at: str) -> ErrorList:
     """Validate the name of a resource that containers may request."""
     errors = ErrorList()
-    if name in _CONTAINER_RESOURCES:
+    if name in CONTAINER_RESOURCES:
         return errors
     errors += _validate_resource_name(name, at)
     if "/" not in name:
@@ -207,9 +189,9 @@ def _validate_resource_amount(
     errors = check_name(name, at)
     if amount.startswith("-") and parse_quantity(amount).amount < 0:
         errors.invalid(at, amount, NEGATIVE)
-    if name in _CONTAINER_RESOURCES:
+    if name in CONTAINER_RESOURCES:
         return errors
-    if (name in _INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
+    if (name in INTEGER_RESOURCES or _is_extended_resource(name)) and parse_quantity(
         amount
     ).amount.denominator != 1:
         errors.invalid(at, amount, _INTEGER)
@@ -369,259 +351,3 @@ def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
         for name in _COMPUTE_RESOURCES
         if any(name in one for one in found)
     }
-
-
-_QUOTA_COMPUTE_RESOURCES = frozenset(
-    f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory")
-)
-_QUOTA_RESOURCES = INTEGER_RESOURCES | _QUOTA_COMPUTE_RESOURCES
-_QUOTA_RESOURCES |= {f"{part}ephemeral-storage" for part in ("", "requests.", "limits.")}
-_QUOTA_RESOURCES |= {"requests.storage"}
-_STANDARD_QUOTA_RESOURCES = _QUOTA_RESOURCES | {"storage"}
-_POD_QUOTA_RESOURCES = _QUOTA_COMPUTE_RESOURCES | {"pods"}
-_SCOPES = {
-    "BestEffort": frozenset({"pods"}),
-    "CrossNamespacePodAffinity": _POD_QUOTA_RESOURCES,
-    "NotBestEffort": _POD_QUOTA_RESOURCES,
-    "NotTerminating": _POD_QUOTA_RESOURCES,
-    "PriorityClass": _POD_QUOTA_RESOURCES,
-    "Terminating": _POD_QUOTA_RESOURCES,
-    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
-}
-_CONFLICTING_SCOPES = ({"BestEffort", "NotBestEffort"}, {"NotTerminating", "Terminating"})
-_EXISTS_ONLY = _SCOPES.keys() - {"PriorityClass", "VolumeAttributesClass"}
-_EXISTS_RULE = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
-    "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
-    "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
-)
-
-
-def validate_quota_resource_name(name: str, path: str) -> ErrorList:
-    """Validate the name of a resource that quotas and limit ranges may list."""
-    texts = label_key_texts(name)
-    if not texts and "/" not in name and not _is_known_name(name, _STANDARD_QUOTA_RESOURCES):
-        texts = ["must be a standard resource type or fully qualified"]
-    return ErrorList(invalid_value(path, name, text) for text in texts)
-
-
-def _is_known_name(name: str, names: frozenset[str]) -> bool:
-    return name in names or name.startswith(("hugepages-", "requests.hugepages-"))
-
-
-def validate_resource_quota(quota: Obj) -> ErrorList:
-    """Validate resource names, amounts and scopes of a resource quota."""
-    spec = quota.get("spec", {})
-    hard, scopes = spec.get("hard", {}), spec.get("scopes", [])
-    errors = _validate_amounts(hard, "spec.hard")
-    for scope in scopes:
-        errors.invalid_each("spec.scopes", scopes, _scope_texts(scope, hard))
-    if _has_conflicting_scopes(scopes):
-        errors.invalid("spec.scopes", scopes, "conflicting scopes")
-    if "scopeSelector" in spec:
-        errors += _validate_scope_selector(spec["scopeSelector"], hard)
-    return errors
-
-
-def validate_resource_quota_update(new: Obj, old: Obj) -> ErrorList:
-    """Validate a resource quota whose scopes must not change."""
-    scopes = new.get("spec", {}).get("scopes", [])
-    errors = validate_resource_quota(new)
-    if set(scopes) != set(old.get("spec", {}).get("scopes", [])):
-        errors.invalid("spec.scopes", scopes, "field is immutable")
-    return errors
-
-
-def validate_resource_quota_status(status: Obj) -> ErrorList:
-    """Validate resource names and amounts of a status."""
-    hard = _validate_amounts(status.get("hard", {}), "status.hard")
-    return hard + _validate_amounts(status.get("used", {}), "status.used")
-
-
-def _validate_amounts(listed: dict[str, str], path: str) -> ErrorList:
-    errors = ErrorList()
-    for name in sorted(listed):
-        at = f"{path}[{name}]"
-        errors += validate_quota_resource_name(name, at)
-        if "/" not in name and not _is_known_name(name, _QUOTA_RESOURCES):
-            errors.invalid(at, name, "must be a standard resource for quota")
-        errors += validate_resource_quantity(name, listed[name], at)
-    return errors
-
-
-def _scope_texts(scope: str, hard: Iterable[str]) -> list[str]:
-    if scope not in _SCOPES:
-        return ["unsupported scope"]
-    return [
-        "unsupported scope applied to resource"
-        for name in sorted(hard)
-        if _is_known_name(name, _QUOTA_RESOURCES) and name not in _SCOPES[scope]
-    ]
-
-
-def _has_conflicting_scopes(scopes: Iterable[str]) -> bool:
-    return any(pair <= set(scopes) for pair in _CONFLICTING_SCOPES)
-
-
-def _render_scope_selector(rules: list[Obj]) -> Rendered:
-    """Return a scope selector as Go prints the internal type."""
-    shown = [
-        {
-            "ScopeName": rule.get("scopeName", ""),
-            "Operator": rule.get("operator", ""),
-            "Values": rule.get("values"),
-        }
-        for rule in rules
-    ]
-    return Rendered(json.dumps({"MatchExpressions": shown}, separators=(",", ":")))
-
-
-def _validate_scope_selector(selector: Obj, hard: Iterable[str]) -> ErrorList:
-    path = "spec.scopeSelector.matchExpressions"
-    rules = selector.get("matchExpressions", [])
-    shown = _render_scope_selector(rules)
-    errors = ErrorList()
-    for rule in rules:
-        scope, operator = rule.get("scopeName", ""), rule.get("operator", "")
-        values = rule.get("values", [])
-        for text in _scope_texts(scope, hard):
-            known = scope in _SCOPES
-            at, value = (path, shown) if known else (f"{path}.scopeName", scope)
-            errors.invalid(at, value, text)
-        if scope in _EXISTS_ONLY and operator != "Exists":
-            errors.invalid(f"{path}.operator", operator, _EXISTS_RULE)
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = (
-                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope "
-                    "selector"
-                )
-                errors.required(f"{path}.values", text)
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = (
-                    "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope "
-                    "selector"
-                )
-                errors.invalid(f"{path}.values", values, text)
-        else:
-            text = "not a valid selector operator"
-            errors.invalid(f"{path}.operator", operator, text)
-    if _has_conflicting_scopes(rule.get("scopeName", "") for rule in rules):
-        errors.invalid(path, None, "conflicting scopes")
-    return errors
-
-
-_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
-_DEFAULT_FIELDS = ("default", "defaultRequest")
-
-
-def validate_limit_range(limit_range: Obj) -> ErrorList:
-    """Validate each limit; a type must not occur twice."""
-    errors = ErrorList()
-    seen: set[str] = set()
-    for index, limit in enumerate(limit_range.get("spec", {}).get("limits") or ()):
-        at, kind = f"spec.limits[{index}]", limit.get("type", "")
-        errors += _validate_limit_type(kind, f"{at}.type")
-        errors.require_unique(f"{at}.type", kind, seen)
-        errors += _validate_limit_fields(limit, at)
-        errors += _validate_bounds(limit, at)
-    return errors
-
-
-def _validate_limit_type(kind: str, at: str) -> ErrorList:
-    texts = label_key_texts(kind)
-    if not texts and "/" not in kind and kind not in _TYPES:
-        texts = ["must be a standard limit type or fully qualified"]
-    return ErrorList(invalid_value(at, kind, text) for text in texts)
-
-
-def _validate_limited_resource_name(kind: str, name: str, at: str) -> ErrorList:
-    errors = validate_quota_resource_name(name, at)
-    if kind in ("Pod", "Container"):
-        if "/" not in name:
-            if name not in _CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-                text = "must be a standard resource for containers"
-                errors.invalid(at, name, text)
-        elif "kubernetes.io/" not in name and not is_domain_prefixed_resource(name):
-            text = "doesn't follow extended resource name standard"
-            errors.invalid(at, name, text)
-    return errors
-
-
-def _validate_limit_fields(limit: Obj, at: str) -> ErrorList:
-    kind, errors = limit.get("type", ""), ErrorList()
-    for field in ("max", "min", *_DEFAULT_FIELDS, "maxLimitRequestRatio"):
-        if kind == "Pod" and field in _DEFAULT_FIELDS:
-            if limit.get(field):
-                text = "may not be specified when `type` is 'Pod'"
-                errors.forbidden(f"{at}.{field}", text)
-            continue
-        for name in sorted(limit.get(field, ())):
-            errors += _validate_limited_resource_name(kind, name, f"{at}.{field}[{name}]")
-        unbound = not any("storage" in limit.get(bound, ()) for bound in ("min", "max"))
-        if field == "defaultRequest" and kind == "PersistentVolumeClaim" and unbound:
-            text = "either minimum or maximum storage value is required, but neither was provided"
-            errors.required(f"{at}.limits", text)
-    return errors
-
-
-def _validate_bounds(limit: Obj, at: str) -> ErrorList:
-    parts = ["max", "min", "maxLimitRequestRatio"]
-    if limit.get("type") != "Pod":
-        parts += _DEFAULT_FIELDS
-    names = sorted({name for part in parts for name in limit.get(part, ())})
-    errors = ErrorList()
-    for name in names:
-        given = {
-            part: parse_quantity(limit[part][name]) for part in parts if name in limit.get(part, ())
-        }
-        errors += _validate_order(given, name, at)
-        errors += _validate_ratio(given, name, at)
-    return errors
-
-
-def _validate_order(given: dict[str, Quantity], name: str, at: str) -> ErrorList:
-    """Compare each pair of bounds; the error names one field and shows one of the values."""
-    words = {
-        "min": "min value",
-        "max": "max value",
-        "default": "default value",
-        "defaultRequest": "default request value",
-    }
-    errors = ErrorList()
-    for low, high, blamed, shown in (
-        ("min", "max", "min", "min"),
-        ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
-        ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
-        ("defaultRequest", "default", "defaultRequest", "defaultRequest"),
-        ("min", "default", "default", "min"),
-        ("default", "max", "default", "max"),
-    ):
-        if low in given and high in given and given[low] > given[high]:
-            both_defaults = (low, high) == ("defaultRequest", "default")
-            above = "default limit value" if both_defaults else words[high]
-            text = f"{words[low]} {given[low]} is greater than {above} {given[high]}"
-            errors.invalid(f"{at}.{blamed}[{name}]", str(given[shown]), text)
-    overcommitted = name in (*_CONTAINER_RESOURCES, "storage") or "kubernetes.io/" in name
-    default, request = given.get("default"), given.get("defaultRequest")
-    if default is not None and request is not None and default != request and not overcommitted:
-        text = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        errors.invalid(f"{at}.defaultRequest[{name}]", str(request), text)
-    return errors
-
-
-def _validate_ratio(given: dict[str, Quantity], name: str, at: str) -> ErrorList:
-    ratio = given.get("maxLimitRequestRatio")
-    if ratio is None:
-        return ErrorList()
-    at = f"{at}.maxLimitRequestRatio[{name}]"
-    errors = ErrorList()
-    if ratio.amount < 1:
-        errors.invalid(at, str(ratio), f"ratio {ratio} is less than 1")
-    if "min" in given and "max" in given and given["min"].amount:
-        most = given["max"].amount / given["min"].amount
-        if ratio.amount > most:
-            text = f"ratio {ratio} is greater than max/min = {float(most):f}"
-            errors.invalid(at, str(ratio), text)
-    return errors

@@ -26,6 +26,19 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _CAPACITY = 4
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_INVALID_OPERATOR = "not a valid selector operator"
+_NO_SELECTOR = "must not be specified when labelSelector is not set"
+_IN_BOTH = "exists in both matchLabelKeys and "
+_UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_NODE_INCLUSION_POLICIES = ("Honor", "Ignore")
+_MAX_WEIGHT = 100
+_POSITIVE = "must be greater than zero"
+
+_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
 class RecentlyValid:
@@ -42,17 +55,6 @@ class RecentlyValid:
     def add(self, value: object) -> None:
         """Remember a copy of the value."""
         self._values.appendleft(clone(value))
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_INVALID_OPERATOR = "not a valid selector operator"
-_NO_SELECTOR = "must not be specified when labelSelector is not set"
-_IN_BOTH = "exists in both matchLabelKeys and "
-_UNSATISFIABLE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
-_NODE_INCLUSION_POLICIES = ("Honor", "Ignore")
-_MAX_WEIGHT = 100
-_POSITIVE = "must be greater than zero"
 
 
 def validate_affinity(affinity: Obj, at: str) -> ErrorList:
@@ -228,9 +230,7 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
     return errors
 
 
-_TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _RECENTLY_VALID = RecentlyValid()
-_TOLERATION_OPERATORS = ("Equal", "Exists", "Lt", "Gt")
 
 
 def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:

@@ -1,10 +1,9 @@
-"""Validation of services, endpoints and endpoint slices.
+"""Validation of services.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, validateService,
 ValidateServiceUpdate, ValidateLoadBalancerStatus, ValidateServiceClusterIPsRelatedFields,
-validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies, ValidateEndpoints;
-pkg/apis/discovery/validation/validation.go, ValidateEndpointSlice; pkg/api/service/warnings.go;
-pkg/registry/core/service/storage/alloc.go, initIPFamilyFields.
+validateUpgradeDowngradeClusterIPs, validateUpgradeDowngradeIPFamilies;
+pkg/api/service/warnings.go; pkg/registry/core/service/storage/alloc.go, initIPFamilyFields.
 """
 
 from __future__ import annotations
@@ -13,18 +12,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.validation import (
     ErrorList,
-    canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
     forbidden_field,
     invalid_value,
     label_key_texts,
-    label_value_texts,
     not_supported,
     port_name_texts,
     port_number_texts,
     render_json,
-    too_many,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (
@@ -34,20 +30,31 @@ from pytest_kwait.simulator.validation.addresses import (
     is_ip,
     validate_cidr,
     validate_endpoint_ip,
-    validate_fqdn,
     validate_ip,
 )
 from pytest_kwait.simulator.validation.objectmeta import validate_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from pytest_kwait.simulator.objects import Obj
+
+PROTOCOLS = ("SCTP", "TCP", "UDP")
+"""The protocols of ports."""
 
 _IPS, _FAMILIES, _POLICY = "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"
 _KNOWN_FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _SET_ONCE = "may not change once set"
+_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_TRAFFIC_POLICIES = ("Cluster", "Local")
+_TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_IP_MODES = ("Proxy", "VIP")
+_TOPOLOGY_HINTS_ANNOTATION = "service.kubernetes.io/topology-aware-hints"
+_TOPOLOGY_MODE_ANNOTATION = "service.kubernetes.io/topology-mode"
+_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
+_LOAD_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
+_MAX_AFFINITY_SECONDS = 86400
 
 
 def is_headless(spec: Obj) -> bool:
@@ -232,19 +239,6 @@ def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> Er
         text = f"must be set to 'SingleStack' when releasing the secondary {words}"
         errors.invalid(_POLICY, policy, text)
     return errors
-
-
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-"""The protocols of ports."""
-_SERVICE_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_TRAFFIC_POLICIES = ("Cluster", "Local")
-_TRAFFIC_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_IP_MODES = ("Proxy", "VIP")
-_TOPOLOGY_HINTS_ANNOTATION = "service.kubernetes.io/topology-aware-hints"
-_TOPOLOGY_MODE_ANNOTATION = "service.kubernetes.io/topology-mode"
-_SOURCE_RANGES_ANNOTATION = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_LOAD_BALANCERS_ONLY = "may only be used when `type` is 'LoadBalancer'"
-_MAX_AFFINITY_SECONDS = 86400
 
 
 def is_externally_accessible(spec: Obj) -> bool:
@@ -585,135 +579,3 @@ def get_service_warnings(service: Obj) -> list[str]:
     if spec.get("trafficDistribution") == "PreferClose":
         texts.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
     return texts
-
-
-_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MAX_ENDPOINTS, _MAX_ADDRESSES, _MAX_PORTS, _MAX_HINTS = 1000, 100, 20000, 8
-
-
-def _validate_text(at: str, value: str | None, texts: Callable[[str], list[str]]) -> ErrorList:
-    return (
-        ErrorList()
-        if value is None
-        else ErrorList([invalid_value(at, value, text) for text in texts(value)])
-    )
-
-
-def validate_endpoint_subsets(subsets: list[Obj]) -> ErrorList:
-    """Validate the subsets of an Endpoints object."""
-    errors = ErrorList()
-    for index, subset in enumerate(subsets):
-        at, ports = f"subsets[{index}]", subset.get("ports") or []
-        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-            errors.required(at, "must specify `addresses` or `notReadyAddresses`")
-        for field in ("addresses", "notReadyAddresses"):
-            for number, address in enumerate(subset.get(field) or []):
-                errors += _validate_endpoint_address(address, f"{at}.{field}[{number}]")
-        for number, port in enumerate(ports):
-            errors += _validate_endpoint_port(port, f"{at}.ports[{number}]", named=len(ports) > 1)
-    return errors
-
-
-def _validate_endpoint_address(address: Obj, at: str) -> ErrorList:
-    value = address.get("ip", "")
-    return ErrorList(
-        [
-            *validate_ip(f"{at}.ip", value),
-            *_validate_text(f"{at}.hostname", address.get("hostname") or None, dns_label_texts),
-            *_validate_text(f"{at}.nodeName", address.get("nodeName"), dns_subdomain_texts),
-            *validate_endpoint_ip(f"{at}.ip", value),
-        ]
-    )
-
-
-def _validate_endpoint_port(port: Obj, at: str, *, named: bool) -> ErrorList:
-    number, protocol, name = port.get("port", 0), port.get("protocol", ""), port.get("name", "")
-    errors = _validate_text(f"{at}.name", name or None, dns_label_texts)
-    if named and not name:
-        errors.required(f"{at}.name")
-    errors.invalid_each(f"{at}.port", number, port_number_texts(number))
-    if protocol not in PROTOCOLS:
-        errors.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
-    return errors + _validate_text(f"{at}.appProtocol", port.get("appProtocol"), label_key_texts)
-
-
-def validate_endpoint_slice(part: Obj, old: Obj | None = None) -> ErrorList:
-    """Validate an endpoint slice; endpoints that did not change are skipped."""
-    kind, errors = part.get("addressType", ""), ErrorList()
-    if kind and kind not in _ADDRESS_TYPES:
-        errors.not_supported("addressType", kind, _ADDRESS_TYPES)
-    elif not kind:
-        errors.required("addressType")
-    errors += _validate_slice_ports(part.get("ports") or [])
-    endpoints = part.get("endpoints") or []
-    if old is None or endpoints != (old.get("endpoints") or []):
-        errors += _validate_slice_endpoints(endpoints, kind)
-    if old is not None and kind != old.get("addressType"):
-        errors.invalid("addressType", kind, "field is immutable")
-    return errors
-
-
-def _validate_slice_ports(ports: list[Obj]) -> ErrorList:
-    if len(ports) > _MAX_PORTS:
-        return ErrorList([too_many("ports", len(ports), _MAX_PORTS)])
-    errors = ErrorList()
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        at, name, protocol = f"ports[{index}]", port.get("name") or "", port.get("protocol")
-        errors += _validate_text(f"{at}.name", name or None, dns_label_texts)
-        errors.require_unique(f"{at}.name", name, names)
-        if protocol is None:
-            errors.required(f"{at}.protocol")
-        elif protocol not in PROTOCOLS:
-            errors.not_supported(f"{at}.protocol", protocol, PROTOCOLS)
-        errors += _validate_text(f"{at}.appProtocol", port.get("appProtocol"), label_key_texts)
-    return errors
-
-
-def _validate_slice_endpoints(endpoints: list[Obj], kind: str) -> ErrorList:
-    if len(endpoints) > _MAX_ENDPOINTS:
-        return ErrorList([too_many("endpoints", len(endpoints), _MAX_ENDPOINTS)])
-    errors = ErrorList()
-    for index, endpoint in enumerate(endpoints):
-        at, addresses = f"endpoints[{index}]", endpoint.get("addresses") or []
-        if not addresses:
-            errors.required(f"{at}.addresses", "must contain at least 1 address")
-        elif len(addresses) > _MAX_ADDRESSES:
-            errors.too_many(f"{at}.addresses", len(addresses), _MAX_ADDRESSES)
-        for number, address in enumerate(addresses):
-            errors += _validate_address_value(address, kind, f"{at}.addresses", number)
-        errors += _validate_text(f"{at}.nodeName", endpoint.get("nodeName"), dns_subdomain_texts)
-        errors += _validate_text(f"{at}.hostname", endpoint.get("hostname"), dns_label_texts)
-        errors += _validate_hints(endpoint.get("hints") or {}, f"{at}.hints")
-    return errors
-
-
-def _validate_address_value(address: str, kind: str, at: str, number: int) -> ErrorList:
-    place = f"{at}[{number}]"
-    if kind == "FQDN":
-        return validate_fqdn(place, address)
-    if kind not in ("IPv4", "IPv6"):
-        return ErrorList()
-    if kind == "IPv4":
-        errors = validate_ip(place, address)
-    else:
-        errors = _validate_text(place, address, canonical_ip_texts)
-    if errors:
-        return errors
-    if get_ip_family(address) != kind:
-        errors.invalid(at, address, f"must be an {kind} address")
-    return errors + validate_endpoint_ip(place, address)
-
-
-def _validate_hints(hints: Obj, at: str) -> ErrorList:
-    errors = ErrorList()
-    for field, texts in (("forZones", label_value_texts), ("forNodes", dns_subdomain_texts)):
-        found = hints.get(field) or []
-        if len(found) > _MAX_HINTS:
-            return ErrorList([*errors, too_many(f"{at}.{field}", len(found), _MAX_HINTS)])
-        names: set[str] = set()
-        for index, hint in enumerate(found):
-            place, name = f"{at}.{field}[{index}].name", hint.get("name", "")
-            errors.require_unique(place, name, names)
-            errors += _validate_text(place, name, texts)
-    return errors

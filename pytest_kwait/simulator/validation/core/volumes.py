@@ -32,8 +32,103 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
+"""The message about a second source."""
+SOURCE_DISPLAY_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Sources whose name differs in the error about a second source."""
+
 _FILE_MODE_MESSAGE = "must be a number between 0 and 0777 (octal), both inclusive"
 _MAX_FILE_MODE = 0o777
+_PARTITION = "must be between 1 and 255, inclusive"
+_PORTAL = (
+    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+    "iscsi.initiatorName is specified."
+)
+_HOST_PORT_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_HOST_PORT_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
+_TENANT = "must be a UUID and may not exceed a length of 64 characters"
+_HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_QUALIFIED_NAMES = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9\-.]+)(:[^,;*&$|\s]+)\Z", re.ASCII),
+    "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}\Z"),
+    "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}\Z"),
+}
+_CACHING = ("None", "ReadOnly", "ReadWrite")
+_DISK_KINDS = ("Dedicated", "Managed", "Shared")
+_MANAGED_URI = (
+    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
+    "{disk-id}"
+)
+_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
+
+_FIELD_LABELS = frozenset(
+    [
+        "metadata.annotations",
+        "metadata.labels",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.serviceAccountName",
+        "spec.schedulerName",
+        "status.phase",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ]
+)
+_RESOURCES = (
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+)
+_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_MEMORY_DIVISORS = (
+    "1",
+    "1k",
+    "1M",
+    "1G",
+    "1T",
+    "1P",
+    "1E",
+    "1Ki",
+    "1Mi",
+    "1Gi",
+    "1Ti",
+    "1Pi",
+    "1Ei",
+)
+_CPU_DIVISORS = ("1m", "1")
+
+_DOWNWARD_API_FIELDS = (
+    "metadata.annotations",
+    "metadata.labels",
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+)
+_CONFLICT = "conflicting duplicate paths"
+_RECENTLY_VALID = RecentlyValid()
+_MIN_TOKEN, _MAX_TOKEN = 600, 1 << 32
+
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+
+_FIRST_EXCESS_SOURCE = 2
 
 
 def validate_path_no_backsteps(path: str, at: str) -> ErrorList:
@@ -67,44 +162,6 @@ def _validate_file_mode(mode: int | None, at: str) -> ErrorList:
     if mode is not None and not 0 <= mode <= _MAX_FILE_MODE:
         errors.invalid(at, mode, _FILE_MODE_MESSAGE)
     return errors
-
-
-MORE_THAN_ONE_SOURCE = "may not specify more than 1 volume type"
-"""The message about a second source."""
-SOURCE_DISPLAY_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Sources whose name differs in the error about a second source."""
-
-_PARTITION = "must be between 1 and 255, inclusive"
-_PORTAL = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
-    "iscsi.initiatorName is specified."
-)
-_HOST_PORT_PAIRS = "must be a host:port pair or multiple pairs separated by commas"
-_HOST_PORT_PAIR = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*", re.DOTALL)
-_TENANT = "must be a UUID and may not exceed a length of 64 characters"
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
-_QUALIFIED_NAMES = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.([a-zA-Z0-9\-.]+)(:[^,;*&$|\s]+)\Z", re.ASCII),
-    "eui": re.compile(r"^eui.[a-zA-Z0-9]{16}\Z"),
-    "naa": re.compile(r"^naa.[a-zA-Z0-9]{32}\Z"),
-}
-_CACHING = ("None", "ReadOnly", "ReadWrite")
-_DISK_KINDS = ("Dedicated", "Managed", "Shared")
-_MANAGED_URI = (
-    "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/"
-    "{disk-id}"
-)
-_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-_BYTE, _LONGEST_DRIVER, _LONGEST = 255, 63, 64
 
 
 def _require_fields(*fields: str) -> Callable[[Obj, str], ErrorList]:
@@ -338,51 +395,6 @@ SHARED_SOURCES: dict[str, Callable[[Obj, str], ErrorList]] = {
 """Validators of the sources that pods and persistent volumes share, in the form of pods."""
 
 
-_FIELD_LABELS = frozenset(
-    [
-        "metadata.annotations",
-        "metadata.labels",
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.restartPolicy",
-        "spec.serviceAccountName",
-        "spec.schedulerName",
-        "status.phase",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ]
-)
-_RESOURCES = (
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-)
-_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
-_MEMORY_DIVISORS = (
-    "1",
-    "1k",
-    "1M",
-    "1G",
-    "1T",
-    "1P",
-    "1E",
-    "1Ki",
-    "1Mi",
-    "1Gi",
-    "1Ti",
-    "1Pi",
-    "1Ei",
-)
-_CPU_DIVISORS = ("1m", "1")
-
-
 def validate_object_field_selector(ref: Obj, fields: tuple[str, ...], at: str) -> ErrorList:
     """Validate a pod field: one of `fields`, or a label or annotation by key."""
     errors = ErrorList()
@@ -445,18 +457,6 @@ def _validate_divisor(resource: str, divisor: str, at: str) -> ErrorList:
         text = f"only divisor's values {units} are supported with the {called} resource"
         errors.invalid(at, resource, text)
     return errors
-
-
-_DOWNWARD_API_FIELDS = (
-    "metadata.annotations",
-    "metadata.labels",
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-)
-_CONFLICT = "conflicting duplicate paths"
-_RECENTLY_VALID = RecentlyValid()
-_MIN_TOKEN, _MAX_TOKEN = 600, 1 << 32
 
 
 def _validate_key_to_paths(source: Obj, at: str) -> ErrorList:
@@ -574,9 +574,6 @@ def _validate_token_projection(source: Obj, at: str, volume: str) -> ErrorList:
     return errors
 
 
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-
-
 def validate_volumes(
     volumes: list[Obj] | tuple[()], owner: str, at: str, *, pod: bool
 ) -> tuple[dict[str, Obj], ErrorList]:
@@ -642,9 +639,6 @@ def _validate_volume_source(volume: Obj, name: str, owner: str, at: str, *, pod:
     if not taken:
         errors.required(at, "must specify a volume type")
     return errors
-
-
-_FIRST_EXCESS_SOURCE = 2
 
 
 def _validate_empty_dir(source: Obj, at: str) -> ErrorList:

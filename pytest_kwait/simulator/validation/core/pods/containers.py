@@ -54,6 +54,38 @@ _NO_SOURCE = (
     "`fileKeyRef`"
 )
 _MORE_THAN_ONE_SOURCE = "may not have more than one field specified at a time"
+_SCHEMES = ("HTTP", "HTTPS")
+_PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+_LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
+
+_MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
+
+_CONTAINER_RESTART_POLICIES = ("Always", "Never", "OnFailure")
+_ACTIONS = ("Restart", "RestartAllContainers")
+_OPERATORS = ("In", "NotIn")
+_MAX_RULES, _MAX_CODES = 20, 255
+_RESIZABLE_RESOURCES = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PROBES_AND_LIFECYCLE = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_EPHEMERAL = (
+    # In the order of the fields of kube-apiserver's type.
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
+
+_PORT_COUNT = 65536
 
 
 def validate_env(variables: Iterable[Obj], at: str) -> ErrorList:
@@ -152,11 +184,6 @@ def validate_file_key_volumes(container: Obj, at: str, volumes: Mapping[str, Obj
     return errors
 
 
-_SCHEMES = ("HTTP", "HTTPS")
-_PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
-_LIFECYCLE_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
-
-
 def validate_probes(container: Obj, grace: int | None, at: str) -> ErrorList:
     """Validate the three probes of a container."""
     errors = ErrorList()
@@ -248,10 +275,6 @@ def _validate_handler_port(port: int | str, at: str) -> ErrorList:
     texts = port_name_texts(port) if isinstance(port, str) else port_number_texts(port)
     errors.invalid_each(at, port, texts)
     return errors
-
-
-_MOUNT_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-_RECURSIVE_READ_ONLY_MODES = ("Disabled", "Enabled", "IfPossible")
 
 
 def validate_volume_mounts(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
@@ -356,14 +379,6 @@ def validate_volume_devices(container: Obj, volumes: Mapping[str, Obj], at: str)
     return errors
 
 
-_CONTAINER_RESTART_POLICIES = ("Always", "Never", "OnFailure")
-_ACTIONS = ("Restart", "RestartAllContainers")
-_OPERATORS = ("In", "NotIn")
-_MAX_RULES, _MAX_CODES = 20, 255
-_RESIZABLE_RESOURCES = ("cpu", "memory")
-_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
-
-
 def validate_restart_policy(container: Obj, at: str) -> ErrorList:
     """Validate a container's own restart policy and its rules for exit codes."""
     errors = ErrorList()
@@ -406,24 +421,6 @@ def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorLi
             text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.invalid(here, policy, text)
     return errors
-
-
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_PROBES_AND_LIFECYCLE = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_NOT_EPHEMERAL = (
-    # In the order of the fields of kube-apiserver's type.
-    "ports",
-    "resources",
-    "resizePolicy",
-    "restartPolicy",
-    "restartPolicyRules",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "lifecycle",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -604,9 +601,6 @@ def _validate_container_ports(ports: Iterable[Obj], at: str) -> ErrorList:
         if protocol != "TCP":
             errors.require_one_of(f"{here}.protocol", protocol, _PROTOCOLS)
     return errors
-
-
-_PORT_COUNT = 65536
 
 
 def _validate_host_port_conflicts(containers: list[Obj], at: str) -> ErrorList:

@@ -70,6 +70,15 @@ _ARMOR: dict[str, tuple[str, ...]] = {
     "Unconfined": ("unconfined",),
     "RuntimeDefault": ("runtime/default",),
 }
+_MAX_DNS_NAMESERVERS, _MAX_DNS_SEARCHES, _MAX_DNS_SEARCH_CHARACTERS = 3, 32, 2048
+_MAX_HOST_NAME_LENGTH = 64
+
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTIONS = ("PreemptLowerPriority", "Never")
+_MAX_SECONDS = 2**31 - 1
+_SUBDOMAIN_FIELDS = ("serviceAccountName", "nodeName")
 
 
 def validate_pod_annotations(annotations: dict[str, str], spec: Obj, at: str) -> ErrorList:
@@ -183,10 +192,6 @@ def _validate_annotation_immutable(key: str, what: str, at: str) -> ErrorList:
     return errors
 
 
-_MAX_DNS_NAMESERVERS, _MAX_DNS_SEARCHES, _MAX_DNS_SEARCH_CHARACTERS = 3, 32, 2048
-_MAX_HOST_NAME_LENGTH = 64
-
-
 def validate_dns_config(spec: Obj, at: str) -> ErrorList:
     """Validate a pod's DNS configuration."""
     errors = ErrorList()
@@ -250,14 +255,6 @@ def validate_host_name_override(spec: Obj, at: str) -> ErrorList:
         errors.too_long(here, _MAX_HOST_NAME_LENGTH)
     errors.invalid_each(here, name, dns_subdomain_texts(name))
     return errors
-
-
-_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-_PREEMPTIONS = ("PreemptLowerPriority", "Never")
-_MAX_SECONDS = 2**31 - 1
-_SUBDOMAIN_FIELDS = ("serviceAccountName", "nodeName")
 
 
 def validate_pod_create(pod: Obj) -> ErrorList:

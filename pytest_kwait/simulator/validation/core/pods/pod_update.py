@@ -36,6 +36,24 @@ if TYPE_CHECKING:
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _NOT_NEGATIVE = "must be a non-negative integer"
 _ONE_IP_PER_FAMILY = "may specify no more than one IP for each IP family"
+_IMMUTABLE_FIELDS_CHANGED = (
+    "pod updates may not change fields other than `spec.containers[*].image`,"
+    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
+    "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
+    "(allow it to be set to 1 if it was previously negative)\n"
+)
+_CONTAINER_LISTS = ("containers", "initContainers")
+_MAX_SECONDS = 2**31 - 1
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_ONLY_ADDITIONS = "(no mutations or deletions)"
+
+_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+_RESIZABLE = ("cpu", "memory")
+_RESOURCE_FIELDS = ("requests", "limits")
+_ONLY_CPU_AND_MEMORY = "only cpu and memory resources are mutable"
+_INIT_RESTART_FORBIDDEN = (
+    "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
+)
 
 
 def validate_pod_status_update(new: Obj, old: Obj) -> ErrorList:
@@ -82,18 +100,6 @@ def _validate_pod_ips(status: Obj, before: Obj, field: str) -> ErrorList:
             shown = [{"IP": address} for address in addresses]
             errors.invalid(f"status.{field}", shown, _ONE_IP_PER_FAMILY)
     return errors
-
-
-_IMMUTABLE_FIELDS_CHANGED = (
-    "pod updates may not change fields other than `spec.containers[*].image`,"
-    "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
-    "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` "
-    "(allow it to be set to 1 if it was previously negative)\n"
-)
-_CONTAINER_LISTS = ("containers", "initContainers")
-_MAX_SECONDS = 2**31 - 1
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_ONLY_ADDITIONS = "(no mutations or deletions)"
 
 
 def validate_pod_update(new: Obj, old: Obj) -> ErrorList:
@@ -230,15 +236,6 @@ def _has_only_additions(new: Obj, old: Obj) -> bool:
     return all(
         new.get(field, [])[: len(old.get(field, []))] == old.get(field, []) for field in lists
     )
-
-
-_MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-_RESIZABLE = ("cpu", "memory")
-_RESOURCE_FIELDS = ("requests", "limits")
-_ONLY_CPU_AND_MEMORY = "only cpu and memory resources are mutable"
-_INIT_RESTART_FORBIDDEN = (
-    "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
-)
 
 
 def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:

@@ -59,6 +59,18 @@ _LINUX_ONLY_CONTAINER_FIELDS = (
     "runAsUser",
     "runAsGroup",
 )
+_MAX_ID = 2**31 - 1
+_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+_PROC_MOUNTS = ("Default", "Unmasked")
+_GROUP_CHANGES = ("Always", "OnRootMismatch")
+_GROUP_POLICIES = ("Merge", "Strict")
+_MAX_PATH_LENGTH = 4095
+_MAX_SYSCTL_LENGTH = 253
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL_FORM = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
+_SYSCTL = re.compile(_SYSCTL_FORM)
+_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "fs.mqueue.")
+_IPC_EXACT = "kernel.sem"
 
 
 def visit_containers_with_path(spec: Obj, at: str) -> Iterator[tuple[Obj, str]]:
@@ -193,20 +205,6 @@ def _validate_windows_pod(spec: Obj, at: str) -> ErrorList:
             if field in context:
                 errors.forbidden(f"{here}.securityContext.{field}", text)
     return errors
-
-
-_MAX_ID = 2**31 - 1
-_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
-_PROC_MOUNTS = ("Default", "Unmasked")
-_GROUP_CHANGES = ("Always", "OnRootMismatch")
-_GROUP_POLICIES = ("Merge", "Strict")
-_MAX_PATH_LENGTH = 4095
-_MAX_SYSCTL_LENGTH = 253
-_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_SYSCTL_FORM = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
-_SYSCTL = re.compile(_SYSCTL_FORM)
-_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "fs.mqueue.")
-_IPC_EXACT = "kernel.sem"
 
 
 def validate_pod_security_context(spec: Obj, at: str) -> ErrorList:

@@ -25,6 +25,42 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.objects import Obj
 
+_DEPRECATED_SOURCES = {
+    # By source: its name in paths, and the warning.
+    "photonPersistentDisk": (
+        "photonPersistentDisk",
+        "deprecated in v1.11, non-functional in v1.16+",
+    ),
+    "gitRepo": ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
+    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    "flocker": ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
+    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    "quobyte": ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
+    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+}
+
+_RECENTLY_CLEAN = RecentlyValid()
+_WITH_FILES = frozenset({"configMap", "secret", "downwardAPI"})
+
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
+    "security.alpha.kubernetes.io/unsafe-sysctls": (
+        'non-functional in v1.11+; use the "sysctls" field instead'
+    ),
+}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NO_SELECTOR = "a null labelSelector results in matching no pod"
+_SECCOMP_ANNOTATION_WARNING = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+_BYTE_RESOURCES = ("memory", "ephemeral-storage")
+
 
 def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
     """Yield warnings about duplicate ports, then about duplicate port names."""
@@ -72,27 +108,6 @@ def _render_port(port: Obj) -> str:
         f"ContainerPort:{port.get('containerPort', 0)} Protocol:{port.get('protocol', '')} "
         f"HostIP:{port.get('hostIP', '')}}}"
     )
-
-
-_DEPRECATED_SOURCES = {
-    # By source: its name in paths, and the warning.
-    "photonPersistentDisk": (
-        "photonPersistentDisk",
-        "deprecated in v1.11, non-functional in v1.16+",
-    ),
-    "gitRepo": ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
-    "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
-    "flocker": ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
-    "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
-    "quobyte": ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
-    "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
-    "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
-    "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
-}
-
-
-_RECENTLY_CLEAN = RecentlyValid()
-_WITH_FILES = frozenset({"configMap", "secret", "downwardAPI"})
 
 
 class _VirtualFile(NamedTuple):
@@ -176,24 +191,6 @@ def _find_collisions(
 
 def _is_same_path(one: str, other: str) -> bool:
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
-
-
-_DEPRECATED_ANNOTATIONS = {
-    "scheduler.alpha.kubernetes.io/critical-pod": (
-        'non-functional in v1.16+; use the "priorityClassName" field instead'
-    ),
-    "security.alpha.kubernetes.io/sysctls": (
-        'non-functional in v1.11+; use the "sysctls" field instead'
-    ),
-    "security.alpha.kubernetes.io/unsafe-sysctls": (
-        'non-functional in v1.11+; use the "sysctls" field instead'
-    ),
-}
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_NO_SELECTOR = "a null labelSelector results in matching no pod"
-_SECCOMP_ANNOTATION_WARNING = 'non-functional in v1.27+; use the "seccompProfile" field instead'
-_BYTE_RESOURCES = ("memory", "ephemeral-storage")
 
 
 def get_name_warnings(obj: Obj, where: str) -> Iterator[str]:
