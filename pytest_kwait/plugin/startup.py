@@ -141,7 +141,9 @@ def pytest_load_initial_conftests(
         check_rootdir(early_config, parser, args)
 
 
-def configure(config: pytest.Config) -> None:
+# First: other plugins may ask for markers and settings when they are configured.
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; activate the plugin if any setting is given."""
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
