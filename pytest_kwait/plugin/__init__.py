@@ -14,7 +14,6 @@ from pytest_kwait.plugin.startup import (
     pytest_load_initial_conftests,
     pytest_make_collect_report,
     pytest_runtest_setup,
-    pytest_sessionstart,
 )
 
 __all__ = [
@@ -25,5 +24,4 @@ __all__ = [
     "pytest_load_initial_conftests",
     "pytest_make_collect_report",
     "pytest_runtest_setup",
-    "pytest_sessionstart",
 ]
