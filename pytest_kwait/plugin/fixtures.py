@@ -1,19 +1,17 @@
-"""The fixtures, among them one per wait.
+"""The fixtures, among them one for each wait.
 
-Each can be overridden in a conftest; the others then use its value. Loaded with the plugin,
-so the code behind them is in other modules, imported when a test requests the fixture. The
-registry of waits is read on first use.
+Each can be overridden in a conftest; the others then use its value. Registered in every run, so
+the code behind them is in other modules, imported when a test requests the fixture.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
 from inspect import Parameter, Signature
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import activate, is_active
 
 if TYPE_CHECKING:
@@ -32,50 +30,58 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
-_fixture = pytest.fixture()
-# All signatures are equal; pytest need not inspect each.
-_SIGNATURE = Signature([Parameter("request", Parameter.POSITIONAL_OR_KEYWORD)])
-_functions: dict[str, Callable[[pytest.FixtureRequest], BoundWait]] = {}
+# Of each method below, which pytest need not inspect: all are equal.
+_SIGNATURE = Signature(
+    [
+        Parameter("self", Parameter.POSITIONAL_OR_KEYWORD),
+        Parameter("request", Parameter.POSITIONAL_OR_KEYWORD),
+    ]
+)
 
 
-def add_docstrings(*, with_family: bool) -> None:
-    """Set the docstrings of wait fixtures, which only `--fixtures` needs.
+class WaitFixtures:
+    """The fixtures of the waits: each gives a wait bound to the test's cluster and settings.
 
-    Args:
-        with_family: whether that of `wait_for` says where the others are listed.
-    """
-    from pytest_kwait.framework.registry import WAITS
-
-    for name, function in _functions.items():
-        wait = WAITS[name]
-        function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
-        if with_family and name == "wait_for":
-            function.__doc__ += (
-                f"\nOne of {len(_functions)} fixtures wait_for...: pytest --fixtures -v lists them."
-            )
-
-
-def make_wait_fixture(name: str) -> Any:
-    """Return a fixture that gives a wait bound to the test's cluster, namespace and settings.
-
-    Args:
-        name: the wait's, and that of the attribute it is assigned to, which names the fixture.
+    Made by `make_wait_fixtures`, since there is one for each registered wait.
     """
 
-    def fixture(request: pytest.FixtureRequest) -> BoundWait:
+
+def make_wait_fixtures(names: Iterable[str], *, lists_family: bool | None = None) -> WaitFixtures:
+    """Return a plugin with the fixtures of some waits.
+
+    Args:
+        names: the waits.
+        lists_family: None for fixtures without docstrings, which only `--fixtures` needs;
+            otherwise whether that of `wait_for` says where the others are listed.
+    """
+    functions = {name: _make_wait_function(name) for name in names}
+    if lists_family is not None:
+        from pytest_kwait.framework.registry import WAITS
+
+        for name, function in functions.items():
+            wait = WAITS[name]
+            function.__doc__ = f"Wait for {wait.summary}: {name}({wait.usage})."
+            if lists_family and name == "wait_for":
+                function.__doc__ += (
+                    f"\nOne of {len(WAITS)} fixtures wait_for...: pytest --fixtures -v lists them."
+                )
+    fixture = pytest.fixture()
+    kind = type(
+        WaitFixtures.__name__, (WaitFixtures,), {n: fixture(f) for n, f in functions.items()}
+    )
+    return cast("WaitFixtures", kind())
+
+
+def _make_wait_function(name: str) -> Callable[..., BoundWait]:
+    def bind(_plugin: WaitFixtures, request: pytest.FixtureRequest) -> BoundWait:
         activate(request.config)
         from pytest_kwait.framework.registry import WAITS
         from pytest_kwait.plugin.namespaces import bind_wait
 
         return bind_wait(WAITS[name], request)
 
-    vars(fixture)["__signature__"] = _SIGNATURE
-    _functions[name] = fixture
-    return _fixture(fixture)
-
-
-for _name in WAIT_NAMES:
-    globals()[_name] = make_wait_fixture(_name)
+    vars(bind)["__signature__"] = _SIGNATURE
+    return bind
 
 
 def _scope(

@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from importlib import import_module
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clock import Deadline
     from pytest_kwait.plugin.cluster_source import ClusterSource
-
-FIXTURES = "pytest_kwait.plugin.fixtures"
-"""Registered once one of its fixtures is looked up."""
 
 MODULES = (
     "pytest_kwait.plugin.settings",
@@ -49,11 +46,6 @@ MODULES = (
     "pytest_kwait.plugin.explore.loop",
 )
 """Modules registered once a setting, fixture, marker or wait is used, if the run needs them."""
-
-_FIXTURE_PREFIXES = ("kwait", "_kwait", "wait_for")
-
-_OURS = ("pytest_", *_FIXTURE_PREFIXES)
-"""Prefixes of the names of hooks and fixtures."""
 
 _active_key: pytest.StashKey[bool] = pytest.StashKey()
 
@@ -449,53 +441,15 @@ def is_active(config: pytest.Config) -> bool:
     return _active_key in config.stash
 
 
-def register(
-    pluginmanager: pytest.PytestPluginManager,
-    modules: tuple[str, ...],
-    omitted: frozenset[str] = frozenset(),
-) -> None:
-    """Register modules as plugins, with their hooks and fixtures only.
+def register(pluginmanager: pytest.PytestPluginManager, modules: tuple[str, ...]) -> None:
+    """Register modules as plugins.
 
     `pytest_plugins` would make pytest search the metadata of all installed packages once for each
-    module, which costs more than the rest of loading. pytest also inspects every name of a plugin,
-    imported ones included.
+    module, which costs more than the rest of loading.
     """
     for name in modules:
         if not pluginmanager.is_blocked(name):
-            shown = ModuleType(name)
-            for attribute, value in vars(import_module(name)).items():
-                if attribute.startswith(_OURS) and attribute not in omitted:
-                    setattr(shown, attribute, value)
-            pluginmanager.register(shown, name)
-
-
-def register_fixtures_on_use(session: pytest.Session) -> None:
-    """Register the fixtures once a test or fixture names one of them.
-
-    pytest parses each fixture that it is shown, which costs more than the rest of loading. The
-    fixtures of conftests are then registered before these, which they override nevertheless.
-    """
-    pluginmanager = session.config.pluginmanager
-    manager: Any = pluginmanager.getplugin("funcmanage")
-    find = manager.getfixturedefs
-
-    def getfixturedefs(name: str, node: Any) -> Any:
-        if not name.startswith(_FIXTURE_PREFIXES):
-            return find(name, node)
-        register_fixtures(pluginmanager)
-        # Stable: the least specific definition comes first.
-        found = find(name, node)
-        return found and sorted(found, key=lambda each: each.func.__module__ != FIXTURES)
-
-    manager.getfixturedefs = getfixturedefs
-
-
-def register_fixtures(
-    pluginmanager: pytest.PytestPluginManager, omitted: frozenset[str] = frozenset()
-) -> None:
-    """Register the fixtures if they are not registered yet, but for some omitted ones."""
-    if not pluginmanager.hasplugin(FIXTURES):
-        register(pluginmanager, (FIXTURES,), omitted)
+            pluginmanager.register(import_module(name), name)
 
 
 def is_built_on_library(node: pytest.Item, name: str) -> bool:

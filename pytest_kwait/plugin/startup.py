@@ -1,9 +1,8 @@
 """Options and markers, and when the rest of the plugin is registered.
 
 Contains the hooks that pytest calls in every run: a suite without waits pays for these alone, so
-they import the standard library, pytest and names. The fixtures are registered once a test or
-fixture names one of them, the other modules once a setting is given, or a test uses a fixture or
-marker of the plugin.
+they import the standard library, pytest and names. The other modules are registered once a setting
+is given, or a test uses a fixture or marker of the plugin.
 """
 
 from __future__ import annotations
@@ -21,8 +20,6 @@ from pytest_kwait.plugin.run import (
     activate,
     is_active,
     register,
-    register_fixtures,
-    register_fixtures_on_use,
     uses_plugin,
 )
 from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
@@ -143,7 +140,9 @@ def pytest_load_initial_conftests(
         check_rootdir(early_config, parser, args)
 
 
-def configure(config: pytest.Config) -> None:
+# First: other plugins may ask for markers and settings when they are configured.
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; activate the plugin if any setting is given."""
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
@@ -173,26 +172,28 @@ def configure(config: pytest.Config) -> None:
         # Their names are enough to register them.
         for name in WAIT_NAMES:
             config.addinivalue_line("markers", name)
+    _register_fixtures(config)
     if _is_configured(config):
         activate(config)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Offer the fixtures, once pytest has made its manager of fixtures."""
-    config = session.config
-    register_fixtures_on_use(session)
-    if config.getoption("showfixtures") or config.getoption("show_fixtures_per_test"):
-        from pytest_kwait.plugin.fixtures import add_docstrings
+def _register_fixtures(config: pytest.Config) -> None:
+    """Register the fixtures; one of a conftest or test module overrides ours of its name."""
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+    from pytest_kwait.plugin import fixtures
 
-        add_docstrings(with_family=config.get_verbosity() <= 0)
-        omitted: frozenset[str] = frozenset()
-        if config.getoption("showfixtures") and config.get_verbosity() <= 0:
-            from pytest_kwait.framework.wait_names import WAIT_NAMES
-
-            # One stands for all.
-            omitted = WAIT_NAMES - {"wait_for"}
-        register_fixtures(config.pluginmanager, omitted)
+    pluginmanager = config.pluginmanager
+    if pluginmanager.register(fixtures, fixtures.__name__) is None:
+        return  # switched off
+    shows_all = config.getoption("showfixtures")
+    if not (shows_all or config.getoption("show_fixtures_per_test")):
+        waits = fixtures.make_wait_fixtures(WAIT_NAMES)
+    elif shows_all and config.get_verbosity() <= 0:
+        # One stands for all.
+        waits = fixtures.make_wait_fixtures(("wait_for",), lists_family=True)
+    else:
+        waits = fixtures.make_wait_fixtures(WAIT_NAMES, lists_family=config.get_verbosity() <= 0)
+    pluginmanager.register(waits, "kwait-wait-fixtures")
 
 
 @pytest.hookimpl(wrapper=True)

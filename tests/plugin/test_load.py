@@ -169,20 +169,14 @@ def test_late_imported_wait_registers_with_the_next_test(
     pytester.runpytest_subprocess().assert_outcomes(passed=2)
 
 
-def test_modules_of_the_plugin_are_not_rewritten_by_pytest(pytester: pytest.Pytester) -> None:
+def test_loading_leaves_imports_to_pytest(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
         import sys
-        from importlib.machinery import SourceFileLoader
 
-        def test_loaders(kwait_timeouts):
-            loaders = {
-                name: type(module.__spec__.loader)
-                for name, module in sys.modules.items()
-                if name.startswith("pytest_kwait.plugin.settings")
-            }
-            assert loaders == {"pytest_kwait.plugin.settings": SourceFileLoader}
+        def test_finders(kwait_timeouts):
+            packages = {type(each).__module__.partition(".")[0] for each in sys.meta_path}
+            assert "pytest_kwait" not in packages
         """
     )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(passed=1)
+    pytester.runpytest_subprocess("--kwait-poll=1s").assert_outcomes(passed=1)
