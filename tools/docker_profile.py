@@ -166,7 +166,7 @@ def _list_instructions(processor: _Processor) -> list[tuple[int, int, int, int]]
 
 def _load(instructions: list[tuple[int, int, int, int]]) -> None:
     """Filter the system calls of this process, and of those that it starts."""
-    array = (_Instruction * len(instructions))(*instructions)
+    array = (_Instruction * len(instructions))(*(_Instruction(*fields) for fields in instructions))
     program = _Program(len(instructions), array)
     libc = ctypes.CDLL(None, use_errno=True)
     zero = ctypes.c_ulong(0)

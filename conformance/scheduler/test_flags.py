@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from pytest_kwait.scheduler.command.flags import COMMAND, NOT_SUPPORTED
+from pytest_kwait.scheduler.command.flags import FLAGS, NOT_SUPPORTED
 from tools.controlplane import assets
 from tools.controlplane.errors import UnavailableError
 
@@ -25,5 +25,5 @@ def test_every_flag_of_kube_scheduler_is_known() -> None:
         pytest.skip(str(missing))
     shown = subprocess.run([program, "--help"], capture_output=True, text=True, check=True)
     theirs = set(re.findall(r"(?m)^ +(?:-\w, )?--([a-z0-9-]+)", shown.stdout))
-    ours = {option[2:] for flag in COMMAND.params for option in flag.opts if option[:2] == "--"}
+    ours = {flag.name for flag in FLAGS}
     assert (ours - _OWN) | set(NOT_SUPPORTED) == theirs | {"v"}

@@ -14,13 +14,13 @@ import sys
 import threading
 import traceback
 from importlib import import_module
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from types import FrameType
 
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clock import Deadline

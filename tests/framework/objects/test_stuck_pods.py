@@ -192,7 +192,7 @@ def test_several_targets_name_the_stuck_one(mode: Any) -> None:
     session = FakeSession()
     fill(session, *CONTROLLERS["deployment available"][:2])
     general = general_condition("ci-1", ["deployment/web", "pvc/data"], "jsonpath={.status.x}")
-    assert len(list(general.on([DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS]).parts)) == 2  # type: ignore[attr-defined]
+    assert len(list(general.on([DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS]).parts)) == 2
 
     general = general_condition("ci-1", ["pvc/data", "pvc/other"], BOUND)
     session.put(PERSISTENT_VOLUME_CLAIMS, claim("Bound", "other"))
