@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_type
 import pytest
 from kubernetes.client import V1Deployment, V1Pod, V1Service
 
-from pytest_kwait import AsyncKwait, Kwait
+from pytest_kwait import AsyncKwait, InvalidArgument, Kwait
 
 if TYPE_CHECKING:
     from pytest_kwait.typing import WaitForPodReady
@@ -99,6 +99,16 @@ def test_awaited_results_of_each_form(kwait: Kwait) -> None:
         assert_type(await other.aio.list("pods"), list[dict[str, Any]])
 
     asyncio.run(main())
+
+
+def test_misspelt_option_of_an_awaited_wait(kwait: Kwait) -> None:
+    """Type checkers see it, and the wait refuses it."""
+
+    async def main() -> None:
+        await kwait.aio.wait_for_pod_ready("web", timout="4m")  # type: ignore[call-arg]
+
+    with pytest.raises(InvalidArgument, match="timout"):
+        asyncio.run(main())
 
 
 def test_a_limit_of_the_task(kwait: Kwait) -> None:
