@@ -22,6 +22,7 @@ from benchmarks.embedded_start import resident_megabytes
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
 from pytest_kwait.clusters.provider import EmbeddedProvider
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 
 if TYPE_CHECKING:
     from benchmarks.wire import Connection
@@ -40,7 +41,7 @@ def main() -> int:
     """Print memory and latencies; exit 1 above a bar, or if a watcher missed events."""
     given = [int(text) for text in sys.argv[1:]]
     pods, nodes, watchers = [*given, *(10_000, 500, 200)[len(given) :]]
-    cluster = EmbeddedProvider(nodes=nodes).start()
+    cluster = EmbeddedProvider(EmbeddedOptions(nodes=nodes)).start()
     try:
         server = Server.of(cluster.kubeconfig)
         return asyncio.run(_measure(server, cluster.pid, pods, nodes, watchers))

@@ -25,6 +25,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from tools.controlplane.cluster import FOLDER_VARIABLE
 from tools.controlplane.polling import poll_until
 from tools.controlplane.program_images import import_images
@@ -115,7 +116,9 @@ def main() -> int:
     import_images(Path(folder), [mapping])
     with tempfile.TemporaryDirectory() as name:
         kubeconfig = Path(name) / "kubeconfig"
-        process = SimulatorProcess(kubeconfig, Path(name) / "log", nodes=1, images=[mapping])
+        process = SimulatorProcess(
+            kubeconfig, Path(name) / "log", EmbeddedOptions(nodes=1, images=(mapping,))
+        )
         try:
             ours, peer = _starter(str(kubeconfig)), _starter(os.environ["KWAIT_KUBECONFIG"])
             pairs = measure(ours, peer, rounds)

@@ -25,6 +25,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.image_mapping import ImageMapping
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 
 NAMESPACE = "default"
 START_RATIO, START_EXTRA = 1.5, 0.05
@@ -146,7 +147,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         kubeconfig = folder / "kubeconfig"
-        process = SimulatorProcess(kubeconfig, folder / "log", nodes=1, images=[mapping])
+        process = SimulatorProcess(
+            kubeconfig, folder / "log", EmbeddedOptions(nodes=1, images=(mapping,))
+        )
         try:
             api = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
             session = Session.of(api)

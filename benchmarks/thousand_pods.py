@@ -23,6 +23,7 @@ from benchmarks.plane import control_plane
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
 from pytest_kwait.clusters.provider import EmbeddedProvider
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from tools.controlplane import assets
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def main() -> int:
             asyncio.run(_make_nodes(server, nodes))
             with _running(kwok, kubeconfig):
                 _note(took["real"], asyncio.run(_measure(server, pods)))
-        cluster = EmbeddedProvider(nodes=nodes).start()
+        cluster = EmbeddedProvider(EmbeddedOptions(nodes=nodes)).start()
         try:
             _note(took["embedded"], asyncio.run(_measure(Server.of(cluster.kubeconfig), pods)))
         finally:

@@ -10,6 +10,7 @@ Source: sigs.k8s.io/controller-runtime pkg/internal/testing/controlplane.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import signal
@@ -17,6 +18,7 @@ import sys
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import urlsplit
 
 _OWN = (b"pytest_kwait.simulator", b"controller_runtime/programs.py")
@@ -74,11 +76,21 @@ def _serve_api(arguments: list[str]) -> None:
     parser.add_argument("--cert-dir", type=Path, required=True)
     parser.add_argument("--client-ca-file", required=True)
     given, _ = parser.parse_known_args(arguments)
-    command = [sys.executable, "-P", "-m", "pytest_kwait.simulator", "--api-only"]
-    command += ["--address", given.bind_address, "--port", given.secure_port]
-    command += ["--tls-cert-file", str(given.cert_dir / "apiserver.crt")]
-    command += ["--tls-private-key-file", str(given.cert_dir / "apiserver.key")]
-    command += ["--client-ca-file", given.client_ca_file]
+    options = {
+        "api_only": True,
+        "address": given.bind_address,
+        "port": int(given.secure_port),
+        "tls_cert_file": str(given.cert_dir / "apiserver.crt"),
+        "tls_private_key_file": str(given.cert_dir / "apiserver.key"),
+        "client_ca_file": given.client_ca_file,
+    }
+    with TemporaryFile() as file:
+        file.write(json.dumps(options).encode())
+        file.seek(0)
+        descriptor = os.dup(file.fileno())
+    os.set_inheritable(descriptor, True)
+    command = [sys.executable, "-P", "-m", "pytest_kwait.simulator"]
+    command += ["--options-fd", str(descriptor)]
     command += ["--kubeconfig", str(given.cert_dir / "kubeconfig")]
     os.execv(sys.executable, command)
 

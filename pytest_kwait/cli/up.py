@@ -20,6 +20,7 @@ from pytest_kwait.simulator.authentication.static_users import (
 )
 from pytest_kwait.simulator.image_mapping import parse_image_mapping
 from pytest_kwait.simulator.network.egress import read_egress_list
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 
 if TYPE_CHECKING:
     import argparse
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+_DEFAULTS = EmbeddedOptions()
 _MAX_NODES = 5000
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -35,7 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     size = parser.add_mutually_exclusive_group()
     size.add_argument(
-        "--nodes", metavar="N", type=int, default=2, help="number of nodes (default: 2)"
+        "--nodes",
+        metavar="N",
+        type=int,
+        default=_DEFAULTS.nodes,
+        help="number of nodes (default: %(default)s)",
     )
     size.add_argument(
         "--api-only",
@@ -47,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port",
         metavar="P",
         type=int,
-        default=0,
+        default=_DEFAULTS.port,
         help="port (default: any free port)",
     )
     parser.add_argument(
@@ -59,8 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timing",
         choices=("fast", "real"),
-        default="fast",
-        help="duration of its pauses: a twentieth of Kubernetes' own, or the same (default: fast)",
+        default=_DEFAULTS.timing,
+        help="duration of its pauses: a twentieth of Kubernetes' own, or the same "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--token-auth-file",
@@ -103,8 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     _check_range("--port", arguments.port, 0, 65535)
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
-    images = [parse_image_mapping(text, "--image") for text in arguments.image]
-    egress = read_egress_list(arguments.egress, "--egress")
+    options = _read_options(arguments)
     running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
     # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
@@ -114,15 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
         process = SimulatorProcess(
             running.kubeconfig,
             running.log,
-            nodes=arguments.nodes,
-            api_only=arguments.api_only,
-            timing=arguments.timing,
-            port=arguments.port,
-            token_file=arguments.token_auth_file,
-            users=arguments.user,
-            images=images,
-            egress=egress,
-            address=arguments.address,
+            options,
             owned=not arguments.detach,
         )
         try:
@@ -148,6 +146,20 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
+    return EmbeddedOptions(
+        nodes=arguments.nodes,
+        api_only=arguments.api_only,
+        timing=arguments.timing,
+        port=arguments.port,
+        address=arguments.address or _DEFAULTS.address,
+        token_auth_file=str(arguments.token_auth_file or ""),
+        users=tuple(arguments.user),
+        images=tuple(parse_image_mapping(text, "--image") for text in arguments.image),
+        egress=tuple(read_egress_list(arguments.egress, "--egress")),
+    )
 
 
 def _wait_for_end(process: SimulatorProcess) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.images import Images
     from pytest_kwait.clusters.kubeconfig import Target
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
-    from pytest_kwait.clusters.simulator_process import Timing
+    from pytest_kwait.simulator.protocol.options import Timing
 
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.

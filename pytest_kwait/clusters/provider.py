@@ -29,8 +29,9 @@ from pytest_kwait.clusters.kubeconfig import (
     standard_paths,
 )
 from pytest_kwait.clusters.local_clusters import K3D, KIND, MINIKUBE, LocalProvider
-from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess, Timing
+from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
@@ -206,10 +207,8 @@ class EmbeddedProvider:
     """Starts an embedded cluster.
 
     Args:
-        nodes: the number of nodes.
-        api_only: whether it is an API server alone, without controllers, scheduler and nodes.
-        timing: `fast` for pauses twenty times shorter than upstream's, or `real`.
-        port: 0 for any free port.
+        options: the options of the cluster; None for the default ones.
+        clock: the clock of its limits.
     """
 
     name = "embedded"
@@ -217,18 +216,9 @@ class EmbeddedProvider:
     """None: a new cluster has no existing context."""
 
     def __init__(
-        self,
-        *,
-        nodes: int = 2,
-        api_only: bool = False,
-        timing: Timing = "fast",
-        port: int = 0,
-        clock: Clock = SYSTEM_CLOCK,
+        self, options: EmbeddedOptions | None = None, *, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self._nodes = nodes
-        self._api_only = api_only
-        self._timing: Timing = timing
-        self._port = port
+        self._options = options or EmbeddedOptions()
         self._clock = clock
 
     @classmethod
@@ -239,7 +229,7 @@ class EmbeddedProvider:
             InvalidArgument: a kubeconfig or context is given.
         """
         refuse_kubeconfig(request, "the embedded cluster")
-        return cls(timing=request.timing, api_only=request.api_only)
+        return cls(EmbeddedOptions(timing=request.timing, api_only=request.api_only))
 
     def start(self) -> EmbeddedCluster:
         """Start the cluster and return it once its nodes are ready.
@@ -253,15 +243,16 @@ class EmbeddedProvider:
             process = SimulatorProcess(
                 folder.path / "kubeconfig",
                 folder.path / "log",
-                nodes=self._nodes,
-                api_only=self._api_only,
-                timing=self._timing,
-                port=self._port,
+                self._options,
                 folder=folder.path,
                 clock=self._clock,
             )
             return EmbeddedCluster(
-                process, folder, self._timing, self._clock, has_controllers=not self._api_only
+                process,
+                folder,
+                self._options.timing,
+                self._clock,
+                has_controllers=not self._options.api_only,
             )
         except BaseException:  # leave nothing behind on an interrupt
             if process is not None:

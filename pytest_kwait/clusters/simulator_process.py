@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import site
@@ -12,20 +11,18 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions, write_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.simulator.image_mapping import ImageMapping
-    from pytest_kwait.simulator.network.egress import EgressTarget
-
-Timing = Literal["fast", "real"]
 
 _START_TIMEOUT = 60.0
 """Maximum seconds of a start. It needs about one, and much more only on a swapping machine."""
@@ -43,15 +40,7 @@ class SimulatorProcess:
     Args:
         kubeconfig: the file that it writes for its clients.
         log: the file for its output.
-        nodes: the number of nodes.
-        api_only: whether it is an API server alone, without controllers, scheduler and nodes.
-        timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
-        port: the port that it serves on; 0 for any free one.
-        token_file: further users and their tokens, in kube-apiserver's format.
-        address: the listening address; loopback by default.
-        users: `NAME` or `NAME=GROUP,...` of users with a client certificate.
-        images: the programs that images are mapped to.
-        egress: the hosts and ports outside of the cluster that pods may reach.
+        options: the options of the cluster.
         owned: whether it ends together with this process.
         folder: a folder that it removes at its end, in case this process cannot; None for none.
         command: the command to run, for tests.
@@ -65,16 +54,8 @@ class SimulatorProcess:
         self,
         kubeconfig: Path,
         log: Path,
+        options: EmbeddedOptions | None = None,
         *,
-        nodes: int = 2,
-        api_only: bool = False,
-        timing: Timing = "fast",
-        port: int = 0,
-        token_file: Path | None = None,
-        users: Sequence[str] = (),
-        images: Sequence[ImageMapping] = (),
-        egress: Sequence[EgressTarget] = (),
-        address: str = "",
         owned: bool = True,
         folder: Path | None = None,
         command: Sequence[str] = _COMMAND,
@@ -83,24 +64,18 @@ class SimulatorProcess:
         self._log = log
         self._starter = os.getpid()
         self._owner: int | None = None
+        # A file and no pipe: its size has no limit, and nobody needs to read it.
+        with TemporaryFile() as file:
+            file.write(write_options(options or EmbeddedOptions()))
+            file.seek(0)
+            given = os.dup(file.fileno())
         ready, ready_end = os.pipe()
-        theirs = [ready_end]
+        theirs = [given, ready_end]
         arguments = [
             *command,
-            *(["--api-only"] if api_only else []),
-            *("--nodes", str(nodes), "--timing", timing, "--port", str(port)),
-            *("--kubeconfig", str(kubeconfig), "--ready-fd", str(ready_end)),
+            *("--kubeconfig", str(kubeconfig)),
+            *("--options-fd", str(given), "--ready-fd", str(ready_end)),
         ]
-        if address:
-            arguments += ["--address", address]
-        if token_file is not None:
-            arguments += ["--token-auth-file", str(token_file)]
-        for user in users:
-            arguments += ["--user", user]
-        for mapping in images:
-            arguments += ["--image", json.dumps(mapping.to_json())]
-        for target in egress:
-            arguments += ["--egress", str(target)]
         if owned:
             owner_end, self._owner = os.pipe()
             theirs.append(owner_end)

@@ -1,6 +1,7 @@
 """The embedded cluster as a program: its controllers, scheduler, kubelets and API server.
 
-    python -m pytest_kwait.simulator --nodes 2 --timing fast --port 0 --kubeconfig FILE
+    python -m pytest_kwait.simulator --kubeconfig FILE --options-fd 3 3<<<'{"nodes": 2}'
+
 It writes the kubeconfig when its nodes are Ready, reports that on `--ready-fd`, and ends when
 `--owner-fd` closes, on SIGTERM or on SIGINT. Controllers of kube-apiserver itself run without the
 others in a cluster that is an API server alone. Controllers that few tests need are imported and
@@ -17,7 +18,6 @@ import base64
 import gc
 import hashlib
 import ipaddress
-import json
 import os
 import resource
 import secrets
@@ -26,7 +26,8 @@ import signal
 import socket
 import sys
 from asyncio.sslproto import SSLProtocol
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,6 @@ from pytest_kwait.simulator.authentication.pki import (
     write_kubeconfig,
 )
 from pytest_kwait.simulator.authentication.static_users import (
-    TokenFileError,
     parse_users,
     read_token_file,
 )
@@ -74,17 +74,18 @@ from pytest_kwait.simulator.controllers.namespace import (
 )
 from pytest_kwait.simulator.controllers.node_lifecycle import NodeTaintController
 from pytest_kwait.simulator.fake_metrics import USAGE
-from pytest_kwait.simulator.image_mapping import ImageMappings, read_image_mapping
+from pytest_kwait.simulator.image_mapping import ImageMappings
 from pytest_kwait.simulator.kubelet.kubelet import Kubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
 from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service
-from pytest_kwait.simulator.network.egress import EgressTargets, read_egress_list
+from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
+from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions, read_options
 from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from aiohttp import web
 
@@ -479,7 +480,6 @@ def _on_first_object(
     stops += [api.subscribe(resource, begin) for resource in resources]
 
 
-HOST = "127.0.0.1"
 _CONTROL_PLANE_ADDRESS = "172.30.0.1"
 """The address of a server that listens on the loopback interface alone."""
 _SERVICE_NAMES = (
@@ -501,72 +501,85 @@ No controller creates the account that the plugin requires of every pod.
 """
 
 
-def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of the process, and the objects that its options name.
+
+    Args:
+        kubeconfig: the file to write.
+        ready_fd: a line goes here once nodes are Ready.
+        owner_fd: the cluster ends when this pipe closes.
+        owner_folder: a folder to remove when it is told to end.
+        options: the options of the cluster.
+        hosts: the server's host names and addresses, the best one first.
+        tokens: further users by their tokens.
+        users: users with a client certificate.
+        images: the programs that images are mapped to.
+    """
+
+    kubeconfig: Path
+    ready_fd: int | None
+    owner_fd: int | None
+    owner_folder: Path | None
+    options: EmbeddedOptions
+    hosts: list[str]
+    tokens: dict[str, User]
+    users: list[User]
+    images: ImageMappings
+
+
+def _parse_arguments(argv: Sequence[str] | None) -> _Arguments:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kwait.simulator", description="Run an embedded Kubernetes cluster."
     )
-    parser.add_argument("--nodes", type=int, default=2, help="how many nodes (default: 2)")
-    parser.add_argument(
-        "--api-only",
-        action="store_true",
-        help="an API server alone: no controllers but its own, no scheduler, no nodes",
-    )
-    parser.add_argument(
-        "--timing",
-        choices=("fast", "real"),
-        default="fast",
-        help="whether Kubernetes' own constants hold, or a twentieth of them (default: fast)",
-    )
-    parser.add_argument("--port", type=int, default=0, help="port (default: a free one)")
-    parser.add_argument("--address", default=HOST, help="where to listen (default: loopback)")
     parser.add_argument("--kubeconfig", type=Path, required=True, help="the file to write")
-    parser.add_argument("--token-auth-file", type=Path, help="further users and their tokens")
     parser.add_argument(
-        "--user", action="append", default=[], help="NAME or NAME=GROUP,... who gets a certificate"
+        "--options-fd",
+        type=int,
+        help="options of the cluster are read from here, as a JSON object (default: none)",
     )
-    parser.add_argument(
-        "--image", action="append", default=[], help="an image mapping, as a JSON object"
-    )
-    parser.add_argument(
-        "--egress", action="append", default=[], help="HOST:PORT that pods may reach"
-    )
-    parser.add_argument("--tls-cert-file", type=Path, help="the server's certificate")
-    parser.add_argument("--tls-private-key-file", type=Path, help="its key")
-    parser.add_argument("--client-ca-file", type=Path, help="who else signs client certificates")
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
     parser.add_argument("--owner-folder", type=Path, help="a folder to remove when told to end")
-    arguments = parser.parse_args(argv)
-    if arguments.nodes < 0:
-        parser.error("--nodes must not be negative")
-    if not 0 <= arguments.port <= 65535:
-        parser.error("--port must be between 0 and 65535")
-    if (arguments.tls_cert_file is None) != (arguments.tls_private_key_file is None):
-        parser.error("--tls-cert-file and --tls-private-key-file belong together")
+    given = parser.parse_args(argv)
+    options = EmbeddedOptions()
     try:
-        arguments.hosts = server_names(arguments.address)
-    except ValueError as error:
-        parser.error(f"--address: {error}")
-    file = arguments.token_auth_file
-    try:
-        arguments.tokens = {} if file is None else read_token_file(file)
-    except TokenFileError as error:
-        parser.error(f"--token-auth-file: {error}")
-    try:
-        arguments.images = ImageMappings(
-            read_image_mapping(json.loads(text)) for text in arguments.image
+        if given.options_fd is not None:
+            with os.fdopen(given.options_fd, "rb") as file:
+                options = read_options(file.read())
+        if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
+            parser.error("tls_cert_file and tls_private_key_file belong together")
+        with _error_prefix("address"):
+            hosts = server_names(options.address)
+        with _error_prefix("token_auth_file"):
+            file_name = options.token_auth_file
+            tokens = read_token_file(Path(file_name)) if file_name else {}
+        with _error_prefix("users"):
+            users = parse_users(options.users)
+        with _error_prefix("images"):
+            images = ImageMappings(options.images)
+        return _Arguments(
+            given.kubeconfig,
+            given.ready_fd,
+            given.owner_fd,
+            given.owner_folder,
+            options,
+            hosts,
+            tokens,
+            users,
+            images,
         )
     except ValueError as error:
-        parser.error(f"--image: {error}")
+        parser.error(str(error))
+
+
+@contextmanager
+def _error_prefix(name: str) -> Iterator[None]:
+    """Put the name of an option before the text of its error."""
     try:
-        arguments.egress = EgressTargets(read_egress_list(arguments.egress))
+        yield
     except ValueError as error:
-        parser.error(f"--egress: {error}")
-    try:
-        arguments.users = parse_users(arguments.user)
-    except ValueError as error:
-        parser.error(f"--user: {error}")
-    return arguments
+        raise ValueError(f"{name}: {error}") from None
 
 
 def server_names(address: str) -> list[str]:
@@ -609,7 +622,7 @@ async def _proxy_to_aggregated_server(
     return await proxy_request(api, request, obj)
 
 
-async def serve(arguments: argparse.Namespace) -> int:
+async def serve(arguments: _Arguments) -> int:
     """Run a cluster until it is stopped; returns the exit code."""
     from pytest_kwait.simulator.controllers.kubernetes_service import KubernetesServiceController
 
@@ -619,19 +632,20 @@ async def serve(arguments: argparse.Namespace) -> int:
         loop.add_signal_handler(number, ended.set)
     if arguments.owner_fd is not None:
         _follow_owner(loop, arguments.owner_fd, ended)
-    nodes = 0 if arguments.api_only else arguments.nodes
+    options = arguments.options
+    nodes = 0 if options.api_only else options.nodes
     api = SimulatedCluster(
-        SimClock(FAST if arguments.timing == "fast" else REAL),
-        disabled_plugins=_DISABLED_PLUGINS if arguments.api_only else (),
+        SimClock(FAST if options.timing == "fast" else REAL),
+        disabled_plugins=_DISABLED_PLUGINS if options.api_only else (),
     )
     hosts = arguments.hosts
     names = (*hosts, "localhost", *_SERVICE_NAMES, api.addresses.kubernetes_address)
-    serving = (arguments.tls_cert_file, arguments.tls_private_key_file)
+    serving = (Path(options.tls_cert_file), Path(options.tls_private_key_file))
     try:
         authority = CertificateAuthority(
             *names,
-            serving=None if serving[0] is None else serving,
-            client_authority=arguments.client_ca_file,
+            serving=serving if options.tls_cert_file else None,
+            client_authority=Path(options.client_ca_file) if options.client_ca_file else None,
         )
     except OSError as error:  # an SSLError is one, too
         sys.stderr.write(f"the certificates cannot be used: {error}\n")
@@ -639,24 +653,24 @@ async def serve(arguments: argparse.Namespace) -> int:
     api.clock.may_suspend = api.has_webhooks
     api.root_ca = authority.pem
     api.images = arguments.images
-    api.egress = arguments.egress
+    api.egress = EgressTargets(options.egress)
     api.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
-    api.bootstrap(has_controllers=not arguments.api_only)
+    api.bootstrap(has_controllers=not options.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
     credentials = StaticTokens({**arguments.tokens, **own})
     server = ApiServer(api, credentials, _proxy_to_aggregated_server)
     try:
-        port = await server.start(arguments.address, arguments.port, authority.tls)
+        port = await server.start(options.address, options.port, authority.tls)
     except OSError as error:
         sys.stderr.write(
-            f"cannot listen on {_host_port(arguments.address, arguments.port)}: {error.strerror}\n"
+            f"cannot listen on {_host_port(options.address, options.port)}: {error.strerror}\n"
         )
         return 1
-    own_host = HOST if ipaddress.ip_address(arguments.address).is_unspecified else hosts[0]
+    own_host = HOST if ipaddress.ip_address(options.address).is_unspecified else hosts[0]
     api.server_address = (own_host, port)
     KubernetesServiceController(api, _get_advertised_address(hosts), port)
-    if arguments.api_only:
+    if options.api_only:
         start_server_controllers(api)
     else:
         start_components(api, nodes=nodes, authority=authority.pair)

@@ -16,6 +16,7 @@ from pytest_kwait.cli import main, state_file, up
 from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.wait import ErrWaitTimeout
+from tests.clusters.fake_simulator import read_given
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,8 @@ def test_options_are_passed_to_the_process(file: Path) -> None:
     arguments = ["--nodes", "1", "--timing", "real", "--port", "6443", "--kubeconfig", str(file)]
     assert main(["up", "--detach", *arguments]) == 0
     log = StateFile(file).log.read_text()
-    assert f"--nodes 1 --timing real --port 6443 --kubeconfig {file} --ready-fd" in log
+    assert read_given(log) == {"nodes": 1, "timing": "real", "port": 6443}
+    assert f" --kubeconfig {file} --options-fd" in log
     assert "--owner-fd" not in log
     main(["down", "--kubeconfig", str(file)])
 
@@ -90,7 +92,7 @@ def test_an_api_server_alone_has_no_nodes(file: Path, capsys: pytest.CaptureFixt
         "cluster at https://127.0.0.1:6443 with an API server alone on fast timing; to end it: "
         f"kwait down --kubeconfig {quote(str(file))}\n"
     )
-    assert StateFile(file).log.read_text().startswith("fake simulator: --api-only ")
+    assert read_given(StateFile(file).log.read_text()) == {"api_only": True}
     main(["down", "--kubeconfig", str(file)])
 
 
@@ -105,7 +107,8 @@ def test_further_users_get_contexts(
     assert main([*start, "--token-auth-file", str(tokens), *users]) == 0
     assert "\nfurther contexts: jane, robot, ops\n" in capsys.readouterr().err
     log = StateFile(file).log.read_text()
-    assert f"--token-auth-file {tokens} --user ops=system:masters --user jane" in log
+    given = {"token_auth_file": str(tokens), "users": ["ops=system:masters", "jane"]}
+    assert read_given(log) == given
     main(["down", "--kubeconfig", str(file)])
 
 
@@ -143,8 +146,10 @@ def test_images_are_mapped_from_the_start(file: Path) -> None:
     images = ["--image", "shop/web:*=python -m shop", "--image", "db=./db"]
     assert main(["up", "--detach", "--kubeconfig", str(file), *images]) == 0
     log = StateFile(file).log.read_text()
-    assert '--image {"pattern": "shop/web:*", "command": ["python", "-m", "shop"], ' in log
-    assert '--image {"pattern": "db", "command": ["./db"], ' in log
+    assert [(each["pattern"], each["command"]) for each in read_given(log)["images"]] == [
+        ("shop/web:*", ["python", "-m", "shop"]),
+        ("db", ["./db"]),
+    ]
     main(["down", "--kubeconfig", str(file)])
 
 
@@ -162,7 +167,7 @@ def test_egress_is_allowed_from_the_start(file: Path) -> None:
     egress = ["--egress", "PyPI.org:443", "--egress", "localhost:80"]
     assert main(["up", "--detach", "--kubeconfig", str(file), *egress]) == 0
     log = StateFile(file).log.read_text()
-    assert "--egress pypi.org:443 --egress host.kwait.internal:80" in log
+    assert read_given(log) == {"egress": [["pypi.org", 443], ["host.kwait.internal", 80]]}
     main(["down", "--kubeconfig", str(file)])
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import ssl
@@ -52,12 +53,14 @@ def main(behaviour: str, *arguments: str) -> None:
 
 def run_embedded(arguments: tuple[str, ...]) -> None:
     flags = dict(each[2:].split("=", 1) for each in arguments if "=" in each)
-    same = [
-        f"--{name}={flags[name]}"
-        for name in ("tls-cert-file", "tls-private-key-file", "client-ca-file")
-    ]
-    command = [sys.executable, "-P", "-m", "pytest_kwait.simulator", "--api-only", *same]
-    os.execv(command[0], [*command, f"--port={flags['secure-port']}", "--kubeconfig=embedded"])
+    same = ("tls-cert-file", "tls-private-key-file", "client-ca-file")
+    options = {name.replace("-", "_"): flags[name] for name in same}
+    file = Path("embedded-options")
+    file.write_text(json.dumps({"api_only": True, "port": int(flags["secure-port"]), **options}))
+    descriptor = os.open(file, os.O_RDONLY)
+    os.set_inheritable(descriptor, True)
+    command = [sys.executable, "-P", "-m", "pytest_kwait.simulator"]
+    os.execv(command[0], [*command, f"--options-fd={descriptor}", "--kubeconfig=embedded"])
 
 
 def serve(arguments: tuple[str, ...], readiness: bytes) -> None:

@@ -9,6 +9,11 @@ import os
 import signal
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PREFIX = "fake simulator: "
 KUBECONFIG = """\
 current-context: embedded
 clusters: [{name: embedded, cluster: {server: "https://127.0.0.1:6443"}}]
@@ -17,10 +22,18 @@ contexts: [{name: embedded, context: {cluster: embedded, user: embedded}}]
 """
 
 
+def read_given(log: str) -> dict[str, Any]:
+    """Return the options in the output of this program."""
+    import json  # not by the program, which is to start fast
+
+    given: dict[str, Any] = json.JSONDecoder().raw_decode(log, len(_PREFIX))[0]
+    return given
+
+
 def main(behaviour: str, *arguments: str) -> int:
-    valued = [each for each in arguments if each != "--api-only"]
-    flags = dict(zip(valued[::2], valued[1::2], strict=True))
-    print("fake simulator:", *arguments, flush=True)
+    flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    with os.fdopen(int(flags["--options-fd"])) as options:
+        print(_PREFIX + options.read(), *arguments, flush=True)
     if behaviour == "fails":
         print("OSError: [Errno 98] Address already in use", file=sys.stderr)
         return 3

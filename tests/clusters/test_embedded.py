@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,10 @@ from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clusters import provider
 from pytest_kwait.clusters.cluster import ClusterRequest
 from pytest_kwait.clusters.provider import EmbeddedProvider
-from pytest_kwait.clusters.simulator_process import SimulatorProcess, Timing
+from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing, read_options
+from tests.clusters.fake_simulator import read_given
 
 FAKE = Path(__file__).with_name("fake_simulator.py")
 
@@ -59,10 +62,11 @@ def test_options_are_passed_to_the_process(
     temporary: Path, monkeypatch: pytest.MonkeyPatch, timing: Timing, scale: float
 ) -> None:
     behave(monkeypatch, "ready")
-    cluster = EmbeddedProvider(nodes=3, timing=timing, port=6443).start()
+    given = EmbeddedOptions(nodes=3, timing=timing, port=6443)
+    cluster = EmbeddedProvider(given).start()
     log = (cluster.kubeconfig.parent / "log").read_text()
     cluster.stop()
-    assert f"--nodes 3 --timing {timing} --port 6443 " in log
+    assert read_options(json.dumps(read_given(log)).encode()) == given
     assert cluster.time_scale == scale
 
 
@@ -73,7 +77,7 @@ def test_an_api_server_alone_is_requested_from_the_process(
     cluster = EmbeddedProvider.requested(ClusterRequest(api_only=True)).start()
     log = (cluster.kubeconfig.parent / "log").read_text()
     cluster.stop()
-    assert log.startswith("fake simulator: --api-only --nodes 2 ")
+    assert read_given(log) == {"api_only": True}
     assert not cluster.has_controllers
 
 

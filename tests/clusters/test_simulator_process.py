@@ -77,8 +77,8 @@ def test_process_is_ready_after_creation(
     process = start("ready")
     assert (tmp_path / "kubeconfig").exists()
     assert re.fullmatch(
-        r"fake simulator: --nodes 2 --timing fast --port 0 "
-        rf"--kubeconfig {re.escape(str(tmp_path / 'kubeconfig'))} --ready-fd \d+ --owner-fd \d+",
+        rf"fake simulator: {{}} --kubeconfig {re.escape(str(tmp_path / 'kubeconfig'))} "
+        r"--options-fd \d+ --ready-fd \d+ --owner-fd \d+",
         process.tail().strip(),
     )
 
@@ -174,7 +174,7 @@ def failure(
 def test_failed_start_shows_the_output(start: Callable[..., SimulatorProcess]) -> None:
     lines = failure(start, "fails")
     assert lines[0] == "the embedded cluster did not start (exit status 3):"
-    assert lines[1].startswith("fake simulator: --nodes 2 ")
+    assert lines[1].startswith("fake simulator: {} --kubeconfig ")
     assert lines[2:] == ["OSError: [Errno 98] Address already in use"]
 
 
@@ -211,7 +211,7 @@ def test_a_start_that_takes_too_long_is_ended(
     monkeypatch.setattr(SimulatorProcess, "_spawn", spy)
     lines = failure(start, "mute", clock=OverOnceSaid(tmp_path / "log"))
     assert lines[0] == "the embedded cluster was not ready within 60s:"
-    assert lines[1].startswith("fake simulator: --nodes 2 ")
+    assert lines[1].startswith("fake simulator: {} --kubeconfig ")
     assert spawned[0].returncode == -signal.SIGKILL
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -116,7 +117,6 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
             sys.executable,
             "-m",
             "pytest_kwait.simulator",
-            "--nodes=1",
             f"--kubeconfig={kubeconfig}",
             f"--ready-fd={ready}",
             f"--owner-fd={owned}",
@@ -139,30 +139,28 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("options", "message"),
     [
-        (["--nodes=-1"], "--nodes must not be negative"),
-        (["--port=70000"], "--port must be between 0 and 65535"),
-        (
-            ["--tls-cert-file=x"],
-            "--tls-cert-file and --tls-private-key-file belong together",
-        ),
-        (["--timing=slow"], "invalid choice: 'slow'"),
-        (["--user=a="], "--user: 'a=' is neither NAME nor NAME=GROUP,..."),
-        (
-            ["--egress=a.org:1", "--egress=a.org:1"],
-            "--egress: egress='a.org:1' is not valid: it is given twice; leave one out",
-        ),
-        (["--token-auth-file=none"], "--token-auth-file: none: No such file or directory"),
+        ({"nodes": -1}, "Expected `int` >= 0 - at `$.nodes`"),
+        ({"port": 70000}, "Expected `int` <= 65535 - at `$.port`"),
+        ({"tls_cert_file": "x"}, "tls_cert_file and tls_private_key_file belong together"),
+        ({"timing": "slow"}, "Invalid enum value 'slow' - at `$.timing`"),
+        ({"node": 1}, "Object contains unknown field `node`"),
+        ({"address": "here"}, "address: 'here' does not appear to be an IPv4 or IPv6 address"),
+        ({"users": ["a="]}, "users: 'a=' is neither NAME nor NAME=GROUP,..."),
+        ({"token_auth_file": "none"}, "token_auth_file: none: No such file or directory"),
     ],
 )
-def test_invalid_arguments_are_reported(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_options_are_reported(
+    options: dict[str, object], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file = tmp_path / "options"
+    file.write_text(json.dumps(options))
     with pytest.raises(SystemExit) as ended:
-        main(["--kubeconfig=x", *arguments])
+        main(["--kubeconfig=x", f"--options-fd={os.open(file, os.O_RDONLY)}"])
     assert ended.value.code == 2
-    assert message in capsys.readouterr().err
+    error = f"python -m pytest_kwait.simulator: error: {message}"
+    assert error in capsys.readouterr().err.splitlines()
 
 
 def test_process_imports_no_costly_modules() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clusters.images import read_fixture
 from pytest_kwait.clusters.provider import EmbeddedProvider
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from tools.controlplane.errors import BrokenError
 from tools.controlplane.processes import end_with_parent
 from tools.upstream_suite.images import UNPULLABLE, make_mappings
@@ -58,7 +59,7 @@ def run_tests(
     """
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    cluster = EmbeddedProvider(nodes=_NODES).start()
+    cluster = EmbeddedProvider(EmbeddedOptions(nodes=_NODES)).start()
     try:
         for mapping in read_fixture(make_mappings(programs)):
             cluster.images.add(mapping)

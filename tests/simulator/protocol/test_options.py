@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions, read_options, write_options
+
+
+def test_options_are_read_as_they_were_written() -> None:
+    options = EmbeddedOptions(
+        nodes=3,
+        api_only=True,
+        timing="real",
+        port=6443,
+        address="::1",
+        token_auth_file="/tokens",
+        users=("jane", "ops=system:masters"),
+        images=(make_image_mapping("shop/web:*", "python -m 'shop web'", env={"PORT": "80"}),),
+        egress=(EgressTarget("pypi.org", 443),),
+        tls_cert_file="/crt",
+        tls_private_key_file="/key",
+        client_ca_file="/ca",
+    )
+    assert read_options(write_options(options)) == options
+
+
+def test_defaults_are_not_written() -> None:
+    assert write_options(EmbeddedOptions()) == b"{}"
+    assert read_options(b"{}") == EmbeddedOptions()
+
+
+def test_unknown_option_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown field `node`"):
+        read_options(b'{"node": 3}')
