@@ -57,7 +57,10 @@ def read_options(data: bytes) -> EmbeddedOptions:
     Raises:
         ValueError: a field is unknown or invalid.
     """
-    return _DECODER.decode(data)
+    try:
+        return _DECODER.decode(data)
+    except msgspec.DecodeError as error:  # a ValueError only since msgspec 0.20
+        raise ValueError(str(error)) from None
 
 
 def write_options(options: EmbeddedOptions) -> bytes:
