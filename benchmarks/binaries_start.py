@@ -8,12 +8,13 @@ certificates made before, to /readyz.
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.children import run_child
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.clusters import ClusterRequest
 from pytest_kwait.clusters.binaries import BinariesProvider
 from tools.controlplane import assets
@@ -23,9 +24,8 @@ from tools.controlplane.servers import ControlPlane
 BAR = 1.2
 
 
-def main() -> int:
-    """Print the ratio; exit 1 above the bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+def measure_rows(rounds: int = 7) -> list[Row]:
+    """Start both in turns."""
     programs = assets.build()
 
     def ours() -> float:
@@ -60,16 +60,13 @@ def main() -> int:
     # The first import of the libraries for certificates belongs to a run, which has one start.
     imports = [sys.executable, "-c", "import trustme"]
     bare = [sys.executable, "-c", "import ssl"]
-    extra = seconds(lambda: subprocess.run(imports, check=True)) - seconds(
-        lambda: subprocess.run(bare, check=True)
-    )
+    extra = seconds(lambda: run_child(imports)) - seconds(lambda: run_child(bare))
     pairs = measure(lambda: ours() + extra, peer, rounds)
     print("from start to ready")
     print(pairs.lines("--kwait-cluster=binaries", "etcd + kube-apiserver, /readyz"))
     print(f"  of ours {extra * 1000:.0f} ms are imports, measured apart")
-    print(f"  median of paired ratios {pairs.median_ratio:.3f}, bar {BAR}")
-    return int(pairs.median_ratio > BAR)
+    return [Row("start to ready, of the bare programs'", pairs.median_ratio, BAR)]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

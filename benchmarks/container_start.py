@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.simulator.container_runtime.runtime import (
     ContainerConfig,
     ContainerRuntime,
@@ -31,9 +32,8 @@ DIFFERENCE_BAR = 0.05
 _PROGRAM = (sys.executable, "-I", "-c", "print('started', flush=True)")
 
 
-def main() -> int:
-    """Print the medians; exit 1 above the bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+def measure_rows(rounds: int = 20) -> list[Row]:
+    """Start a program in a pod, and as a process, in turns."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
         runtime = ContainerRuntime(Path(folder))
         isolation = runner.run(runtime.get_isolation())
@@ -54,8 +54,8 @@ def main() -> int:
     print(pairs.lines("program in a pod", "subprocess.Popen"))
     above = [a - RATIO_BAR * b for a, b in zip(pairs.ours, pairs.peer, strict=True)]
     median = sorted(above)[len(above) // 2]
-    print(f"  above 1.5 times the peer: {median * 1000:.1f} ms (bar {DIFFERENCE_BAR * 1000:.0f})")
-    return int(median > DIFFERENCE_BAR)
+    what = f"start, above {RATIO_BAR} times a process'"
+    return [Row(what, median * 1000, DIFFERENCE_BAR * 1000, "ms")]
 
 
 async def _start(runtime: ContainerRuntime) -> Sandbox:
@@ -98,4 +98,4 @@ def _popen() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -14,11 +14,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import statistics
-import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.embedded_start import resident_megabytes
+from benchmarks.rows import Row, run_alone
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
 from pytest_kwait.clusters.provider import EmbeddedProvider
@@ -37,10 +37,8 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def main() -> int:
-    """Print memory and latencies; exit 1 above a bar, or if a watcher missed events."""
-    given = [int(text) for text in sys.argv[1:]]
-    pods, nodes, watchers = [*given, *(10_000, 500, 200)[len(given) :]]
+def measure_rows(pods: int = 10_000, nodes: int = 500, watchers: int = 200) -> list[Row]:
+    """Create the pods and read them meanwhile."""
     cluster = EmbeddedProvider(EmbeddedOptions(nodes=nodes)).start()
     try:
         server = Server.of(cluster.kubeconfig)
@@ -49,7 +47,7 @@ def main() -> int:
         cluster.stop()
 
 
-async def _measure(server: Server, pid: int, pods: int, nodes: int, watchers: int) -> int:
+async def _measure(server: Server, pid: int, pods: int, nodes: int, watchers: int) -> list[Row]:
     names = [f"many-{number}" for number in range(-(-pods // PER_NAMESPACE))]
     seen: dict[str, int] = {}
     async with AsyncExitStack() as stack:
@@ -87,9 +85,12 @@ async def _measure(server: Server, pid: int, pods: int, nodes: int, watchers: in
         await asyncio.gather(*followers, return_exceptions=True)
     print(f"{pods} pods on {nodes} nodes, {watchers} watchers and one that never reads")
     print(f"  all Ready after {took:.0f} s; {sum(seen.values())} events seen")
-    print(f"  GET meanwhile: p50 {statistics.median(gets) * 1000:.1f} ms, max {max(gets):.2f} s")
-    print(f"  memory {used:.0f} KB a pod, bar {MEMORY_BAR} KB; watches still open {living}")
-    return int((used > MEMORY_BAR and pods >= MANY) or living < watchers)
+    print(f"  GET meanwhile: max {max(gets):.2f} s")
+    return [
+        Row("memory of a pod", used, MEMORY_BAR if pods >= MANY else None, "KB"),
+        Row("p50 of a GET meanwhile", statistics.median(gets) * 1000, None, "ms"),
+        Row("watches that stay open", living, watchers, is_least=True),
+    ]
 
 
 async def _follow(watcher: Connection, name: str, seen: dict[str, int]) -> None:
@@ -116,4 +117,4 @@ async def _all_ready(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

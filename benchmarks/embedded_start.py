@@ -8,12 +8,12 @@ Ours: from starting the process to nodes Ready. Peer: etcd and kube-apiserver al
 from __future__ import annotations
 
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from tools.controlplane import assets
 from tools.controlplane.readiness import Readiness
@@ -26,9 +26,8 @@ TIME_BAR = 0.2
 MEMORY_BAR = 100
 
 
-def main() -> int:
-    """Print ratio and memory; exit 1 above a bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
+def measure_rows(rounds: int = 7) -> list[Row]:
+    """Start both in turns."""
     programs = assets.build()
     memory: list[float] = []
 
@@ -70,10 +69,10 @@ def main() -> int:
     pairs = measure(ours, peer, rounds)
     print("from start to ready")
     print(pairs.lines("embedded cluster, nodes Ready", "etcd + kube-apiserver, /readyz"))
-    print(f"  median of paired ratios {pairs.median_ratio:.3f}, bar {TIME_BAR}")
-    megabytes = statistics.median(memory)
-    print(f"  resident memory of the embedded cluster {megabytes:.0f} MB, bar {MEMORY_BAR} MB")
-    return int(pairs.median_ratio > TIME_BAR or megabytes > MEMORY_BAR)
+    return [
+        Row("start to ready, of etcd and kube-apiserver's", pairs.median_ratio, TIME_BAR),
+        Row("resident memory", statistics.median(memory), MEMORY_BAR, "MB"),
+    ]
 
 
 def resident_megabytes(pid: int) -> float:
@@ -84,4 +83,4 @@ def resident_megabytes(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -10,12 +10,13 @@ runs of 2 s over two workers the bar is 240 s.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.children import run_child
 from benchmarks.pairs import seconds
+from benchmarks.rows import Row, run_alone
 
 BAR = 1.2
 PLAIN_RUNS = 11
@@ -41,10 +42,8 @@ def test_pod(kwait, number): check(kwait)
 """
 
 
-def main() -> int:
-    """Print the ratio; exit 1 above the bar."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 200
-    workers = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+def measure_rows(runs: int = 200, workers: int = 2) -> list[Row]:
+    """Run the test plainly, then explored."""
     with TemporaryDirectory() as folder:
         Path(folder, "pytest.ini").write_text("[pytest]\n")
         Path(folder, "test_explored.py").write_text(_TEST + _EXPLORED)
@@ -58,25 +57,15 @@ def main() -> int:
     ratio = ours / (runs * peer / workers)
     print(f"{runs} explored runs of a test of 2 s over {workers} workers")
     print(f"  explored {ours:.0f} s, plain {peer:.2f} s a run")
-    print(f"  ratio to plain runs {ratio:.2f}, bar {BAR}")
-    return int(ratio > BAR)
+    return [Row("duration, of as many plain runs over the workers", ratio, BAR)]
 
 
 def _run(folder: str, *arguments: str) -> None:
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
-    done = subprocess.run(
-        [*command, "--kwait-cluster=embedded"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        sys.exit(done.stdout + done.stderr)
+    run_child([*command, "--kwait-cluster=embedded"], cwd=folder, env=environment)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -9,12 +9,14 @@ has all waits. The duration of the jobs is printed too.
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
@@ -53,9 +55,8 @@ def test_it(kwait, number):
 """
 
 
-def main() -> None:
-    """Run the rounds and print their results."""
-    kubeconfig, rounds = [*sys.argv[1:], *("-", "3")[len(sys.argv) - 1 :]]
+def measure_rows(kubeconfig: str = "-", rounds: int = 3) -> list[Row]:
+    """Run the jobs in rounds."""
     provider = (
         choose_provider("embedded")
         if kubeconfig == "-"
@@ -63,15 +64,20 @@ def main() -> None:
     )
     cluster = provider.start()
     print(f"{JOBS} jobs of {WORKERS} workers, {TESTS} tests, on the {cluster.provider} cluster")
+    took: list[float] = []
     try:
-        wrong = [problem for number in range(int(rounds)) for problem in _round(cluster, number)]
+        wrong = [problem for number in range(rounds) for problem in _round(cluster, number, took)]
     finally:
         cluster.stop()
-    print("\n".join(wrong) or "every test ran once in every round; nothing stays; bar met")
-    sys.exit(bool(wrong))
+    print("\n".join(wrong) or "every test ran once in every round; nothing stays")
+    return [
+        Row("failed jobs, tests not run once, namespaces left", len(wrong), 0),
+        *([Row("duration of a round", statistics.median(took), None, "s")] if took else []),
+    ]
 
 
-def _round(cluster: Cluster, number: int) -> list[str]:
+def _round(cluster: Cluster, number: int, durations: list[float]) -> list[str]:
+    """Run the jobs once; return what was wrong."""
     run = f"four-shards-{os.getpid()}-{number}"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -82,13 +88,16 @@ def _round(cluster: Cluster, number: int) -> list[str]:
         jobs = [_job(cluster, folder, run, shard) for shard in range(1, JOBS + 1)]
         said = [job.communicate(timeout=LIMIT)[0] for job in jobs]
         took = SYSTEM_CLOCK.monotonic() - begun
+        failed = [text for job, text in zip(jobs, said, strict=True) if job.returncode]
+        if failed:
+            return failed
+        durations.append(took)
         ran = [path.name.partition("-")[0] for path in (folder / "ran").iterdir()]
         report = merge_reports(
             read_report(folder / f"report-{shard}.json", "report") for shard in range(1, JOBS + 1)
         )
     waits = sum(not wait.inner and wait.test != "" for wait in report.waits)
     print(f"  round {number + 1}: {took:.0f}s, {len(set(ran))} tests, {waits} waits in the report")
-    failed = [text for job, text in zip(jobs, said, strict=True) if job.returncode]
     if sorted(ran, key=int) != [str(each) for each in range(TESTS)]:
         failed.append(f"tests ran that often: {sorted(ran, key=int)}")
     # Two of each test's own; those that make its namespace ready come on top.
@@ -128,4 +137,4 @@ def _left(cluster: Cluster, run: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    run_alone(measure_rows)

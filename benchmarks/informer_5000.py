@@ -1,7 +1,8 @@
 """CPU time of an informer of 5,000 pods: bar a third of the official client's.
 
-Run it as `python -m benchmarks.informer_5000 KUBECONFIG [PODS]`. The server needs no kubelet and no
-controllers: the pods belong to a scheduler that does not exist, and two processes write them.
+Run it as `python -m benchmarks.informer_5000 [KUBECONFIG [PODS]]`; `-` or nothing starts an etcd
+and a kube-apiserver of its own. The server needs no kubelet and no controllers: the pods belong to
+a scheduler that does not exist, and two processes write them.
 
 Three peers take turns, each in a process of its own: an informer of ours and
 `kubernetes.informer.SharedInformer`, three times each, and a dictionary that follows
@@ -18,7 +19,6 @@ import multiprocessing
 import random
 import resource
 import statistics
-import sys
 import threading
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +29,8 @@ from kubernetes import client, config
 from kubernetes.informer import SharedInformer as TheirInformer
 
 from benchmarks.job_5000 import clean, cpu_seconds, pod_spec, pod_status, soon
+from benchmarks.plane import some_cluster
+from benchmarks.rows import Row, run_alone
 from pytest_kwait import cache
 from pytest_kwait.client.resource import NAMESPACES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import Session
@@ -150,10 +152,14 @@ PEERS: dict[str, Callable[[str, str], Copy]] = {
 }
 
 
-def main() -> int:
-    """Print the costs; exit 1 above the bar."""
-    kubeconfig = sys.argv[1]
-    pods = int(sys.argv[2]) if len(sys.argv) > 2 else 5000
+def measure_rows(kubeconfig: str = "-", pods: int = 5000) -> list[Row]:
+    """Copy the pods with each peer."""
+    with some_cluster(kubeconfig) as used:
+        return compare(used, pods)
+
+
+def compare(kubeconfig: str, pods: int) -> list[Row]:
+    """Copy the pods of one cluster with each peer."""
     session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     namespace = f"informer-5000-{random.randrange(16**6):06x}"
     with ExitStack() as cleanup:
@@ -198,8 +204,8 @@ def report(
     changes: int,
     synced: dict[str, list[tuple[float, ...]]],
     followed: dict[str, float],
-) -> int:
-    """Print the medians; return 1 above the bar."""
+) -> list[Row]:
+    """Print the medians and return the ratios."""
     print(
         f"{pods} pods of two containers, {size / 1024:.1f} KB each; median of {ROUNDS}, kr8s once"
     )
@@ -214,11 +220,10 @@ def report(
             f"{followed[name] / changes * 1e6:5.0f} us of CPU a change"
         )
     ours, official, kr8s = cpu.values()
-    print(
-        f"  ratio of CPU to the official client's {ours / official:.3f}, bar {BAR:.3f}; "
-        f"to kr8s' {ours / kr8s:.3f}"
-    )
-    return int(ours / official > BAR)
+    return [
+        Row("CPU, of the official client's informer's", ours / official, BAR),
+        Row("CPU, of kr8s' watch's", ours / kr8s, None),
+    ]
 
 
 def prepare(session: Session, namespace: str) -> None:
@@ -289,4 +294,4 @@ def resident() -> float:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run_alone(measure_rows)

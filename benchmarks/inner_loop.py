@@ -7,12 +7,13 @@ a test that creates a config map in a namespace of its own, on the same cluster.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.children import run_child
 from benchmarks.pairs import Pairs, measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 
 BAR = 1.0
@@ -23,9 +24,8 @@ def test_config_map(kwait):
 """
 
 
-def main() -> int:
-    """Print the difference; exit 1 above the bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+def measure_rows(rounds: int = 10) -> list[Row]:
+    """Run both tests in turns."""
     with TemporaryDirectory() as folder, TemporaryDirectory() as place:
         Path(folder, "pytest.ini").write_text("[pytest]\n")
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
@@ -38,8 +38,7 @@ def main() -> int:
             process.stop()
     print("one test on a running cluster")
     print(pairs.lines("pytest test_one.py", "pytest test_empty.py"))
-    print(f"  median of paired differences {pairs.median_difference:.2f} s; bar {BAR:g} s")
-    return int(pairs.median_difference > BAR)
+    return [Row("one test, above an empty test", pairs.median_difference, BAR, "s")]
 
 
 def _compare(folder: str, option: str, rounds: int) -> Pairs:
@@ -48,9 +47,7 @@ def _compare(folder: str, option: str, rounds: int) -> Pairs:
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # bytecode is kept, as usual
 
     def run(*arguments: str) -> None:
-        subprocess.run(
-            [*command, *arguments], cwd=folder, check=True, capture_output=True, env=environment
-        )
+        run_child([*command, *arguments], cwd=folder, env=environment)
 
     return measure(
         lambda: seconds(lambda: run("test_one.py", option)),
@@ -60,4 +57,4 @@ def _compare(folder: str, option: str, rounds: int) -> Pairs:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -27,7 +27,6 @@ import multiprocessing
 import os
 import random
 import resource
-import sys
 import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 from kubernetes import client, config, watch
 
 from benchmarks.plane import some_cluster
+from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for_job_pods_running
 from pytest_kwait.client.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import Session
@@ -53,18 +53,16 @@ LIMIT = 900.0
 JOB = "sleepers"
 
 
-def main() -> int:
-    """Print both costs; exit 1 above the bar."""
-    given = sys.argv[1] if len(sys.argv) > 1 else "-"
-    pods = int(sys.argv[2]) if len(sys.argv) > 2 else 5000
+def measure_rows(kubeconfig: str = "-", pods: int = 5000) -> list[Row]:
+    """Wait for the pods with both."""
     # A control plane of our own takes memory rather than time: two processors have to do for all.
     os.environ.setdefault("GOGC", "400")
-    with some_cluster(given) as kubeconfig:
-        return compare(kubeconfig, pods)
+    with some_cluster(kubeconfig) as used:
+        return compare(used, pods)
 
 
-def compare(kubeconfig: str, pods: int) -> int:
-    """Print both costs on one cluster; return 1 above the bar."""
+def compare(kubeconfig: str, pods: int) -> list[Row]:
+    """Wait for the pods of one cluster with both."""
     session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     namespace = f"job-5000-{random.randrange(16**6):06x}"
     with ExitStack() as cleanup:
@@ -103,8 +101,7 @@ def compare(kubeconfig: str, pods: int) -> int:
         looked = f"; to look at all results {more:.2f} s" if more > 0.01 else ""
         print(f"  {name:<40} {cost}   peak {megabytes:5.0f} MB{looked}")
     one, other = (seconds for seconds, _, _ in costs.values())
-    print(f"  ratio {one / other:.3f}, bar {BAR}")
-    return int(one / other > BAR)
+    return [Row("CPU, of the official client's watch's", one / other, BAR)]
 
 
 def prepare(session: Session, namespace: str, pods: int) -> str:
@@ -292,4 +289,4 @@ def theirs(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: in
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -15,15 +15,14 @@ import multiprocessing
 import random
 import shutil
 import statistics
-import subprocess
-import sys
 from contextlib import ExitStack
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kubernetes import client, config, watch
 
+from benchmarks.children import run_child
 from benchmarks.plane import some_cluster
+from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for
 from pytest_kwait.clock import SYSTEM_CLOCK
 
@@ -38,16 +37,14 @@ LIMIT = 60
 OURS = "pytest_kwait.wait_for"
 
 
-def main() -> int:
-    """Print a line for each; exit 1 above the bar."""
-    given = sys.argv[1] if len(sys.argv) > 1 else "-"
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 20
-    with some_cluster(given) as kubeconfig:
-        return compare(kubeconfig, rounds)
+def measure_rows(kubeconfig: str = "-", rounds: int = 20) -> list[Row]:
+    """Wait with each tool at the same time."""
+    with some_cluster(kubeconfig) as used:
+        return compare(used, rounds)
 
 
-def compare(kubeconfig: str, rounds: int) -> int:
-    """Print a line for each on one cluster; return 1 above the bar."""
+def compare(kubeconfig: str, rounds: int) -> list[Row]:
+    """Wait with each tool on one cluster; print a line for each."""
     makers: dict[str, Callable[[str], Callable[[str], object]]] = {
         OURS: ours,
         "lightkube Client.wait": lightkube_wait,
@@ -86,8 +83,7 @@ def compare(kubeconfig: str, rounds: int) -> int:
         (name for name in times if name != OURS), key=lambda n: statistics.median(times[n])
     )
     difference = statistics.median(a - b for a, b in zip(times[OURS], times[fastest], strict=True))
-    print(f"  median of paired differences to {fastest}: {difference * 1000:.3f} ms, bar 1 ms")
-    return int(difference > BAR)
+    return [Row(f"return, after {fastest}", difference * 1000, BAR * 1000, "ms")]
 
 
 def one_round(v1: Any, pipes: dict[str, Connection]) -> dict[str, float]:
@@ -186,11 +182,10 @@ def poll(kubeconfig: str) -> Callable[[str], object]:
 def kubectl(kubeconfig: str) -> Callable[[str], object]:
     """Wait with kubectl."""
     command = ["kubectl", f"--kubeconfig={kubeconfig}", f"--namespace={NAMESPACE}", "wait"]
-    run = partial(subprocess.run, check=True, capture_output=True)
-    return lambda name: run(
+    return lambda name: run_child(
         [*command, "--for=condition=Ready", f"--timeout={LIMIT}s", f"pod/{name}"]
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

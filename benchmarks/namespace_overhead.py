@@ -9,7 +9,6 @@ it.
 
 from __future__ import annotations
 
-import sys
 import uuid
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from kubernetes import client, config
 
 from benchmarks.pairs import measure, seconds
 from benchmarks.plane import control_plane
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.namespaces.namespaces import Namespaces
@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 BAR = 1.5
 
 
-def main() -> int:
-    """Print the ratio; exit 1 above the bar."""
-    kubeconfig = sys.argv[1] if len(sys.argv) > 1 else "-"
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+def measure_rows(kubeconfig: str = "-", rounds: int = 40) -> list[Row]:
+    """Make and delete a namespace with both in turns."""
     with _cluster(kubeconfig) as path:
         api: Any = config.new_client_from_config(path)  # type: ignore[no-untyped-call] # has none
         core = client.CoreV1Api(api)
@@ -53,8 +51,7 @@ def main() -> int:
     print(f"a namespace made, ready and deleted, {rounds} rounds in turns")
     print(pairs.lines("pytest-kwait", "the official client, bare calls"))
     print(calls.lines("the calls to make and to delete alone", "").splitlines()[0])
-    print(f"  median ratio {pairs.median_ratio:.2f}, bar {BAR}")
-    return int(pairs.median_ratio > BAR)
+    return [Row("a namespace, of the bare calls' time", pairs.median_ratio, BAR)]
 
 
 def _bare(core: Any, name: str) -> None:
@@ -90,4 +87,4 @@ def _cluster(kubeconfig: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -12,13 +12,16 @@ creates them; that figure is printed too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks.children import ChildFailedError, describe_failure
 from benchmarks.pairs import Pairs, measure
+from benchmarks.rows import Row, run_alone
 
 BAR = 0.010
 _OPTIONS = "-q -p no:cacheprovider"
@@ -27,7 +30,7 @@ _FORKS = """
 import gc, os, sys
 
 answers = os.fdopen(os.dup(1), "w", buffering=1)
-os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+os.dup2(os.open("output", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
 collects, blocked = sys.argv[1:]
 if collects == "False":
     gc.disable()
@@ -44,9 +47,8 @@ for options in sys.stdin:
 """
 
 
-def main() -> int:
-    """Print the difference; exit 1 above the bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+def measure_rows(rounds: int = 40) -> list[Row]:
+    """Run pytest with and without the plugin in turns."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_empty.py").write_text("def test_empty():\n    pass\n")
         usual = _compare(folder, rounds, collects=True)
@@ -54,9 +56,10 @@ def main() -> int:
     for title, pairs in (("as it runs", usual), ("without garbage collection", bare)):
         print(f"one empty test, processor time, {title}")
         print(pairs.lines("with pytest-kwait", "without"))
-        print(f"  median of paired differences {pairs.median_difference * 1000:.2f} ms")
-    print("bar 10 ms without garbage collection")
-    return int(bare.median_difference > BAR)
+    return [
+        Row("CPU of loading, without collections", bare.median_difference * 1000, BAR * 1000, "ms"),
+        Row("CPU of loading, as it runs", usual.median_difference * 1000, None, "ms"),
+    ]
 
 
 def _compare(folder: str, rounds: int, *, collects: bool) -> Pairs:
@@ -75,12 +78,17 @@ def _compare(folder: str, rounds: int, *, collects: bool) -> Pairs:
         requests, answers = forks.stdin, forks.stdout
 
         def run(options: str) -> float:
-            requests.write(f"{options}\n")
-            requests.flush()
-            return float(answers.readline())
+            with contextlib.suppress(BrokenPipeError):
+                requests.write(f"{options}\n")
+                requests.flush()
+            answer = answers.readline()
+            if not answer:  # its own errors are on standard error
+                output = Path(folder, "output").read_text()
+                raise ChildFailedError(describe_failure(["pytest", options], forks.wait(), output))
+            return float(answer)
 
         return measure(lambda: run(_OPTIONS), lambda: run(_BLOCKED), rounds)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

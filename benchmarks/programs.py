@@ -18,7 +18,9 @@ from pathlib import Path
 
 from kubernetes import config
 
+from benchmarks.children import run_child
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for_pod_ready, wait_for_pod_running
 from pytest_kwait.client.resource import PODS, SERVICE_ACCOUNTS, SERVICES
 from pytest_kwait.client.session import Session
@@ -81,7 +83,7 @@ def _popen() -> float:
     return took
 
 
-def _measure_start(session: Session, api: object, rounds: int) -> bool:
+def _measure_start(session: Session, api: object, rounds: int) -> Row:
     numbers = iter(range(1000))
 
     def start_pod() -> float:
@@ -101,11 +103,11 @@ def _measure_start(session: Session, api: object, rounds: int) -> bool:
     rest = statistics.median(
         ours - START_RATIO * peer for ours, peer in zip(pairs.ours, pairs.peer, strict=True)
     )
-    print(f"  median of ours - {START_RATIO} x peer {rest * 1000:.1f} ms, bar 50 ms")
-    return rest <= START_EXTRA
+    what = f"pod to Running, above {START_RATIO} times a process' start"
+    return Row(what, rest * 1000, START_EXTRA * 1000, "ms")
 
 
-def _measure_service(session: Session, api: object, rounds: int) -> bool:
+def _measure_service(session: Session, api: object, rounds: int) -> Row:
     deadline = Deadline.after(60)
     ports = [{"port": 80, "targetPort": 8080}]
     service = {
@@ -127,22 +129,20 @@ def _measure_service(session: Session, api: object, rounds: int) -> bool:
 
     def over_loopback() -> float:
         command = [sys.executable, "-c", _REQUEST, url, str(REQUESTS)]
-        return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        return float(run_child(command))
 
     pairs = measure(through_service, over_loopback, rounds)
     server.kill()
     server.wait()
-    ratio = pairs.median_ratio
     ours, peer = statistics.median(pairs.ours), statistics.median(pairs.peer)
     print("requests a second")
     print(f"  through a service {ours:.0f}, over the loopback interface {peer:.0f}")
-    print(f"  median ratio {ratio:.2f}, bar {SERVICE_RATIO}")
-    return ratio >= SERVICE_RATIO
+    what = "requests/s through a service, of loopback's"
+    return Row(what, pairs.median_ratio, SERVICE_RATIO, is_least=True)
 
 
-def main() -> int:
-    """Print both; exit 1 beyond a bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+def measure_rows(rounds: int = 15) -> list[Row]:
+    """Start programs and send requests, in pods and without, in turns."""
     mapping = ImageMapping("bench/serve", tuple(SERVE), env={"PATH": os.environ["PATH"]})
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -154,11 +154,11 @@ def main() -> int:
             api = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
             session = Session.of(api)
             session.get(SERVICE_ACCOUNTS, "default", NAMESPACE, deadline=Deadline.after(30))
-            fast_enough = _measure_start(session, api, rounds)
-            return int(not (_measure_service(session, api, min(rounds, 5)) and fast_enough))
+            started = _measure_start(session, api, rounds)
+            return [started, _measure_service(session, api, min(rounds, 5))]
         finally:
             process.stop()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -17,7 +17,6 @@ import gzip
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -27,7 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from benchmarks.children import run_child
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES
 from pytest_kwait.client.session import Session
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
@@ -89,34 +90,35 @@ def pytest_runtest_teardown(item):
     times.append(time.monotonic())
 
 def pytest_sessionfinish(session):
-    processes = ["self"]
-    for task in Path("/proc/self/task").iterdir():
-        processes += (task / "children").read_text().split()
     memory = cpu = 0
-    for process in processes:
-        memory += int(Path(f"/proc/{process}/statm").read_text().split()[1])
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        cpu += int(fields[11]) + int(fields[12])
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            pages = int((folder / "statm").read_text().split()[1])
+        except OSError:  # it has ended meanwhile
+            continue
+        # By its parent: the children of a thread are gone from /proc with the thread.
+        if os.getpid() in (int(folder.name), int(fields[1])):
+            memory += pages
+            cpu += int(fields[11]) + int(fields[12])
     megabytes = memory * resource.getpagesize() / 1e6
     seconds = cpu / os.sysconf("SC_CLK_TCK")
     Path("facts").write_text(f"{times[-1] - times[0]} {megabytes} {seconds}")
 """
 
 
-def main() -> int:
-    """Print the figures; exit 1 above a bar."""
-    kubeconfig = sys.argv[1] if len(sys.argv) > 1 else "-"
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+def measure_rows(kubeconfig: str = "-", rounds: int = 9) -> list[Row]:
+    """Measure the three parts."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        missed = [_compare_suites(folder, rounds), _open_recording(folder, rounds)]
+        rows = [*_compare_suites(folder, rounds), _open_recording(folder, rounds)]
         with _some_cluster(folder, kubeconfig) as path:
-            missed.append(_watch_cluster(folder, path))
-    return int(any(missed))
+            rows += _watch_cluster(folder, path)
+    return rows
 
 
-def _compare_suites(folder: Path, rounds: int) -> bool:
-    """Compare a suite with and without recordings; return whether a bar is missed."""
+def _compare_suites(folder: Path, rounds: int) -> list[Row]:
+    """Run a suite with and without recordings in turns."""
     (folder / "conftest.py").write_text(_CONFTEST)
     (folder / "test_suite.py").write_text(_SUITE)
     memory: dict[str, list[float]] = {"never": [], "failed": []}
@@ -126,7 +128,7 @@ def _compare_suites(folder: Path, rounds: int) -> bool:
         command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
         command += ["--kwait-cluster=embedded", "--kwait-artifacts=artifacts"]
         command.append(f"--kwait-record={recorded}")
-        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+        run_child(command, cwd=folder)
         duration, megabytes, busy = (folder / "facts").read_text().split()
         memory[recorded].append(float(megabytes))
         cpu[recorded].append(float(busy))
@@ -138,18 +140,19 @@ def _compare_suites(folder: Path, rounds: int) -> bool:
     )
     print("20 tests with a deployment of 3 pods each, on the embedded cluster")
     print(pairs.lines("recorded", "not recorded"))
-    print(f"  median ratio {pairs.median_ratio:.3f}, bar {TIME_BAR}")
     # Steadier than the duration on a busy machine.
     busy = statistics.median(
         ours / peer for ours, peer in zip(cpu["failed"], cpu["never"], strict=True)
     )
-    print(f"  median ratio of processor time {busy:.3f}")
-    print(f"  memory of worker and cluster: {more:+.1f} MB, bar {MEMORY_BAR:g} MB")
-    return pairs.median_ratio > TIME_BAR or more > MEMORY_BAR
+    return [
+        Row("duration of a suite, of that without recordings", pairs.median_ratio, TIME_BAR),
+        Row("CPU of a suite, of that without recordings", busy, None),
+        Row("more memory of worker and cluster", more, MEMORY_BAR, "MB"),
+    ]
 
 
-def _open_recording(folder: Path, rounds: int) -> bool:
-    """Open a long recording; return whether the bar is missed."""
+def _open_recording(folder: Path, rounds: int) -> Row:
+    """Open a long recording."""
     path = folder / "recording.jsonl.gz"
     header = RecordingHeader(VERSION, 1_767_225_600.0, "t.py::test_it", ["t-1"], "v1.36.2", "r1")
     path.write_bytes(encode_recording(header, _changes(), CHANGES / 100))
@@ -166,8 +169,7 @@ def _open_recording(folder: Path, rounds: int) -> bool:
     pairs = measure(lambda: seconds(open_at_end), lambda: seconds(load), rounds)
     print(f"a recording of {CHANGES} changes, {path.stat().st_size / 1e6:.1f} MB")
     print(pairs.lines("read, and shown at its end", "gzip and json"))
-    print(f"  median ratio {pairs.median_ratio:.2f}, bar {LOAD_BAR:g}")
-    return pairs.median_ratio > LOAD_BAR
+    return Row("opening a recording, of loading its JSON", pairs.median_ratio, LOAD_BAR)
 
 
 def _changes() -> Iterator[RawLine]:
@@ -218,8 +220,8 @@ def _changes() -> Iterator[RawLine]:
         )
 
 
-def _watch_cluster(folder: Path, kubeconfig: Path) -> bool:
-    """Record namespaces one after the other; return whether a bar is missed."""
+def _watch_cluster(folder: Path, kubeconfig: Path) -> list[Row]:
+    """Record namespaces one after the other."""
     cluster = connect(kubeconfig)
     session = Session.of(cluster.client())
     counts: Counter[str] = Counter()
@@ -255,12 +257,13 @@ def _watch_cluster(folder: Path, kubeconfig: Path) -> bool:
     resources = len(counts)
     most = max(counts.values())
     print(f"{NAMESPACES_WATCHED} namespaces of 20 objects on another cluster, by one worker")
-    print(f"  {resources} paths, at most {most} requests for each, bar {REQUESTS_BAR}")
-    print(f"  {opened / resources:.2f} connections for each, bar {CONNECTIONS_BAR:g}")
-    print(f"  memory of the worker: {more:+.1f} MB, bar {MEMORY_BAR:g} MB")
     for problem in problems:
         print(f"  {problem}")
-    return most > REQUESTS_BAR or opened > resources * CONNECTIONS_BAR or more > MEMORY_BAR
+    return [
+        Row("most requests for a resource", most, REQUESTS_BAR),
+        Row("connections for a resource", opened / resources, CONNECTIONS_BAR),
+        Row("more memory of a worker that watches", more, MEMORY_BAR, "MB"),
+    ]
 
 
 def _count_requests(session: Session, counts: Counter[str]) -> None:
@@ -303,12 +306,12 @@ def _some_cluster(folder: Path, kubeconfig: str) -> Iterator[Path]:
         yield Path(kubeconfig)
         return
     own = folder / "kubeconfig"
-    subprocess.run([*_KWAIT, "up", "--kubeconfig", str(own), "--detach"], check=True)
+    run_child([*_KWAIT, "up", "--kubeconfig", str(own), "--detach"])
     try:
         yield own
     finally:
-        subprocess.run([*_KWAIT, "down", "--kubeconfig", str(own)], check=True)
+        run_child([*_KWAIT, "down", "--kubeconfig", str(own)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

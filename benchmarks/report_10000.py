@@ -8,11 +8,11 @@ reloaded in each round.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.pairs import measure, seconds
+from benchmarks.rows import CannotMeasureError, Row, run_alone
 from pytest_kwait.suite.report.files import render_page
 from tools.browser import MISSING, find_browser, launch_browser
 from tools.sample_reports import night, static_table
@@ -41,13 +41,15 @@ _REPORT = f"""(async () => {{
 }})()"""
 
 
-def main() -> int:
-    """Print size and ratio; exit 1 above a bar."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+def measure_rows(rounds: int = 9) -> list[Row]:
+    """Open both pages in turns.
+
+    Raises:
+        CannotMeasureError: there is no browser.
+    """
     path = find_browser()
     if path is None:
-        print(MISSING)
-        return 69
+        raise CannotMeasureError(MISSING)
     # A failed test made no second wait.
     report = night(WAITS + 300, shards=4, workers=4)
     report.waits = report.waits[:WAITS]
@@ -75,10 +77,11 @@ def main() -> int:
             )
     print(f"{WAITS} waits")
     print(pairs.lines("report: opened, filtered, scrolled, used", "static table: opened, scrolled"))
-    ratio = pairs.median_ratio
-    print(f"  median ratio {ratio:.2f}, bar {BAR:g}; {size / 1e6:.2f} MB, bar {BYTES / 1e6:g} MB")
-    return int(ratio > BAR or size > BYTES)
+    return [
+        Row("report opened and used, of a static table's time", pairs.median_ratio, BAR),
+        Row("size of the report", size / 1e6, BYTES / 1e6, "MB"),
+    ]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import statistics
 import subprocess
-import sys
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from kubernetes import config
 
 from benchmarks.plane import control_plane
+from benchmarks.rows import Row, run_alone
 from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
 from pytest_kwait.client.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import Session
@@ -74,22 +74,23 @@ class Bindings:
         return (self.wanted - 1) / (self.last - self.first)
 
     def check(self) -> None:
-        """Exit if a pod was bound twice, or not at all, or a node has too many."""
+        """Check that each pod was bound once, and no node has too many.
+
+        Raises:
+            RuntimeError: this is not so.
+        """
         full = CORES // POD_CORES
         counts = Counter(self.nodes.values())
         self.wrong += [f"{node} has {count} pods" for node, count in counts.items() if count > full]
         if len(self.nodes) < self.wanted:
             self.wrong.append(f"{self.wanted - len(self.nodes)} pods were not bound")
         if self.wrong:
-            sys.exit("\n".join(self.wrong))
+            raise RuntimeError("\n".join(self.wrong))
 
 
-def main() -> int:
-    """Print both rates for each limit; exit 1 below the bar at the first."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    pods = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    nodes = int(sys.argv[3]) if len(sys.argv) > 3 else 100
-    failed = False
+def measure_rows(rounds: int = 3, pods: int = 1000, nodes: int = 100) -> list[Row]:
+    """Schedule the pods with both in turns, for each limit on requests."""
+    rows = []
     with control_plane() as kubeconfig:
         session = Session.of(
             config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
@@ -111,10 +112,10 @@ def main() -> int:
             for name, rates in (("pytest_kwait.scheduler", ours), ("kube-scheduler", peer)):
                 listed = "  ".join(f"{rate:6.0f}" for rate in rates)
                 print(f"    {name:<24} median {statistics.median(rates):6.0f}   each {listed}")
-            print(f"    median of paired ratios {ratio:.2f}, bar {BAR}")
-            failed = failed or ratio < BAR
+            what = f"pods/s at {qps} requests/s, of kube-scheduler's"
+            rows.append(Row(what, ratio, BAR, is_least=True))
     print("  no pod was bound twice, no node has more than it can take")
-    return int(failed)
+    return rows
 
 
 def prepare(session: Session, nodes: int) -> None:
@@ -248,4 +249,4 @@ def run_ours(pipe: Connection, kubeconfig: str, qps: int, burst: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -14,12 +14,13 @@ import asyncio
 import os
 import statistics
 import subprocess
-import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.children import run_child
 from benchmarks.plane import control_plane
+from benchmarks.rows import Row, run_alone
 from benchmarks.wire import Server
 from pytest_kwait.clock import SYSTEM_CLOCK, async_sleep
 from pytest_kwait.clusters.provider import EmbeddedProvider
@@ -36,10 +37,8 @@ POLL_INTERVAL = 0.1
 """Seconds between polls of the status."""
 
 
-def main() -> int:
-    """Print the times and their ratios; exit 1 where one is above the bar."""
-    given = [int(text) for text in sys.argv[1:]]
-    rounds, pods, nodes = [*given, *(3, 1000, 20)[len(given) :]]
+def measure_rows(rounds: int = 3, pods: int = 1000, nodes: int = 20) -> list[Row]:
+    """Start the pods on both in turns."""
     kwok = build()
     took: dict[str, dict[str, list[float]]] = {"real": {}, "embedded": {}}
     for _ in range(rounds):
@@ -53,23 +52,21 @@ def main() -> int:
             _note(took["embedded"], asyncio.run(_measure(Server.of(cluster.kubeconfig), pods)))
         finally:
             cluster.stop()
-    worst = 0.0
+    rows = []
     for what in took["real"]:
         real, ours = (statistics.median(took[which][what]) for which in ("real", "embedded"))
-        worst = max(worst, ours / real)
-        print(f"{what} of {pods} pods: {ours:.1f} s, real {real:.1f} s, ratio {ours / real:.2f}")
-    print(f"bar {BAR}")
-    return int(worst > BAR)
+        print(f"{what} of {pods} pods: {ours:.1f} s, real {real:.1f} s")
+        rows.append(Row(f"{what} of {pods} pods, of a real cluster's time", ours / real, BAR))
+    return rows
 
 
 def build() -> Path:
     """Return the kwok that go.mod pins, built if missing."""
     folder = assets.storage() / "kwok"
-    subprocess.run(
+    run_child(
         ["go", "install", "-ldflags", "-s -w", "tool"],
         cwd=MODULE,
         env={**os.environ, "CGO_ENABLED": "0", "GOBIN": str(folder)},
-        check=True,
     )
     return folder / "kwok"
 
@@ -77,8 +74,7 @@ def build() -> Path:
 def _stages() -> list[str]:
     """Return kwok's fast stages of nodes and pods."""
     asked = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
-    found = subprocess.run(asked, cwd=MODULE, capture_output=True, text=True, check=True)
-    stages = Path(found.stdout.strip()) / "kustomize" / "stage"
+    stages = Path(run_child(asked, cwd=MODULE).strip()) / "kustomize" / "stage"
     files = [file for kind in ("node", "pod") for file in (stages / kind / "fast").glob("*.yaml")]
     every = [file for file in files if file.name != "kustomization.yaml"]
     return [f"--config={file}" for file in sorted(every)]
@@ -136,7 +132,7 @@ async def _measure(server: Server, pods: int) -> dict[str, float]:
             await client.send(server.request("POST", path, body))
             while not _done(await client.send(server.request("GET", f"{path}/many")), pods):
                 if SYSTEM_CLOCK.monotonic() - start > LIMIT:
-                    sys.exit(f"the {kind} was not done within {LIMIT:g}s")
+                    raise TimeoutError(f"the {kind} was not done within {LIMIT:g}s")
                 await async_sleep(POLL_INTERVAL)
             found[kind] = SYSTEM_CLOCK.monotonic() - start
     return found
@@ -149,4 +145,4 @@ def _done(obj: dict[str, Any], pods: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

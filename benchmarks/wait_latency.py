@@ -1,6 +1,7 @@
 """Latency of a wait's return after a visible change: bar 1 ms over lightkube's `Client.wait`.
 
-Run it as `python -m benchmarks.wait_latency KUBECONFIG [ROUNDS]`.
+Run it as `python -m benchmarks.wait_latency [KUBECONFIG [ROUNDS]]`; `-` or nothing starts an etcd
+and a kube-apiserver of its own.
 
 Both wait for the same Pod to be Ready, in two threads at the same time, on one API server; a third
 writes the status. Each round is a pair, counted from the response to the write.
@@ -9,7 +10,6 @@ writes the status. Each round is a pair, counted from the response to the write.
 from __future__ import annotations
 
 import random
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,8 @@ import lightkube.resources.core_v1 as core
 from kubernetes import client, config
 
 from benchmarks.pairs import Pairs
+from benchmarks.plane import some_cluster
+from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for
 from pytest_kwait.clock import SYSTEM_CLOCK
 
@@ -58,10 +60,14 @@ def one_round(api: Any, name: str, waits: list[Callable[[], object]]) -> list[fl
     return [moment - visible for moment in done]
 
 
-def main() -> int:
-    """Print the paired difference; exit 1 above the bar."""
-    kubeconfig = sys.argv[1]
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 40
+def measure_rows(kubeconfig: str = "-", rounds: int = 40) -> list[Row]:
+    """Wait with both at the same time."""
+    with some_cluster(kubeconfig) as used:
+        return compare(used, rounds)
+
+
+def compare(kubeconfig: str, rounds: int) -> list[Row]:
+    """Wait with both on one cluster."""
     api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
     peer_config = lightkube.KubeConfig.from_file(kubeconfig)
     peer = lightkube.Client(config=peer_config, namespace=NAMESPACE)
@@ -81,9 +87,9 @@ def main() -> int:
             pairs.peer.append(seconds[1])
     print("from the answer of the write to the return of the wait")
     print(pairs.lines("pytest_kwait.wait_for", "lightkube Client.wait"))
-    print(f"  median of paired differences {pairs.median_difference * 1000:.3f} ms, bar 1 ms")
-    return int(pairs.median_difference > BAR)
+    difference = pairs.median_difference * 1000
+    return [Row("return, after lightkube's", difference, BAR * 1000, "ms")]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_alone(measure_rows)

@@ -66,6 +66,7 @@ def list_messages(kwait: Kwait, name: str, reason: str) -> list[str]:
     ]
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_machine_is_reached_on_an_allowed_port(kwait: Kwait, server_port: int) -> None:
     """By its name, and on no other port."""
     kwait.create(pod("web", web(), terminationGracePeriodSeconds=5))
@@ -82,6 +83,7 @@ def test_machine_is_reached_on_an_allowed_port(kwait: Kwait, server_port: int) -
         assert run_python(kwait, connect) == "ECONNREFUSED\n"
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_name_is_known_while_it_is_allowed(kwait: Kwait) -> None:
     """Then it is an event of the pod."""
     kwait.create(pod("web", web(), terminationGracePeriodSeconds=5))
@@ -123,6 +125,7 @@ def test_interpreted_containers_reach_it_too(kwait: Kwait, server_port: int) -> 
     ]
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_first_question_for_a_name_outside_is_an_event(kwait: Kwait) -> None:
     """Once, also if the program asks as soon as it starts; not for names meant for services."""
     unknown = ["pypi.org", "PyPI.org.", "shop", "shop.default", "shop.default.svc"]
@@ -150,6 +153,7 @@ def test_first_question_for_a_name_outside_is_an_event(kwait: Kwait) -> None:
         ]
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 @pytest.mark.parametrize("spec", [{"dnsPolicy": "Default"}, {"hostNetwork": True}])
 def test_pods_that_ask_the_dns_server_of_nodes(kwait: Kwait, spec: dict[str, Any]) -> None:
     """They know allowed names, and no services."""
@@ -165,6 +169,7 @@ def test_pods_that_ask_the_dns_server_of_nodes(kwait: Kwait, spec: dict[str, Any
     assert kwait.logs("asker").split() == ["198.18.0", "True"]
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_target_that_the_machine_does_not_reach_is_an_event(kwait: Kwait) -> None:
     """The program's connection is reset at once."""
     kwait.create(pod("web", web(), terminationGracePeriodSeconds=5))
@@ -186,6 +191,7 @@ def test_target_that_the_machine_does_not_reach_is_an_event(kwait: Kwait) -> Non
     assert unknown.startswith("nothing.invalid:80 cannot be reached from this machine: ")
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_addresses_outside_are_reached_if_allowed(kwait: Kwait) -> None:
     """Without it there is no route; other ports of an allowed address are refused."""
     kwait.create(pod("web", web(), terminationGracePeriodSeconds=5))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Cluster, Kwait
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 @pytest.mark.needs(MAPPINGS)
 def test_files_stand_at_paths_of_the_image(
     kwait: Kwait,

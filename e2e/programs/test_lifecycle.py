@@ -27,6 +27,7 @@ def shell(script: str, name: str = "shell", **more: Any) -> dict[str, Any]:
     return {"name": name, "image": _SHELL, "args": [script], **more}
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_hooks_run_in_the_container(kwait: Kwait) -> None:
     """A postStart command and a preStop request reach the program before its signal."""
     shared = [{"name": "v", "mountPath": "/shared"}]
@@ -56,6 +57,7 @@ def test_a_failed_hook_ends_the_container(kwait: Kwait) -> None:
     assert event["message"] == "PostStartHook failed"
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_sidecar_runs_beside_the_program(kwait: Kwait) -> None:
     """It starts first, is ready before the program starts, and ends after it."""
     sidecar = web("proxy", restartPolicy="Always", startupProbe={**_TCP, "failureThreshold": 60})
@@ -70,6 +72,7 @@ def test_a_sidecar_runs_beside_the_program(kwait: Kwait) -> None:
     assert statuses[0]["state"]["terminated"]["exitCode"] == 0
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_probes_of_a_closed_port_fail(kwait: Kwait) -> None:
     """A program that listens elsewhere than its probe is not ready, and its events say why."""
     probe = {"tcpSocket": {"port": 9090}, "periodSeconds": 1}
@@ -82,6 +85,7 @@ def test_probes_of_a_closed_port_fail(kwait: Kwait) -> None:
     }
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_grpc_probes_ask_the_program(kwait: Kwait) -> None:
     """Their events have the state that the program's health service answers."""
     probe = {"grpc": {"port": 9000}, "periodSeconds": 1, "failureThreshold": 1}
@@ -118,6 +122,7 @@ def test_a_failing_grpc_liveness_probe_restarts_the_program(kwait: Kwait) -> Non
     )
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_stop_signal_reaches_the_program(kwait: Kwait) -> None:
     """Its handler runs before the container ends; a path of the node keeps what it writes."""
     script = (
@@ -150,6 +155,7 @@ def test_a_terminal_is_a_terminal(kwait: Kwait) -> None:
     assert kwait.logs("without") == "pipe\n"
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_service_proxy_of_the_api_server_reaches_programs(kwait: Kwait) -> None:
     """The proxy subresource of pods leads to the program."""
     start(kwait, web())
@@ -164,6 +170,7 @@ def test_a_service_proxy_of_the_api_server_reaches_programs(kwait: Kwait) -> Non
         assert reply.read() == b"web\n"
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_forwarded_port_is_within_the_pod(kwait: Kwait) -> None:
     """A debugger, for example, listens on the pod's loopback interface alone."""
     ready = {"exec": {"command": ["grep", "-q", "0100007F:1F90", "/proc/net/tcp"]}}
@@ -182,6 +189,7 @@ def test_a_forwarded_port_is_within_the_pod(kwait: Kwait) -> None:
         assert answer.read() == b"welcome to web"
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_an_ephemeral_container_sees_its_target(kwait: Kwait) -> None:
     """It joins the process namespace of the container that it debugs."""
     start(kwait, web())
@@ -204,6 +212,7 @@ def test_a_misspelt_image_is_not_run(kwait: Kwait) -> None:
     assert event["message"].endswith('did you mean the pattern "kwait.test/shop/web:*"?')
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 @pytest.mark.needs(PROVISIONER)
 def test_a_claim_keeps_its_files_for_the_next_pod(kwait: Kwait) -> None:
     """Programs and simulated containers share a volume over time."""
@@ -230,6 +239,7 @@ def test_a_claim_keeps_its_files_for_the_next_pod(kwait: Kwait) -> None:
     assert "keptmore\n" in kwait.logs("third")
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_changed_config_map_reaches_the_program(kwait: Kwait) -> None:
     """The files change at once, without a restart."""
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}

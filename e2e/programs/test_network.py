@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_kwait.typing import WaitForPodReady
 
 
-pytestmark = pytest.mark.needs(PROGRAMS)
+pytestmark = [pytest.mark.needs(PROGRAMS), pytest.mark.kwait_skip_unless_programs_isolated]
 
 _LABELS = {"app": "shop"}
 

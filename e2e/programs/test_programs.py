@@ -52,6 +52,7 @@ def start(kwait: Kwait, *containers: dict[str, Any], **spec: Any) -> None:
     kwait.create(pod("web", *containers, **made))
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_web_server_answers_at_the_pods_address(kwait: Kwait) -> None:
     """The mapping's environment and folder are the image's; the manifest overrides them."""
     env = [
@@ -71,6 +72,7 @@ def test_a_web_server_answers_at_the_pods_address(kwait: Kwait) -> None:
     kwait.wait_for_pod_not_found("web")
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_volumes_are_folders_of_the_program(kwait: Kwait) -> None:
     """Config maps, secrets, fields, tokens and empty folders are where their mounts say."""
     kwait.create(
@@ -142,6 +144,7 @@ def test_containers_run_as_the_user_of_their_security_context(kwait: Kwait) -> N
     assert shown == ["1001 2002\n", "1003 2002\n"] * 2
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_read_only_root_takes_no_files(kwait: Kwait) -> None:
     """Volumes can be written as ever."""
     script = "echo x > /file || echo x > /tmp/file || echo kept > /data/file; cat /data/file"
@@ -161,6 +164,7 @@ def test_a_read_only_root_takes_no_files(kwait: Kwait) -> None:
         ]  # fmt: skip
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_containers_share_the_processes_of_their_pod(kwait: Kwait) -> None:
     """Where the pod asks for it, a container can signal a program of another one."""
     waiting = "trap 'echo signalled; exit 0' USR1; touch /v/on; while :; do sleep 0.1; done"
@@ -207,6 +211,7 @@ def test_a_program_over_its_memory_limit_is_oom_killed(kwait: Kwait) -> None:
     assert (found["exitCode"], found["reason"]) == (137, "OOMKilled")
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_resize_changes_the_limit_of_the_process(kwait: Kwait) -> None:
     """More memory is there without a restart."""
     start(kwait, web(resources={"limits": {"memory": "64Mi"}, "requests": {"memory": "64Mi"}}))
@@ -224,6 +229,7 @@ def test_a_resize_changes_the_limit_of_the_process(kwait: Kwait) -> None:
     assert kwait.get("pod/web")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_commands_run_beside_the_program(kwait: Kwait) -> None:
     """`exec` sees the container's files and processes, and its errors are the runtime's."""
     start(kwait, web())
@@ -243,6 +249,7 @@ def _run(kubectl: Path, kwait: Kwait, *arguments: str) -> subprocess.CompletedPr
     )  # fmt: skip
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_kubectl_copies_files_into_and_out_of_a_program(
     kwait: Kwait, kubectl: Path, tmp_path: Path
 ) -> None:
@@ -265,6 +272,7 @@ def test_kubectl_copies_files_into_and_out_of_a_program(
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.kwait_skip_unless_programs_isolated
 def test_a_failing_liveness_probe_restarts_the_program(kwait: Kwait) -> None:
     """The event has the kubelet's text, and the previous log stays."""
     slow, once = ({**_READY, "failureThreshold": number} for number in (60, 1))

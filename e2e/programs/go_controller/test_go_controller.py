@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.needs(PROGRAMS),
+    pytest.mark.kwait_skip_unless_programs_isolated,
     pytest.mark.skipif(not find_program().exists(), reason=NOT_BUILT),
 ]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-pytestmark = pytest.mark.needs(PROGRAMS)
+pytestmark = [pytest.mark.needs(PROGRAMS), pytest.mark.kwait_skip_unless_programs_isolated]
 
 FOLDER = Path(__file__).parent
 

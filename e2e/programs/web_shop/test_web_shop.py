@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.typing import WaitFor, WaitForStatefulSetRunningAndReady
 
 
-pytestmark = pytest.mark.needs(PROGRAMS)
+pytestmark = [pytest.mark.needs(PROGRAMS), pytest.mark.kwait_skip_unless_programs_isolated]
 
 MANIFESTS = Path(__file__).with_name("web_shop.yaml")
 
