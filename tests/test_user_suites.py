@@ -20,6 +20,7 @@ PUBLIC = {
     "pytest_kwait.leaderelection",
     "pytest_kwait.scheduler",
     "pytest_kwait.testing",
+    "pytest_kwait.typing",
     "pytest_kwait.wait",
 }
 OURS = ("benchmarks", "conformance", "pytest_kwait", "tests", "tools")

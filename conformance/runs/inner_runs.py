@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -49,3 +51,15 @@ def begin(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
+
+
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Return a folder that all workers of this run share; the first one fills it by `make`."""
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "made"
+        if not made.exists():
+            make(folder)
+            made.touch()
+    return folder

@@ -1,7 +1,7 @@
 """The code in README.md and docs/ runs as it is shown.
 
-Tests of a page run together, in one folder with the files of the page. Python that is no test runs
-as the body of one, after a few lines that give it what its text speaks of.
+Tests of a page stand in one folder with the files of the page; a run has many pages. Python that is
+no test runs as the body of one, after a few lines that give it what its text speaks of.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ spec:
   completions: 3
   template: {{spec: {{restartPolicy: Never, {SLEEP}}}}}
 """
+pytestmark = pytest.mark.timeout(900)
+"""Many runs in a row, each with its own limit."""
+
 FILES = {
     "sleepers.yaml": JOB % "600",
     "job.yaml": JOB % "1",
@@ -93,6 +96,15 @@ PRELUDES = {
 }
 """What the text around a block speaks of."""
 
+CONFTEST = """
+import pytest
+
+@pytest.fixture(autouse=True)
+def _in_the_folder_of_its_page(request, monkeypatch):
+    monkeypatch.chdir(request.path.parent)
+"""
+"""Files are named as they stand beside the tests."""
+
 NAMESPACES = re.compile(r'"(ci|ci-1|kube-system)"')
 """Namespaces in bodies: a test has one of its own."""
 
@@ -117,28 +129,52 @@ def write_body(block: Block) -> str:
     return BODY.format(line=block.line, prelude=prelude, code=textwrap.indent(code, "    "))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in pages_with(Kind.TESTS, Kind.BODY) if not blocks_of(page, Kind.SESSION)],
-)
-def test_documented_tests_pass(
-    page: str, kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
-) -> None:
-    """Each page in a run of its own, with the manifests that it names."""
-    skip_elsewhere(page, kwait_cluster)
+def write_page(page: str, folder: Path) -> int:
+    """Write the tests of a page, and the files that it names; return their number."""
+    folder.mkdir()
     shown = {block.file: block.code for block in blocks_of(page, Kind.FILE)}
     for name, text in (FILES | shown).items():
-        (tmp_path / name).write_text(text)
+        (folder / name).write_text(text)
+    suite = suite_of(page)
+    (folder / f"test_{folder.name}.py").write_text(suite)
+    return len(re.findall(r"^(?:    )?def test_", suite, re.M))
+
+
+def suite_of(page: str) -> str:
     tests = [block.code for block in blocks_of(page, Kind.TESTS)]
     bodies = [write_body(block) for block in blocks_of(page, Kind.BODY)]
-    suite = "\n\n".join(("import pytest\n", *tests, *bodies))
+    return "\n\n".join(("import pytest\n", *tests, *bodies))
 
-    # A serial test would wait for the end of the one that runs it.
-    is_serial = re.search(r"mark\.kwait_(serial|disruptive)", suite)
-    status, output = run(tmp_path, None if is_serial else kwait_cluster.kubeconfig, suite)
+
+def is_serial(page: str) -> bool:
+    """Whether a page has a serial test, which would wait for the end of the one that runs it."""
+    return re.search(r"mark\.kwait_(serial|disruptive)", suite_of(page)) is not None
+
+
+SUITES = [page for page in pages_with(Kind.TESTS, Kind.BODY) if not blocks_of(page, Kind.SESSION)]
+SERIAL = [page for page in SUITES if is_serial(page)]
+OTHERS = [page for page in SUITES if page not in SERIAL]
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [OTHERS[::2], OTHERS[1::2], SERIAL],
+    ids=["one half", "the other half", "serial"],
+)
+def test_documented_tests_pass(pages: list[str], kwait_cluster: Cluster, tmp_path: Path) -> None:
+    """Each page has a folder of its own; serial tests have a cluster of their own."""
+    provider = kwait_cluster.provider
+    there = [page for page in pages if page not in EMBEDDED or provider == "embedded"]
+    if not there:
+        pytest.skip("these pages need the embedded cluster")
+    numbers = [write_page(page, tmp_path / re.sub(r"\W", "_", page)) for page in there]
+
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+
+    status, output = run(tmp_path, None if pages == SERIAL else kwait_cluster.kubeconfig, "")
 
     assert status == 0, output
-    assert f"{len(re.findall(r'^(?:    )?def test_', suite, re.M))} passed" in output
+    assert f"{sum(numbers)} passed" in output, output
 
 
 @pytest.mark.parametrize("page", pages_with(Kind.SESSION))

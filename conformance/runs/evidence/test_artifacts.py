@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from conformance.runs.evidence.shop import SUITE
+from conformance.runs.inner_runs import make_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,9 +51,15 @@ class Outcome:
 
 
 @pytest.fixture(scope="module")
-def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """Run the suite with two workers, as a job of GitHub Actions would."""
-    folder = tmp_path_factory.mktemp("shop")
+def outcome(kwait_cluster: Cluster, shared_folder: Path) -> Outcome:
+    """The outcome of a run of the suite with two workers, as a job of GitHub Actions would."""
+    run = f"evidence-{uuid.uuid4().hex[:8]}"
+    folder = make_once(shared_folder / "shop", lambda folder: run_suite(folder, run, kwait_cluster))
+    return Outcome(folder, *json.loads((folder / "outcome.json").read_text()))
+
+
+def run_suite(folder: Path, run: str, cluster: Cluster) -> None:
+    """Run the suite; leave the run's id and output in `outcome.json`."""
     (folder / "test_shop.py").write_text(SUITE)
     (folder / "pytest.ini").write_text("[pytest]\n")
     environment = {
@@ -64,18 +71,16 @@ def outcome(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
         "GITHUB_ACTIONS": "true",
         "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
     }
-    # Each worker of this run with a test of this module runs the suite.
-    run = f"evidence-{uuid.uuid4().hex[:8]}"
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-n2", f"--kwait-run-id={run}"]
     command += ["--kwait-artifacts=artifacts", "--junitxml=junit.xml", "--kwait-no-janitor"]
-    command += [f"--kwait-kubeconfig={kwait_cluster.kubeconfig}"]
-    if kwait_cluster.context:
-        command.append(f"--kwait-context={kwait_cluster.context}")
+    command += [f"--kwait-kubeconfig={cluster.kubeconfig}"]
+    if cluster.context:
+        command.append(f"--kwait-context={cluster.context}")
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    return Outcome(folder, run, done.stdout)
+    (folder / "outcome.json").write_text(json.dumps([run, done.stdout]))
 
 
 def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:

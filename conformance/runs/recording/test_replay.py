@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.kubectl.script import find_kubectl
-from conformance.runs.inner_runs import begin, run
+from conformance.runs.inner_runs import begin, make_once, run
 from conformance.runs.recording.answers import QUESTIONS, without_ages
 from e2e.service_accounts import bind, kubeconfig_of_default
 from pytest_kwait.simulator.recording.files import read_recording
@@ -125,12 +125,16 @@ def test_logs(kwait):
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory, recorded_cluster: Path | None) -> Path:
+def recorded(shared_folder: Path, recorded_cluster: Path | None) -> Path:
     """The recording of a test whose pod fails after a second."""
-    folder = tmp_path_factory.mktemp("recorded")
-    options = (f"--kwait-artifacts={folder}", RECORDED, "-p", "no:xdist")
-    status, said = run(folder, recorded_cluster, SUITE, *options)
-    assert status == 1, said
+
+    def record(folder: Path) -> None:
+        options = (f"--kwait-artifacts={folder}", RECORDED, "-p", "no:xdist")
+        status, said = run(folder, recorded_cluster, SUITE, *options)
+        assert status == 1, said
+
+    source = "embedded" if recorded_cluster is None else "watched"
+    folder = make_once(shared_folder / f"recorded-{source}", record)
     (file,) = recordings(folder).values()
     return file
 
