@@ -80,7 +80,9 @@ class Served:
     def watch(self, path: str, **headers: str) -> Generator[dict[str, Any], None, None]:
         url = f"http://127.0.0.1:{self.port}{path}"
         sent = {"Authorization": f"Bearer {ADMIN}", **headers}
-        response = self.pool.request("GET", url, headers=sent, timeout=_LIMIT, preload_content=False)
+        response = self.pool.request(
+            "GET", url, headers=sent, timeout=_LIMIT, preload_content=False
+        )
         try:
             rest = b""
             for chunk in response.stream(65536):
