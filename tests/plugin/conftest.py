@@ -8,26 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# A run inside of a test forgets what it imported: what is imported here is imported once.
-import pytest_kwait.clusters.provider
-import pytest_kwait.framework.cluster.namespaces
-import pytest_kwait.framework.job.wait
-import pytest_kwait.framework.node.minions
-import pytest_kwait.plugin.artifacts
-import pytest_kwait.plugin.explore.loop
-import pytest_kwait.plugin.github
-import pytest_kwait.plugin.junit
-import pytest_kwait.plugin.lock
-import pytest_kwait.plugin.readiness
-import pytest_kwait.plugin.recording
-import pytest_kwait.plugin.report
-import pytest_kwait.plugin.shards
-import pytest_kwait.suite.cleanup.run_lease
-import pytest_kwait.suite.kwait
-import pytest_kwait.suite.namespaces.namespaces  # noqa: F401 - as above
+import tests.plugin.preloaded  # noqa: F401 - for the runs inside of tests
+from tests.forked_python import fork_processes, stop_fork_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 FAKE_CLUSTER = """
 import os
@@ -67,6 +52,18 @@ def _clean_environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
     # Plugins that happen to be installed here cost each run more than all the rest of it. Set
     # after pytester has cleared it.
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:cacheprovider -p no:anyio -p no:hypothesispytest")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> Iterator[None]:
+    yield
+    stop_fork_server()
+
+
+@pytest.fixture(autouse=True)
+def forked_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in processes of their own, their workers and clusters are forks, not new processes."""
+    fork_processes(monkeypatch)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.forked_python import ForkedPython
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -27,7 +29,7 @@ class Session:
     """
 
     def __init__(self, folder: Path, *options: str) -> None:
-        self._process = subprocess.Popen(
+        self._process = ForkedPython(
             [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *options],
             cwd=folder,
             env={**os.environ, "TERM": "dumb"},
@@ -54,13 +56,15 @@ class Session:
 
     def until_over(self) -> str:
         """Return the rest of what it says."""
-        output: bytes = self._process.communicate(timeout=60)[0]
-        return output.decode()
+        return self._process.communicate(timeout=60)[0].decode()
 
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            stream.close()
 
 
 @pytest.fixture

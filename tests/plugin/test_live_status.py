@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.plugin import live_status
+from tests.forked_python import ForkedPython
+from tests.plugin.conftest import FAKE_CLUSTER
 
 FakeCluster = Callable[[], str]
 
@@ -46,7 +48,7 @@ def on_a_terminal(pytester: pytest.Pytester, *options: str, **more: str) -> str:
     """Run the suite with a terminal for its output; return all that came there."""
     ours, theirs = os.openpty()
     termios.tcsetwinsize(ours, (24, 120))
-    process = subprocess.Popen(
+    process = ForkedPython(
         command(*options), cwd=pytester.path, stdout=theirs, stderr=theirs, env=environment(**more)
     )
     os.close(theirs)
@@ -179,18 +181,16 @@ def test_no_live_line_without_the_terminal_plugin(pytester: pytest.Pytester) -> 
 
 
 def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
-    done = subprocess.run(
+    process = ForkedPython(
         command(*options),
         cwd=pytester.path,
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60.0,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout.splitlines()
+    output = process.communicate(timeout=60.0)[0].decode()
+    assert process.returncode == 0, output
+    return output.splitlines()
 
 
 needs_signal = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
@@ -268,6 +268,14 @@ def test_a_log_gets_heartbeats_and_lists_on_lines_of_their_own(
 def test_sigusr1_prints_waits_of_workers_to_the_controllers_stderr(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
+    pytester.makeconftest(
+        f"""
+{FAKE_CLUSTER}
+
+def pytest_configure(config):
+    os.environ.setdefault("CONTROLLER", str(os.getpid()))
+"""
+    )
     pytester.makepyfile(
         test_it="""
         import os, signal, time
@@ -277,10 +285,10 @@ def test_sigusr1_prints_waits_of_workers_to_the_controllers_stderr(
         live_status.STATUS_INTERVAL = 0.3
 
         def test_waits(wait_for_job_complete):
-            os.kill(os.getppid(), signal.SIGUSR1)
+            os.kill(int(os.environ["CONTROLLER"]), signal.SIGUSR1)
             with pytest.raises(Exception):
                 wait_for_job_complete("pi", timeout="1.6s")
-        """
+        """,
     )
     output = lines(pytester, "-n1")
     text = r"kwait \[gw0\]: still waiting: job \S+/pi to become complete: not found yet .*"

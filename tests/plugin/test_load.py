@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+@pytest.fixture(autouse=True)
+def forked_processes() -> None:
+    """None are: what a run loads shows in a process that has loaded nothing."""
+
+
 def test_suite_without_waits_imports_little(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         test_it="""

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -197,15 +195,7 @@ def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
         """
     )
     options = ["--timeout=100", f"--timeout-method={method}", "-o", "kwait_timeout="]
-    run: Any = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *options],
-        cwd=pytester.path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert "1 passed" in run.stdout
+    pytester.runpytest_subprocess(*options, timeout=60).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import structure
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+    import pytest
 
 
 def make_package(root: Path, **sources: str) -> dict[str, structure.Module]:
@@ -52,15 +51,16 @@ def test_line_kinds_tell_prose_from_code() -> None:
     assert kinds == {"prose": 2, "blank": 1, "code": 1}
 
 
-def test_report_of_this_checkout(capsys: pytest.CaptureFixture[str]) -> None:
-    structure.main(ROOT)
+def test_report_of_a_checkout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_package(tmp_path, a="from . import b", b="from . import a\n\nx = 1")
+    structure.main(tmp_path)
 
-    lines = capsys.readouterr().out.splitlines()
-    assert [line[:18].strip() for line in lines[:6]] == [
-        "modules",
-        "lines",
-        "folders",
-        "repeated names",
-        "single importers",
-        "import circles",
+    assert capsys.readouterr().out.splitlines() == [
+        "modules           3",
+        "lines             4 ({'code': 3, 'blank': 1})",
+        "folders           1; above 25 modules: none",
+        "repeated names    none more than thrice",
+        "single importers  2 in the same folder",
+        "import circles    [2]",
+        "  pytest_kwait.a, pytest_kwait.b",
     ]

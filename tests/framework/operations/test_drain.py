@@ -122,7 +122,8 @@ def test_taints_that_are_refused(
     assert str(caught.value) == said
 
 
-def test_a_budget_that_refuses_is_named(client: ApiClient, transport: FakeTransport) -> None:
+def test_a_budget_that_refuses_is_named(transport: FakeTransport) -> None:
+    client = cast("ApiClient", FakeClient(transport, FakeClock()))
     put_pod(transport, "a")
     transport.refuse("POST", f"{PODS}/a/eviction", *[REFUSED] * 50)
 

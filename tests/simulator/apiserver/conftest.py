@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 ADMIN, POWERLESS = "admin-token", "powerless-token"
+_LIMIT = 120.0
+"""Seconds for an answer that comes at once, on a machine however busy."""
 
 
 def read_metrics(body: bytes) -> list[Metric]:
@@ -40,14 +42,14 @@ class Served:
     ) -> None:
         self.api = SimulatedCluster()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         credentials = StaticTokens({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})
         self._server = ApiServer(self.api, credentials, proxy_request, header_seconds)
         self._thread.start()
         self.run(self._prepare)
         self.port = asyncio.run_coroutine_threadsafe(
             self._server.start("127.0.0.1", 0, tls), self._loop
-        ).result(5)
+        ).result(_LIMIT)
         self.pool = urllib3.PoolManager(retries=False)
 
     def _prepare(self) -> None:
@@ -60,7 +62,7 @@ class Served:
         async def inside() -> Any:
             return call()
 
-        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(5)
+        return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(_LIMIT)
 
     def send(
         self, method: str, path: str, body: object = None, token: str = ADMIN, **headers: str
@@ -70,7 +72,7 @@ class Served:
             sent["Authorization"] = f"Bearer {token}"
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         url = f"http://127.0.0.1:{self.port}{path}"
-        return self.pool.request(method, url, body=data, headers=sent, timeout=5.0)
+        return self.pool.request(method, url, body=data, headers=sent, timeout=_LIMIT)
 
     def json(self, method: str, path: str, body: object = None, **headers: str) -> Any:
         return self.send(method, path, body, **headers).json()
@@ -78,7 +80,9 @@ class Served:
     def watch(self, path: str, **headers: str) -> Generator[dict[str, Any], None, None]:
         url = f"http://127.0.0.1:{self.port}{path}"
         sent = {"Authorization": f"Bearer {ADMIN}", **headers}
-        response = self.pool.request("GET", url, headers=sent, timeout=5.0, preload_content=False)
+        response = self.pool.request(
+            "GET", url, headers=sent, timeout=_LIMIT, preload_content=False
+        )
         try:
             rest = b""
             for chunk in response.stream(65536):
@@ -97,9 +101,9 @@ class Served:
 
     def close(self) -> None:
         self.pool.clear()
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(5)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_LIMIT)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(_LIMIT)
         self._loop.close()
 
 

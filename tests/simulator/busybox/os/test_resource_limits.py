@@ -73,7 +73,8 @@ def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
     assert harness.container.reason == "OOMKilled"
 
 
-def test_memory_without_a_limit_is_bounded_by_the_node() -> None:
+def test_memory_without_a_limit_is_bounded_by_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_MAX_MEMORY", 2 << 20)
     harness = ContainerHarness("sh", "-c", "tail /dev/zero")
     harness.clock.advance(60)
     assert harness.container.reason == "OOMKilled"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.simulator.container_runtime.programs import Scenario, run_scenario
 from pytest_kwait.simulator.container_runtime.runtime import Isolation, detect_isolation
-from tests.simulator.container_runtime.programs import Scenario, run_scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable

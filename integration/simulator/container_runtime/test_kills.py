@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration.simulator.container_runtime.programs import list_leftovers
 from pytest_kwait.simulator.container_runtime.cgroups import remove_cgroups
 from pytest_kwait.simulator.container_runtime.processes import kill_marked
-from tests.simulator.container_runtime.programs import list_leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ _LIMIT_MS = 20_000
 _RUN_SERVER = """
 import runpy, sys
 sys.path.append(sys.argv.pop(1))
-runpy.run_module("tests.simulator.container_runtime.killed_server", run_name="__main__")
+runpy.run_module("integration.simulator.container_runtime.killed_server", run_name="__main__")
 """
 
 

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from integration.simulator.container_runtime.programs import Programs
 from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Exit
-from tests.simulator.container_runtime.programs import Programs
 
 
 async def main(folder: Path, *, plain: bool) -> None:

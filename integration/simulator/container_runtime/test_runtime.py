@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from integration.simulator.container_runtime.programs import PYTHON, Programs, Scenario
 from pytest_kwait.simulator.container_runtime.runtime import (
     EmptyDir,
     Exit,
@@ -16,7 +17,6 @@ from pytest_kwait.simulator.container_runtime.runtime import (
     Mount,
     StartFailure,
 )
-from tests.simulator.container_runtime.programs import PYTHON, Programs, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,268 @@
+"""Python processes of tests, forked from one that has loaded pytest and the package.
+
+A new process needs a second of processor time to load them, more than most runs that tests start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import functools
+import multiprocessing
+import os
+import runpy
+import subprocess
+import sys
+import types
+from multiprocessing import forkserver, reduction
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+import pytest
+from _pytest import pytester
+from execnet import gateway_base
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable, Mapping, Sequence
+    from multiprocessing.context import ForkServerContext
+    from multiprocessing.process import BaseProcess
+
+_ROOT = Path(__file__).parents[1]
+_PRELOADED = "tests.forked_python_preload"
+_UNUSED = 200
+"""Descriptors from this number on are in use by nobody."""
+
+
+class ForkedPython:
+    """A Python process with the interface of `subprocess.Popen` that pytest and execnet use.
+
+    Args:
+        command: the interpreter, its flags, and `-c CODE` or `-m MODULE` with their arguments.
+        stdin, stdout, stderr: as for `Popen`.
+        env: its environment, by default this process's.
+        cwd: its folder, by default this process's.
+        pass_fds: descriptors that it has under the same numbers.
+        start_new_session: whether signals of this process's terminal are not for it.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int | IO[Any] | None = None,
+        stdout: int | IO[Any] | None = None,
+        stderr: int | IO[Any] | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        pass_fds: Sequence[int] = (),
+        start_new_session: bool = False,
+    ) -> None:
+        self.args = command
+        context = _fork_server()
+        theirs: list[int] = []
+        self.stdin = cast("IO[bytes] | None", _our_end(stdin, 0, theirs))
+        self.stdout = cast("IO[bytes] | None", _our_end(stdout, 1, theirs))
+        if stderr == subprocess.STDOUT:
+            theirs.append(os.dup(theirs[1]))
+        self.stderr = None if stderr == subprocess.STDOUT else _our_end(stderr, 2, theirs)
+        start = _Start(
+            [str(each) for each in command],
+            dict(os.environ if env is None else env),
+            str(cwd or Path.cwd()),
+            start_new_session,
+            (0, 1, 2, *pass_fds),
+        )
+        arguments = (start, _Descriptors((*theirs, *pass_fds)))
+        self._process: BaseProcess = context.Process(target=_run, args=arguments)
+        self._process.start()
+        for descriptor in theirs:
+            os.close(descriptor)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit code; negative for the signal that ended it; None while it runs."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """Return its exit code, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code once it has ended."""
+        self._process.join(timeout)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+        return self._process.exitcode
+
+    def communicate(self, timeout: float | None = None) -> tuple[bytes, None]:
+        """Return its output, the one stream of it that may be a pipe, once it has ended."""
+        if self.stdin is not None:
+            self.stdin.close()
+        assert self.stdout is not None
+        assert self.stderr is None
+        with self.stdout:
+            output = self.stdout.read()
+        self.wait(timeout)
+        return output, None
+
+    def send_signal(self, signal: int) -> None:
+        """Send it a signal."""
+        if self._process.exitcode is None:
+            os.kill(self.pid, signal)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
+
+
+class _Start(NamedTuple):
+    """What a process starts with."""
+
+    command: list[str]
+    environment: dict[str, str]
+    folder: str
+    new_session: bool
+    numbers: tuple[int, ...]
+
+
+class _Descriptors:
+    """Descriptors that are handed to a process with its arguments."""
+
+    def __init__(self, descriptors: Sequence[int]) -> None:
+        self._descriptors = descriptors
+
+    def __reduce__(self) -> tuple[Callable[..., list[int]], tuple[Any, ...]]:
+        return _detach, tuple(reduction.DupFd(each) for each in self._descriptors)
+
+
+def _detach(*descriptors: Any) -> list[int]:
+    return [each.detach() for each in descriptors]
+
+
+FORKING = types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedPython})
+"""The module `subprocess`, whose processes are forks."""
+
+
+def fork_processes(patch: pytest.MonkeyPatch) -> None:
+    """Have inner runs, their pytest-xdist workers and their embedded clusters forked."""
+    # A run marks the package's modules before they are loaded, so that their asserts are rewritten.
+    from pytest_kwait.clusters import simulator_process
+
+    patch.setattr(pytester, "subprocess", FORKING)
+    patch.setattr(gateway_base.ThreadExecModel, "subprocess", FORKING)
+    patch.setattr(simulator_process, "subprocess", FORKING)
+
+
+def _our_end(
+    stream: int | IO[Any] | None, number: int, theirs: list[int]
+) -> io.BufferedIOBase | None:
+    """Append the process's end of a stream; return ours where it is a pipe."""
+    if stream == subprocess.PIPE:
+        read, write = os.pipe()
+        theirs.append(read if number == 0 else write)
+        return open(write, "wb") if number == 0 else open(read, "rb")  # noqa: PTH123
+    if stream == subprocess.DEVNULL:
+        theirs.append(os.open(os.devnull, os.O_RDWR))
+    elif stream is None:
+        theirs.append(os.dup(number))
+    else:
+        theirs.append(os.dup(stream if isinstance(stream, int) else stream.fileno()))
+    return None
+
+
+@functools.cache
+def _fork_server() -> ForkServerContext:
+    """Start the process that all are forked from; it ends with the last that uses it."""
+    context = multiprocessing.get_context("forkserver")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(_ROOT)
+        patch.setenv("PYTHONPATH", str(_ROOT))
+        patch.setenv("PYTHONSAFEPATH", "1")
+        context.set_forkserver_preload([_PRELOADED])
+        forkserver.ensure_running()
+    return context
+
+
+def stop_fork_server() -> None:
+    """End the process that all are forked from, once all of them have ended."""
+    if _fork_server.cache_info().currsize:
+        forkserver._forkserver._stop()  # type: ignore[attr-defined] # as multiprocessing's own tests
+        _fork_server.cache_clear()
+
+
+def _run(start: _Start, descriptors: list[int]) -> NoReturn:
+    """Run a command of Python in this process, as a new interpreter would."""
+    # First where none of the numbers is that are asked for.
+    moved = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _UNUSED) for each in descriptors]
+    for descriptor in descriptors:
+        os.close(descriptor)
+    for number, descriptor in zip(start.numbers, moved, strict=True):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.environ.clear()
+    os.environ.update(start.environment)
+    os.chdir(start.folder)
+    if start.new_session:
+        os.setsid()
+    for stream, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        number = ("stdin", "stdout", "stderr").index(stream)
+        made = open(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+        setattr(sys, stream, made)
+        setattr(sys, f"__{stream}__", made)
+    code = 1
+    try:
+        _run_command(start.command, start.environment)
+        code = 0
+    except SystemExit as exit_:
+        code = _exit_code(exit_)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        atexit._run_exitfuncs()
+    sys.exit(code)
+
+
+def _run_command(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    flags, kind, text, arguments = _parse(command)
+    path = environment.get("PYTHONPATH", "")
+    added = [each for each in path.split(os.pathsep) if each]
+    if "-P" not in flags and not environment.get("PYTHONSAFEPATH"):
+        added.insert(0, "" if kind == "-c" else str(Path.cwd()))
+    sys.path[:0] = [each for each in added if each not in sys.path or not each]
+    sys.dont_write_bytecode = "-B" in flags or bool(environment.get("PYTHONDONTWRITEBYTECODE"))
+    if kind == "-m":
+        sys.argv = [text, *arguments]
+        runpy.run_module(text, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = ["-c", *arguments]
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(text, "<string>", "exec"), vars(main))
+
+
+def _parse(command: Sequence[str]) -> tuple[set[str], str, str, list[str]]:
+    flags = set()
+    arguments = list(command[1:])
+    while (flag := arguments.pop(0)) in ("-u", "-B", "-P"):
+        flags.add(flag)
+    kind, text = flag[:2], flag[2:] or arguments.pop(0)
+    if kind not in ("-c", "-m"):
+        raise ValueError(f"not a command of Python with a module or code: {command}")
+    return flags, kind, text, arguments
+
+
+def _exit_code(exit_: SystemExit) -> int:
+    if isinstance(exit_.code, str):
+        sys.stderr.write(f"{exit_.code}\n")
+        return 1
+    return int(exit_.code or 0)

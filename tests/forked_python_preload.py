@@ -1,0 +1,26 @@
+"""What is loaded in the process that `ForkedPython` forks: pytest, its plugins and the package."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.forked_python import fork_processes
+
+with (
+    tempfile.TemporaryDirectory() as folder,
+    pytest.MonkeyPatch.context() as patch,
+    Path(os.devnull).open("w") as nowhere,
+    contextlib.redirect_stdout(nowhere),
+):
+    patch.chdir(folder)
+    # Within a run, whose hook rewrites the asserts of plugins: a later run warns of others.
+    pytest.main(["-p", "tests.plugin.preloaded", "--collect-only", folder])
+fork_processes(pytest.MonkeyPatch())
+gc.collect()
+gc.freeze()
