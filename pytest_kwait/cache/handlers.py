@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.cache.sync import Signal
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,8 +145,7 @@ class HandlerRegistration:
         """The last exception of the handler; None without one."""
         self._handler = handler
         self._queue: queue.SimpleQueue[_Notification | _Synced | _Stop] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"kwait {name}", daemon=True)
+        self._worker = Worker(f"kwait {name}", self._run)
 
     def has_synced(self) -> bool:
         """True once the handler has been called for every object of the initial list."""
@@ -156,7 +156,7 @@ class HandlerRegistration:
 
     def start(self) -> None:
         """Start calling the handler, in a thread of its own (called by the informer)."""
-        self._thread.start()
+        self._worker.start()
 
     def notify(self, delta: Delta, *, initial: bool = False) -> None:
         """Queue a change, of the initial list or a later one (called by the informer)."""
@@ -168,11 +168,11 @@ class HandlerRegistration:
 
     def stop(self) -> None:
         """Stop calling the handler; returns at once, a running call continues."""
-        self._stopped.set()
+        self._worker.stop()
         self._queue.put(_STOP)
 
     def _run(self) -> None:
-        while not isinstance(item := self._queue.get(), _Stop) and not self._stopped.is_set():
+        while not isinstance(item := self._queue.get(), _Stop) and not self._worker.is_stopped:
             if isinstance(item, _Synced):
                 self.done.set()
             else:
@@ -238,13 +238,10 @@ class Resyncer(Generic[_Listener]):
         self._clock = clock
         self._resync = resync
         self._lock = threading.Lock()
-        self._wake = threading.Event()
         self._periods: dict[_Listener, float] = {}
         self._due: dict[_Listener, float] = {}
         self._running = False
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"kwait resync of {name}")
-        self._thread.daemon = True
+        self._worker = Worker(f"kwait resync of {name}", self._run, clock)
 
     def add(self, listener: _Listener, period: float) -> None:
         """Call for a listener every `period` seconds from now on; 0 for never."""
@@ -254,7 +251,7 @@ class Resyncer(Generic[_Listener]):
             self._periods[listener] = period
             self._due[listener] = self._clock.monotonic() + period
         self._start_if_needed()
-        self._wake.set()
+        self._worker.wake()
 
     def remove(self, listener: _Listener) -> None:
         """Stop calling for a listener."""
@@ -269,30 +266,28 @@ class Resyncer(Generic[_Listener]):
 
     def stop(self) -> None:
         """Stop; returns at once."""
-        self._stopped.set()
-        self._wake.set()
+        self._worker.stop()
 
     def _start_if_needed(self) -> None:
         with self._lock:
             if (
                 self._running
                 and self._periods
-                and not self._stopped.is_set()
-                and self._thread.ident is None
+                and not self._worker.is_stopped
+                and not self._worker.is_started
             ):
-                self._thread.start()
+                self._worker.start()
 
     def _run(self) -> None:
-        while not self._stopped.is_set():
-            self._wake.clear()
+        while self._worker.pause(self._next_pause()):
             for listener in self._take_due():
                 self._resync(listener)
-            with self._lock:
-                earliest = min(self._due.values(), default=None)
-            if self._stopped.is_set():
-                return
-            pause = None if earliest is None else max(0.0, earliest - self._clock.monotonic())
-            self._clock.wait(self._wake, pause)
+
+    def _next_pause(self) -> float | None:
+        """Return the seconds until the first listener is due; None without any."""
+        with self._lock:
+            earliest = min(self._due.values(), default=None)
+        return None if earliest is None else max(0.0, earliest - self._clock.monotonic())
 
     def _take_due(self) -> list[_Listener]:
         """Return the due listeners, and set their next times."""

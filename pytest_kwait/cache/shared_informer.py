@@ -28,6 +28,7 @@ from pytest_kwait.cache.store import (
 from pytest_kwait.cache.sync import Signal
 from pytest_kwait.cache.transform import TransformError, apply_transform
 from pytest_kwait.client.responses import Item
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
@@ -204,11 +205,10 @@ class SharedInformer:
         self._handlers: list[HandlerRegistration] = []
         self._default_resync = parse_resync_period(resync, self.name)
         self._resync = Resyncer(self.name, self.clock, self._resync_handler)
-        self._failure: Exception | None = None
         self._listed = False
         self._stopped = False
-        self._thread = threading.Thread(
-            target=self._run, name=f"kwait informer of {self.name}", daemon=True
+        self._worker = Worker(
+            f"kwait informer of {self.name}", self._reflector.run, on_error=self._log_end
         )
 
     def has_synced(self) -> bool:
@@ -218,7 +218,7 @@ class SharedInformer:
     @property
     def last_error(self) -> Exception | None:
         """The error of the latest list or watch; None while both succeed."""
-        return self._failure or self._reflector.last_error
+        return self._worker.error or self._reflector.last_error
 
     @property
     def permanent_error(self) -> Exception | None:
@@ -237,7 +237,7 @@ class SharedInformer:
     @property
     def started(self) -> bool:
         """True once `start` was called."""
-        return self._thread.ident is not None
+        return self._worker.is_started
 
     @property
     def stopped(self) -> bool:
@@ -255,7 +255,7 @@ class SharedInformer:
                 raise RuntimeError(f"the informer of {self.name} was stopped, make a new one")
             if self.started:
                 return
-            self._thread.start()
+            self._worker.start()
             self._resync.start()
             for registration in self._handlers:
                 registration.start()
@@ -282,9 +282,7 @@ class SharedInformer:
         Returns:
             True if it has ended.
         """
-        if self.started:
-            self._thread.join(timeout)
-        return not self._thread.is_alive()
+        return self._worker.join(timeout)
 
     def add_event_handler(
         self,
@@ -382,12 +380,8 @@ class SharedInformer:
     def __repr__(self) -> str:
         return f"<informer of {self.name}>"
 
-    def _run(self) -> None:
-        try:
-            self._reflector.run()
-        except Exception as error:  # the thread must not end silently: waits on it need the error
-            self._failure = error
-            _logger.exception("The informer of %s ended", self.name)
+    def _log_end(self, error: Exception) -> None:
+        _logger.error("The informer of %s ended", self.name, exc_info=error)
 
     def _resync_handler(self, registration: HandlerRegistration) -> None:
         """Queue all objects for one handler, in one step for the store."""

@@ -9,7 +9,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Protocol
@@ -19,6 +18,7 @@ from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ClusterError
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions, write_options
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -260,7 +260,7 @@ class ProcessMonitor:
         self._clock = clock
         address = urlsplit(server)
         self._address = (address.hostname or "", address.port or 443)
-        self._is_stopping = False
+        self._worker = Worker("kwait cluster monitor", self._run, clock)
         self._problem = ""
         self._stopped_since: float | None = None
         self._silent_since: float | None = None
@@ -268,11 +268,11 @@ class ProcessMonitor:
 
     def start(self) -> None:
         """Start to watch."""
-        threading.Thread(target=self._run, name="kwait cluster monitor", daemon=True).start()
+        self._worker.start()
 
     def stop(self) -> None:
         """Report nothing more: the process is ended on purpose."""
-        self._is_stopping = True
+        self._worker.stop()
 
     def check(self) -> bool:
         """Look once, and report a change; return whether the process has ended."""
@@ -321,16 +321,16 @@ class ProcessMonitor:
             return False
 
     def _change(self, problem: str) -> None:
-        if problem != self._problem and not self._is_stopping:
+        if problem != self._problem and not self._worker.is_stopped:
             self._problem = problem
             self._report(problem)
 
     def _run(self) -> None:
         pidfd = _open_process(self._process.pid)
         try:
-            while not self._is_stopping:
+            while not self._worker.is_stopped:
                 if pidfd is None:
-                    self._clock.sleep(_INTERVAL)
+                    self._worker.pause(_INTERVAL)
                 else:
                     select.select([pidfd], [], [], _INTERVAL)
                 if self.check():

@@ -34,7 +34,7 @@ from pytest_kwait.engine.condition import (
     TerminalState,
     Verdict,
 )
-from pytest_kwait.engine.failure.wait_report import HELD_FAILURE, Timeline
+from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -203,7 +203,8 @@ class Evaluator:
             self._record(now, verdict.reason)
             return Evaluation(verdict, final=True)
         grace = self._grace(verdict.grace)
-        self._record(now, f"{HELD_FAILURE}{format_duration(grace)}: {verdict.reason}")
+        text = f"final if it holds for {format_duration(grace)}: {verdict.reason}"
+        self._record(now, text, is_provisional=True)
         return Evaluation(verdict, final=False, due=min(due, self.condition.due))
 
     def _end_of_grace(self, verdict: Failed, now: float) -> float:
@@ -229,13 +230,15 @@ class Evaluator:
             return self.settings.outside_grace
         return self.settings.short_grace if grace is Grace.SHORT else self.settings.long_grace
 
-    def _record(self, now: float, text: str) -> None:
-        if self.timeline.record(now - self._started, text) and _log.isEnabledFor(logging.INFO):
+    def _record(self, now: float, text: str, *, is_provisional: bool = False) -> None:
+        at = now - self._started
+        is_new = self.timeline.record(at, text, is_provisional=is_provisional)
+        if is_new and _log.isEnabledFor(logging.INFO):
             _log.info(
                 "%s to %s: after %s: %s",
                 self.condition.subject,
                 self.condition.goal,
-                format_duration(round(now - self._started, 1)),
+                format_duration(round(at, 1)),
                 text,
             )
 

@@ -35,6 +35,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     run_lease_name,
 )
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
+from pytest_kwait.suite.lease_renewer import LeaseRenewer
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -133,8 +134,7 @@ class EnvironmentLease:
         self._holder = f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"
         self._lock = threading.Lock()
         self._making = False
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._renewals: LeaseRenewer | None = None
 
     def place(self) -> str:
         """Return namespace/name of the Lease."""
@@ -224,9 +224,9 @@ class EnvironmentLease:
 
     def stop(self) -> None:
         """Stop renewing."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join(_REQUEST_TIMEOUT)
+        if self._renewals is not None:
+            self._renewals.stop()
+            self._renewals.join(_REQUEST_TIMEOUT)
 
     def _take(self, lease: Mapping[str, Any] | None, attempt: int, deadline: Deadline) -> bool:
         """Create or take over the Lease; return False if another process was faster."""
@@ -260,21 +260,20 @@ class EnvironmentLease:
             if ((present or {}).get("spec") or {}).get("holderIdentity") != self._holder:
                 return False
         self._making = True
-        self._ended.clear()
-        self._thread = threading.Thread(target=self._renew, name="kwait environment", daemon=True)
-        self._thread.start()
+        self._renewals = LeaseRenewer(
+            "kwait environment",
+            self._renew,
+            _RENEW_INTERVAL,
+            self._session.clock,
+            # Another process has taken over.
+            lambda error: not isinstance(error, ClusterError),
+        )
+        self._renewals.start()
         return True
 
     def _renew(self) -> None:
-        clock = self._session.clock
-        while not clock.wait(self._ended, _RENEW_INTERVAL):
-            try:
-                self._change(lambda lease: {"spec": {"renewTime": format_micro_time(clock.time())}})
-            except ClusterError:
-                return
-            except (KwaitError, DeadlineExceeded):
-                # The Lease lasts for several renewals.
-                continue
+        renewed = format_micro_time(self._session.clock.time())
+        self._change(lambda lease: {"spec": {"renewTime": renewed}})
 
     def _finish(self, state: Mapping[str, Any], notes: Mapping[str, str]) -> bool:
         """Record the end of the making; return False if another process took over."""
@@ -285,7 +284,8 @@ class EnvironmentLease:
                 "metadata": {"annotations": {_STATE: json.dumps({**present, **state}), **notes}}
             }
 
-        self._ended.set()
+        if self._renewals is not None:
+            self._renewals.stop()
         try:
             self._change(change)
         except (KwaitError, DeadlineExceeded):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -14,6 +13,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
 from pytest_kwait.scheduler.schedule_one import DefaultBinder
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,9 +60,10 @@ class RunningScheduler:
         """Its configuration: queue, cache and informers."""
         self._binds = DefaultBinder(Session.of(client))
         self._ctx, self._stop = wait.with_cancel(wait.background(self.config.clock))
-        self._error: Exception | None = None
-        self._thread = threading.Thread(
-            target=self._run, name=f"kwait scheduler {self.name}", daemon=True
+        self._worker = Worker(
+            f"kwait scheduler {self.name}",
+            lambda: Scheduler(self.config).run(self._ctx),
+            on_error=lambda error: _log.error("scheduler %s ended", self.name, exc_info=error),
         )
 
     def __repr__(self) -> str:
@@ -71,12 +72,12 @@ class RunningScheduler:
     def start(self) -> None:
         """Start it; pods are scheduled once the caches have synced."""
         self.config.informers.start()
-        self._thread.start()
+        self._worker.start()
 
     @property
     def is_running(self) -> bool:
         """Return whether it was started and has not stopped."""
-        return self._thread.is_alive()
+        return self._worker.is_alive
 
     def bind(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
         """Bind a pod as the default binder does; for use in custom binders.
@@ -89,21 +90,11 @@ class RunningScheduler:
     def stop(self) -> str | None:
         """Stop it, waiting for at most one request; return its earlier error, if any."""
         self._stop()
-        if self._thread.ident is not None:
-            self._thread.join()
-        if self._error is None:
+        self._worker.join()
+        error = self._worker.error
+        if error is None:
             return None
-        return (
-            f"scheduler {self.name} ended before it was stopped: "
-            f"{type(self._error).__name__}: {self._error}"
-        )
-
-    def _run(self) -> None:
-        try:
-            Scheduler(self.config).run(self._ctx)
-        except Exception as error:  # a thread cannot raise to a caller: `stop` reports it
-            self._error = error
-            _log.exception("scheduler %s ended", self.name)
+        return f"scheduler {self.name} ended before it was stopped: {type(error).__name__}: {error}"
 
 
 class _FunctionAlgorithm:

@@ -159,7 +159,7 @@ def test_stopped_handler_is_not_called_for_what_was_queued() -> None:
     registration.end_initial_list()
     registration.start()
     assert ended.wait(PATIENCE)
-    registration._thread.join(PATIENCE)
+    assert registration._worker.join(PATIENCE)
 
     assert [obj["metadata"]["name"] for obj in called] == ["a"]
     assert not registration.has_synced()

@@ -52,10 +52,7 @@ def informer(live: Live) -> Iterator[cache.SharedInformer]:
     yield informer
     informer.stop()
     assert informer.join(PATIENCE)
-    resyncing = informer._resync._thread
-    if resyncing.ident is not None:
-        resyncing.join(PATIENCE)
-        assert not resyncing.is_alive()
+    assert informer._resync._worker.join(PATIENCE)
 
 
 ALL = ["pod1 1->1", "pod2 2->2"]
@@ -156,7 +153,7 @@ def test_without_a_period_there_is_no_thread(live: Live) -> None:
     informer.add_event_handler(Heard())
     informer.start()
     assert informer.done.wait(PATIENCE)
-    assert informer._resync._thread.ident is None
+    assert not informer._resync._worker.is_started
     informer.stop()
 
 

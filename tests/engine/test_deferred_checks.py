@@ -16,6 +16,7 @@ from pytest_kwait.client.resource import (
     REPLICA_SETS,
 )
 from pytest_kwait.engine.condition import Condition, EvidenceScope, Met, Pending, Source, Verdict
+from pytest_kwait.engine.failure.wait_report import WaitReport
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -93,6 +94,9 @@ def test_a_namespace_that_goes(mode: Any) -> None:
         "      10.0s  namespace ci-1 is being deleted: nothing can be created in it\n"
         "  try: kubectl get events"
     )
+    report = caught.value.report
+    assert isinstance(report, WaitReport)
+    assert [change.is_provisional for change in report.timeline.first] == [False, True, False]
     if mode == "watch":
         assert session.count("get namespaces ci-1") == 2
         assert session.count("list pods") == 3

@@ -12,6 +12,7 @@ from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.cleanup.run_lease import RunLeaseRenewer
 from pytest_kwait.suite.environments import EnvironmentLease, encode_value
+from pytest_kwait.suite.lease_renewer import LeaseRenewer
 from pytest_kwait.testing import FakeClock
 from tests.suite.fakes import FakeClient, FakeTransport
 
@@ -26,12 +27,9 @@ class World:
         self.said: list[str] = []
 
     def process(self, maker: str, registration: Any = None) -> EnvironmentLease:
-        lease = EnvironmentLease(
+        return EnvironmentLease(
             self.client, "r1", "conftest.py::db", maker, registration=registration
         )
-        # Renewals are made by the tests.
-        lease._renew = lambda: None  # type: ignore[method-assign] # a thread of its own
-        return lease
 
     def join(self, lease: EnvironmentLease, failed: int = 0, limit: float = 600.0) -> Any:
         return lease.join(Deadline.after(limit, self.clock), failed, self.said.append)
@@ -43,8 +41,16 @@ class World:
         return notes
 
 
+class Unrenewed(LeaseRenewer):
+    """The tests make the renewals: time is theirs."""
+
+    def start(self, *, at_once: bool = False) -> None:
+        """Start no thread."""
+
+
 @pytest.fixture
-def world() -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("pytest_kwait.suite.environments.LeaseRenewer", Unrenewed)
     return World()
 
 

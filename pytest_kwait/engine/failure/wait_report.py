@@ -6,7 +6,7 @@ import re
 import shlex
 import textwrap
 from collections import Counter, deque
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import format_duration
@@ -32,10 +32,12 @@ class VerdictChange:
     Args:
         at: seconds since the wait began.
         text: the verdict in words.
+        is_provisional: whether it is a failed state that may recover within its grace period.
     """
 
     at: float
     text: str
+    is_provisional: bool = False
 
 
 class Timeline:
@@ -52,13 +54,13 @@ class Timeline:
         self._text: str | None = None
         self.changes = 0
 
-    def record(self, at: float, text: str) -> bool:
-        """Record a verdict; return whether it differs from the last one."""
+    def record(self, at: float, text: str, *, is_provisional: bool = False) -> bool:
+        """Record a verdict; return whether its text differs from the last one."""
         if text == self._text:
             return False
         self._text = text
         self.changes += 1
-        change = VerdictChange(at, text)
+        change = VerdictChange(at, text, is_provisional)
         if len(self._first) < self._limit:
             self._first.append(change)
         else:
@@ -88,15 +90,12 @@ class Timeline:
     def changed(self, change: Callable[[str], str]) -> Timeline:
         """Return a copy with every text changed."""
         other = Timeline(self._limit)
-        other._first = [VerdictChange(entry.at, change(entry.text)) for entry in self._first]
-        other._last.extend(VerdictChange(entry.at, change(entry.text)) for entry in self._last)
+        other._first = [replace(entry, text=change(entry.text)) for entry in self._first]
+        other._last.extend(replace(entry, text=change(entry.text)) for entry in self._last)
         other._text = None if self._text is None else change(self._text)
         other.changes = self.changes
         return other
 
-
-HELD_FAILURE = "final if it holds for "
-"""The beginning of the verdict on a failed state that may recover within its grace period."""
 
 WIDTH = 92
 """Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
@@ -246,8 +245,9 @@ def _comparable_text(change: VerdictChange) -> str:
 
     A failed state counts what goes on in it, as the restarts of a crash loop or its pods.
     """
-    failing = change.text.startswith(HELD_FAILURE)
-    return _NUMBER.sub("#", _MORE_PODS.sub("", change.text)) if failing else change.text
+    if not change.is_provisional:
+        return change.text
+    return _NUMBER.sub("#", _MORE_PODS.sub("", change.text))
 
 
 def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
@@ -725,7 +725,10 @@ class WaitReport:
             "elapsed_seconds": round(self.elapsed, 3),
             "mode": self.mode,
             "seen": self.seen,
-            "timeline": [asdict(c) for c in (*self.timeline.first, *self.timeline.latest)],
+            "timeline": [
+                {"at": change.at, "text": change.text}
+                for change in (*self.timeline.first, *self.timeline.latest)
+            ],
             "timeline_left_out": self.timeline.left_out,
             **self.findings.as_json(),
             "last_api_error": self.last_error or None,

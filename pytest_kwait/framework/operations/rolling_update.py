@@ -421,7 +421,9 @@ class _RollingUpdate:
     def _told_whole(self, report: WaitReport, begun: float) -> WaitReport:
         """Return the report of a failed part, with the earlier changes in its timeline."""
         for change in (*report.timeline.first, *report.timeline.latest):
-            self._timeline.record(begun + change.at, change.text)
+            self._timeline.record(
+                begun + change.at, change.text, is_provisional=change.is_provisional
+            )
         return replace(report, timeline=self._timeline)
 
     @property

@@ -33,7 +33,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.client.write_options import MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
-from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import (
     ANNOTATION_PREFIX,
     LABEL_MANAGED_BY,
@@ -44,6 +44,7 @@ from pytest_kwait.suite.cleanup.owned_objects import (
     run_lease_name,
     shard_label_value,
 )
+from pytest_kwait.suite.lease_renewer import LeaseRenewer
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
@@ -115,8 +116,9 @@ class RunLeaseRenewer:
         self._exists = False
         self._kinds: list[str] = []
         self._offset = 0.0
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._renewals = LeaseRenewer(
+            "kwait heartbeat", self._renew, interval, self._session.clock, self._on_failure
+        )
         self.problem: str | None = None
         """The error of the Lease, in one line; None without one."""
 
@@ -160,10 +162,9 @@ class RunLeaseRenewer:
             shared: whether to keep it until all shards of the run have ended, with the objects
                 that they may still use.
         """
-        self._ended.set()
+        self._renewals.stop()
         limit = self._session.availability.limit_cleanup(_REQUEST_TIMEOUT)
-        if self._thread is not None:
-            self._thread.join(limit)
+        self._renewals.join(limit)
         with self._lock:
             if not self._exists:
                 return
@@ -192,25 +193,15 @@ class RunLeaseRenewer:
             )
             return
         self._exists = True
-        self._thread = threading.Thread(
-            target=self._run_renewals, name="kwait heartbeat", daemon=True
-        )
-        self._thread.start()
+        self._renewals.start(at_once=abs(self._offset) > _MAX_CLOCK_SKEW)
 
-    def _run_renewals(self) -> None:
-        clock = self._session.clock
-        pause = 0.0 if abs(self._offset) > _MAX_CLOCK_SKEW else self._interval
-        while not clock.wait(self._ended, pause):
-            pause = self._interval
-            try:
-                self._renew()
-            except (KwaitError, DeadlineExceeded) as error:
-                # A later renewal may succeed; the Lease lasts for several.
-                self.problem = f"the Lease {self._namespace}/{self._name} was not renewed: {error}"
+    def _on_failure(self, error: Exception) -> bool:
+        self.problem = f"the Lease {self._namespace}/{self._name} was not renewed: {error}"
+        return True
 
     def _renew(self) -> None:
         with self._lock:
-            if self._ended.is_set():
+            if self._renewals.is_stopped:
                 return
             try:
                 limit = min(self._interval, _RENEWAL_TIMEOUT)

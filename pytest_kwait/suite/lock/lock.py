@@ -52,6 +52,7 @@ from pytest_kwait.client.session import Session
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog
 from pytest_kwait.errors import ApiError, KwaitError
+from pytest_kwait.suite.lease_renewer import LeaseRenewer
 from pytest_kwait.suite.lock.leases import (
     QUEUE_SELECTOR,
     LockLeases,
@@ -335,15 +336,16 @@ class ClusterLock:
 
         Args:
             read_state: whether to look without an event of the watch.
+
+        Raises:
+            ApiError: refused; without a later renewal the Lease expires.
+            DeadlineExceeded: no answer in time.
         """
         if not self._own.acquire_write_lock():
             # Its holder renews as well.
             return
         try:
             self._maintain(Deadline.after(_REQUEST_TIMEOUT, self._clock), read_state)
-        except (ApiError, DeadlineExceeded):
-            # Retried at the next renewal; without one the Lease expires.
-            return
         finally:
             self._own.release_write_lock()
 
@@ -577,9 +579,7 @@ class LockRenewer:
         self._session = session = Session.of(client)
         self._clock = session.clock
         self.lock = ClusterLock(LockLeases(session, namespace, holder, duration, owner))
-        self._wake = threading.Event()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="kwait lock", daemon=True)
+        self._renewals = LeaseRenewer("kwait lock", self._maintain, self.lock.pace, self._clock)
         self._informer = SharedInformer(
             ListWatch(session, LEASES, namespace, label_selector=QUEUE_SELECTOR),
             # A failing watch delays other processes, but ends no test.
@@ -595,14 +595,13 @@ class LockRenewer:
     def start(self) -> None:
         """Start to watch and to renew."""
         self._informer.start()
-        self._thread.start()
+        self._renewals.start()
 
     def end(self) -> str | None:
         """Stop and leave; return the error, None for none."""
-        self._ended = True
-        self._wake.set()
+        self._renewals.stop()
         self._informer.stop()
-        self._thread.join(_LEAVE_TIMEOUT)
+        self._renewals.join(_LEAVE_TIMEOUT)
         problem = None
         try:
             seconds = self._session.availability.limit_cleanup(_LEAVE_TIMEOUT)
@@ -619,13 +618,8 @@ class LockRenewer:
 
     def _on_queue_event(self, lock: Mapping[str, Any] | None) -> None:
         if self.lock.on_queue_change(read_queue(lock)):
-            self._wake.set()
+            self._renewals.wake()
 
-    def _run(self) -> None:
-        while True:
-            self._clock.wait(self._wake, self.lock.pace)
-            self._wake.clear()
-            if self._ended:
-                return
-            # Without the right to watch, the queue is polled.
-            self.lock.maintain(read_state=self._informer.permanent_error is not None)
+    def _maintain(self) -> None:
+        # Without the right to watch, the queue is polled.
+        self.lock.maintain(read_state=self._informer.permanent_error is not None)

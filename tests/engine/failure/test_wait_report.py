@@ -27,7 +27,7 @@ PULL = (
 def timeline(*changes: tuple[float, str], limit: int = 10) -> Timeline:
     result = Timeline(limit)
     for at, text in changes:
-        result.record(at, text)
+        result.record(at, text, is_provisional=text.startswith("final if it holds for "))
     return result
 
 
@@ -335,6 +335,25 @@ def test_flips_of_a_failed_state_that_counts_on_take_one_line(
     first = lines.index("  timeline") + 1
     assert [line.strip() for line in lines[first : first + len(shown)]] == shown
     assert not lines[first + len(shown)].startswith("     ")
+
+
+def test_numbers_alone_do_not_make_a_failed_state() -> None:
+    """Only the evaluator says that a state is provisional: the words of a user do not."""
+    texts = [crash_loop(restarts) for restarts in range(1, 6)]
+    seen = Timeline()
+    for at, text in enumerate(texts):
+        seen.record(float(at), text)
+    report = WaitReport("job", "finish", False, "", 9.0, 9.0, "watch", timeline=seen)
+    shown = [line.strip() for line in report.render().splitlines()]
+    assert [f"{at}.0s  {text}" for at, text in enumerate(texts)] == shown[4:9]
+
+
+def test_a_provisional_change_stays_one_when_its_text_is_changed() -> None:
+    seen = timeline((0.0, crash_loop(1)), (1.0, "ready")).changed(str.upper)
+    assert [(change.text, change.is_provisional) for change in seen.first] == [
+        (crash_loop(1).upper(), True),
+        ("READY", False),
+    ]
 
 
 def test_a_warning_that_repeats_the_headline_is_left_out() -> None:
