@@ -72,7 +72,6 @@ class Activation:
     """The variables of expressions about one request.
 
     Args:
-        api: the cluster.
         attributes: the request.
         kind: the version of the objects.
         variables: the expressions of a policy's variables.
@@ -84,7 +83,7 @@ class Activation:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         attributes: Attributes,
         kind: Kind,
         variables: Mapping[str, str] | None = None,
@@ -102,11 +101,13 @@ class Activation:
                 **_drop_objects(build_admission_request(kind, attributes)),
             },
             "params": params,
-            "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,
+            "namespaceObject": cluster.find("namespaces", namespace)
+            if namespace and not own
+            else None,
         }
         self._variables = variables or {}
         self.reset_variables()
-        self._api = api
+        self._cluster = cluster
         self._values["authorizer"] = _authorizer_variable(attributes)
 
     def reset_variables(self, budget: Budget | None = None) -> None:
@@ -139,13 +140,13 @@ class Activation:
         """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
-            found = self._api.rbac.decide(
+            found = self._cluster.rbac.decide(
                 AuthorizationAttributes(user, check["verb"], path=check["path"])
             )
         else:
             fields = ("group", "resource", "subresource", "name", "namespace")
             given = {field: check.get(field, "") for field in fields}
-            found = self._api.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
+            found = self._cluster.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
         return found.allowed, found.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:

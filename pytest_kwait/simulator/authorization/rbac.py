@@ -182,13 +182,10 @@ class RBACAuthorizer:
     """Authorizes requests by the roles and bindings of one cluster.
 
     Roles are read with the first request of a user outside `system:masters`.
-
-    Args:
-        api: the cluster.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
     def decide(self, attributes: Attributes) -> Decision:
@@ -219,9 +216,9 @@ class RBACAuthorizer:
         """
         name = reference.get("name", "")
         if reference.get("kind") == "Role":
-            role = self._api.find(ROLES, name, namespace)
+            role = self._cluster.find(ROLES, name, namespace)
         else:
-            role = self._api.find(CLUSTER_ROLES, name)
+            role = self._cluster.find(CLUSTER_ROLES, name)
         if role is None:  # its informers' caches name the kind in the singular
             raise not_found(GROUP, reference.get("kind", "").lower(), name)
         rules: list[Obj] = role.get("rules") or []
@@ -231,7 +228,7 @@ class RBACAuthorizer:
         if self._known is None:
             self._known = {}
             for bucket in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
-                self._api.store.watch(bucket, self._changed)
+                self._cluster.store.watch(bucket, self._changed)
         key = (user.name, user.groups, namespace)
         held = self._known.get(key)
         if held is None:
@@ -260,9 +257,9 @@ class RBACAuthorizer:
 
     def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Obj, Obj]]:
         """Yield the bindings of the user, each with the first matching subject."""
-        found = self._api.list(CLUSTER_BINDINGS)
+        found = self._cluster.list(CLUSTER_BINDINGS)
         if namespace:
-            found = found + self._api.list(BINDINGS, namespace)
+            found = found + self._cluster.list(BINDINGS, namespace)
         for binding in found:
             there = binding["metadata"].get("namespace", "")
             for subject in binding.get("subjects") or ():
@@ -297,19 +294,19 @@ def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str)
     )
 
 
-def install_bootstrap_objects(api: Cluster, *, aggregate_roles: bool) -> None:
+def install_bootstrap_objects(cluster: Cluster, *, aggregate_roles: bool) -> None:
     """Store the bootstrap objects of kube-apiserver, without validation.
 
     Args:
         aggregate_roles: whether aggregated roles have their rules, which a controller of
             kube-controller-manager collects.
     """
-    stamp = api.clock.stamp()
+    stamp = cluster.clock.stamp()
     content = read_data("bootstrap.json.gz")
     if aggregate_roles:
         _aggregate_cluster_roles(content[CLUSTER_ROLES])
     for resource, objects in content.items():
-        kind = api.kinds[resource]
+        kind = cluster.kinds[resource]
         for bare in objects:
             given = bare.pop("metadata")
             name, namespace = given["name"], given.get("namespace", "")
@@ -317,7 +314,7 @@ def install_bootstrap_objects(api: Cluster, *, aggregate_roles: bool) -> None:
             for condition in (bare.get("status") or {}).get("conditions") or ():
                 condition["lastTransitionTime"] = stamp
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}
-            api.store.put(kind.bucket, key_of(name, namespace), obj)
+            cluster.store.put(kind.bucket, key_of(name, namespace), obj)
 
 
 def _aggregate_cluster_roles(roles: list[Obj]) -> None:

@@ -221,7 +221,7 @@ class EvictionManager:
 
     def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
-        found = node.api.find("nodes", node.name)
+        found = node.cluster.find("nodes", node.name)
         if found is not None and not node.is_partitioned:
             message = f"Attempting to reclaim {shortage.resource}"
             node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", message)

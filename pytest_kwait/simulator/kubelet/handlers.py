@@ -531,7 +531,7 @@ def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
 
 
 def _make_user_agent(worker: PodContext, word: str) -> str:
-    version = worker.api.kinds.version
+    version = worker.cluster.kinds.version
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 

@@ -34,7 +34,7 @@ class NodeContext(Protocol):
     """A node and its kubelet."""
 
     @property
-    def api(self) -> Cluster:
+    def cluster(self) -> Cluster:
         """The cluster."""
         ...
 
@@ -122,7 +122,7 @@ class PodContext(Protocol):
         ...
 
     @property
-    def api(self) -> Cluster:
+    def cluster(self) -> Cluster:
         """The cluster."""
         ...
 

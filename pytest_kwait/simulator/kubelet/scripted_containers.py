@@ -65,7 +65,7 @@ class ContainerScripts:
     def get_script(self, container: Obj) -> Script:
         """Return the script of a container."""
         pod, name = self._worker.pod, container["name"]
-        script = self._worker.api.scripts.script(pod, name)
+        script = self._worker.cluster.scripts.script(pod, name)
         keys = get_script_keys(pod)
         if keys:
             self._check_names(keys)

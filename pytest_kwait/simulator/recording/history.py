@@ -46,20 +46,19 @@ class HistoryJournals:
     """The journals of one cluster.
 
     Args:
-        api: the cluster.
         folder: where the journals are written; created if needed.
         clock: the wall clock, which faults of the cluster's clock do not change.
     """
 
-    def __init__(self, api: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
         self.folder = folder
         self.trouble = ""
         """Why writing stopped, e.g. a full disk; empty while it works."""
-        self._api = api
+        self._cluster = cluster
         self._clock = clock
         self._pending: list[tuple[float, str, Change]] = []
         self._latest = clock.time()
-        self._cluster = Journal(folder / CLUSTER_JOURNAL, None)
+        self._cluster_journal = Journal(folder / CLUSTER_JOURNAL, None)
         self._journals: dict[str, Journal] = {}
         self._masks: dict[str | None, SecretMask] = defaultdict(SecretMask)
         """By namespace of a journal: the values of its Secrets, hidden in its texts."""
@@ -67,13 +66,13 @@ class HistoryJournals:
         self._log_positions: dict[str, dict[str, int]] = {}
         """By namespace and container id: the number of lines that are written."""
         self._task: asyncio.Task[None] | None = None
-        self._stop_listening = api.store.listen(self._on_change)
-        for entry in api.store.entries("secrets"):
+        self._stop_listening = cluster.store.listen(self._on_change)
+        for entry in cluster.store.entries("secrets"):
             self._learn(entry)
         try:
-            self._cluster.open(self._latest)
-            self._write_state(self._cluster)
-            for entry in api.store.entries("namespaces"):
+            self._cluster_journal.open(self._latest)
+            self._write_state(self._cluster_journal)
+            for entry in cluster.store.entries("namespaces"):
                 if entry.key not in _SYSTEM_NAMESPACES:
                     self._write_state(self._open_journal(entry.key))
         except OSError as error:
@@ -95,7 +94,7 @@ class HistoryJournals:
         if self._task is not None:
             self._task.cancel()
         self.flush()
-        for journal in (self._cluster, *self._journals.values()):
+        for journal in (self._cluster_journal, *self._journals.values()):
             journal.close()
 
     def _on_change(self, resource: str, change: Change) -> None:
@@ -151,7 +150,7 @@ class HistoryJournals:
         """Write logs, divide large journals, and remove those of ended namespaces."""
         try:
             self._write_logs()
-            for journal in (self._cluster, *self._journals.values()):
+            for journal in (self._cluster_journal, *self._journals.values()):
                 if journal.is_full and journal.ended_at is None:
                     journal.open(self._latest)
                     self._write_state(journal)
@@ -172,7 +171,7 @@ class HistoryJournals:
         """Return the journal of an object; None if its namespace has ended or is unknown."""
         namespace, slash, _ = key.partition("/")
         if not slash or namespace in _SYSTEM_NAMESPACES:
-            return self._cluster
+            return self._cluster_journal
         journal = self._journals.get(namespace)
         return None if journal is None or journal.ended_at is not None else journal
 
@@ -190,7 +189,7 @@ class HistoryJournals:
 
     def _write_state(self, journal: Journal) -> None:
         """Write the present objects of a journal."""
-        store = self._api.store
+        store = self._cluster.store
         parts = [
             self._encode(journal, self._latest, "STATE", resource, entry)
             for resource in store.resources()
@@ -206,7 +205,7 @@ class HistoryJournals:
             raw = _encoder.encode(without_data(entry.obj))
         else:
             raw = hide_values(entry.raw, self._masks[journal.namespace])
-            if self._api.store.get(resource, entry.key) is not entry:
+            if self._cluster.store.get(resource, entry.key) is not entry:
                 entry.forget_raw()
         return journal.encode_change(at, change, resource, entry.key, entry.revision, raw)
 
@@ -218,12 +217,12 @@ class HistoryJournals:
 
     def _write_logs(self) -> None:
         """Write the lines that containers have logged since the last flush."""
-        if not self._api.kubelets:
+        if not self._cluster.kubelets:
             return
         # Faults may have set the cluster's clock.
-        ahead = self._api.clock.time() - self._clock.time()
+        ahead = self._cluster.clock.time() - self._clock.time()
         lines: dict[Journal, list[bytes]] = {}
-        for kubelet in self._api.kubelets.values():
+        for kubelet in self._cluster.kubelets.values():
             for place, log in kubelet.container_logs():
                 journal = self._journals.get(place.namespace)
                 if journal is None or journal.ended_at is not None:
@@ -267,21 +266,21 @@ class _ActiveJournals:
         self.by_folder: dict[str, HistoryJournals] = {}
 
 
-def record_history(api: Cluster, folder: Path) -> HistoryJournals:
+def record_history(cluster: Cluster, folder: Path) -> HistoryJournals:
     """Record into a folder from now on; a recording that is active is written up to now."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
     journals = active.get(str(folder))
     if journals is None:
-        journals = active[str(folder)] = HistoryJournals(api, folder)
+        journals = active[str(folder)] = HistoryJournals(cluster, folder)
         journals.start()
     else:
         journals.flush()
     return journals
 
 
-def stop_recording(api: Cluster) -> None:
+def stop_recording(cluster: Cluster) -> None:
     """Write everything up to now, and record no more."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
     for journals in active.values():
         journals.stop()
     active.clear()

@@ -49,14 +49,10 @@ _FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class ServiceAllocator:
-    """Allocates cluster IPs and node ports.
+    """Allocates cluster IPs and node ports."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_PORT
         self._reserved: list[Obj] = []
@@ -149,7 +145,7 @@ class ServiceAllocator:
         return ""
 
     def _specs(self) -> list[Obj]:
-        return [service["spec"] for service in self._api.list("services")] + self._reserved
+        return [service["spec"] for service in self._cluster.list("services")] + self._reserved
 
     def _used_addresses(self) -> set[str]:
         return {address for spec in self._specs() for address in spec.get("clusterIPs") or ()}

@@ -394,8 +394,10 @@ class RemoteTokens(ServiceAccountTokens):
         signing_key: the key as PEM.
     """
 
-    def __init__(self, api: SimulatedCluster, connection: Connection, signing_key: bytes) -> None:
-        super().__init__(api)
+    def __init__(
+        self, cluster: SimulatedCluster, connection: Connection, signing_key: bytes
+    ) -> None:
+        super().__init__(cluster)
         self._connection = connection
         self._signing_key = signing_key
 
