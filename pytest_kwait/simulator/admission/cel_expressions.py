@@ -16,7 +16,7 @@ from pytest_kwait.simulator.cel.admission_compiler import to_json, to_runtime_fo
 from pytest_kwait.simulator.cel.expressions import (
     MATCH_CONDITIONS_COST_BUDGET,
     RUNTIME_COST_BUDGET,
-    Budget,
+    CostBudget,
     CostBudgetExceededError,
     EvaluationError,
     Expression,
@@ -27,8 +27,7 @@ from pytest_kwait.simulator.codec.schema import Form
 from pytest_kwait.simulator.managedfields.apply import merge_configuration
 from pytest_kwait.simulator.managedfields.field_manager import find_type_errors, object_shape
 from pytest_kwait.simulator.patch import JsonPatchError, apply_operations
-from pytest_kwait.simulator.request_info import Attributes as AuthorizationAttributes
-from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -92,7 +91,7 @@ class Activation:
         namespace = attributes.namespace
         own = attributes.kind.bucket == "namespaces"
         shown = attributes.subresource_kind or kind
-        self.budget = Budget(RUNTIME_COST_BUDGET)
+        self.budget = CostBudget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
             "object": to_reviewed_version(shown, attributes.obj),
             "oldObject": to_reviewed_version(shown, attributes.old),
@@ -110,7 +109,7 @@ class Activation:
         self._cluster = cluster
         self._values["authorizer"] = _authorizer_variable(attributes)
 
-    def reset_variables(self, budget: Budget | None = None) -> None:
+    def reset_variables(self, budget: CostBudget | None = None) -> None:
         """Forget the values of variables; continue with the rest of the budget or another one.
 
         Source: apiserver/pkg/admission/plugin/cel/composition.go, `ForInput`.
@@ -155,7 +154,7 @@ class Activation:
         Conditions have a budget of their own.
         """
         failures, ours = [], self.budget
-        self.budget = Budget(MATCH_CONDITIONS_COST_BUDGET)
+        self.budget = CostBudget(MATCH_CONDITIONS_COST_BUDGET)
         try:
             for condition in conditions:
                 text = condition["expression"]

@@ -33,8 +33,7 @@ from pytest_kwait.simulator.admission.webhooks.dispatcher import (
     ValidatingAdmissionWebhook,
 )
 from pytest_kwait.simulator.api_errors import forbidden, not_found
-from pytest_kwait.simulator.request_info import MASTERS
-from pytest_kwait.simulator.request_info import Attributes as AuthorizationAttributes
+from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -306,12 +306,12 @@ def _audit_annotation_errors(policy: Obj, activation: Activation) -> Iterator[_D
     """Return the errors of audit annotations; there is no audit log for their values."""
     from pytest_kwait.simulator.cel.expressions import (
         RUNTIME_COST_BUDGET,
-        Budget,
+        CostBudget,
         CostBudgetExceededError,
         EvaluationError,
     )
 
-    activation.reset_variables(Budget(RUNTIME_COST_BUDGET))
+    activation.reset_variables(CostBudget(RUNTIME_COST_BUDGET))
     for note in policy.get("auditAnnotations") or ():
         text: str = note["valueExpression"].strip()
         try:

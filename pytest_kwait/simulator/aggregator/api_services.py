@@ -119,7 +119,7 @@ class AutoRegistrationController:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class AggregatedServer:
     """The server of a remote group.
 
     Args:
@@ -160,7 +160,7 @@ class Backend:
         return context
 
 
-def resolve_backend(cluster: Cluster, obj: Obj) -> Backend | None:
+def resolve_backend(cluster: Cluster, obj: Obj) -> AggregatedServer | None:
     """Return the server of an APIService, None without one."""
     spec = obj["spec"]
     reference = spec["service"]
@@ -171,7 +171,7 @@ def resolve_backend(cluster: Cluster, obj: Obj) -> Backend | None:
     if not is_external and get_pod_networks(cluster).current is None:
         # No program runs in the cluster, and no simulated one speaks TLS.
         return None
-    return Backend(
+    return AggregatedServer(
         service["spec"].get("externalName" if is_external else "clusterIP", ""),
         reference.get("port", 443),
         bool(spec.get("insecureSkipTLSVerify")),
@@ -233,7 +233,9 @@ class AvailabilityController:
     def __init__(
         self,
         cluster: Cluster,
-        check: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
+        check: Callable[
+            [AggregatedServer, Obj, Callable[[Availability, list[Obj] | None], None]], None
+        ],
     ) -> None:
         self._cluster = cluster
         self._check = check

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity
 from pytest_kwait.simulator.admission.webhooks.webhook_client import connection_error_text
-from pytest_kwait.simulator.aggregator.api_services import Backend, resolve_backend
+from pytest_kwait.simulator.aggregator.api_services import AggregatedServer, resolve_backend
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed, resource_not_found
 from pytest_kwait.simulator.apiserver.discovery import to_aggregated
 from pytest_kwait.simulator.apiserver.request import parse_request_info
@@ -169,7 +169,7 @@ def _format_usage(usage: dict[str, int]) -> dict[str, str]:
 
 
 def start_availability_check(
-    backend: Backend, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
+    backend: AggregatedServer, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     """Request a backend's resource list and report the result later."""
     task = asyncio.get_running_loop().create_task(_check_backend(backend, obj, report))
@@ -178,7 +178,7 @@ def start_availability_check(
 
 
 async def _check_backend(
-    backend: Backend, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
+    backend: AggregatedServer, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     spec = obj["spec"]
     url = f"{backend.url}/apis/{spec['group']}/{spec['version']}"
@@ -210,7 +210,7 @@ async def _check_backend(
         report(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
 
 
-async def _make_connector(backend: Backend) -> aiohttp.TCPConnector | None:
+async def _make_connector(backend: AggregatedServer) -> aiohttp.TCPConnector | None:
     """Return the connector to a service of the cluster; None for other hosts."""
     if backend.service_of is None:
         return None

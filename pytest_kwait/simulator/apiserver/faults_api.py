@@ -36,7 +36,7 @@ from pytest_kwait.simulator.apiserver.responses import json_only_response
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
-from pytest_kwait.simulator.faults import FaultScope, PullFault, RequestFault
+from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
 from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
 from pytest_kwait.simulator.network.egress import parse_egress
 from pytest_kwait.simulator.selectors import parse_labels
@@ -94,7 +94,7 @@ def make_fault(cluster: Cluster, request: Obj) -> ActiveFault | None:
     return make(cluster, request)
 
 
-def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
+def _parse_scope(request: Mapping[str, Any]) -> FaultSelector:
     resources, verbs = request.get("resources", []), request.get("verbs", [])
     for verb in verbs:
         if verb not in _VERBS:
@@ -102,7 +102,7 @@ def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
     for resource in resources:
         if not isinstance(resource, str):
             raise bad_request(f"resources: {resource!r} is invalid: use a string")
-    return FaultScope(
+    return FaultSelector(
         request.get("namespace", ""), request.get("client", ""), tuple(resources), tuple(verbs)
     )
 

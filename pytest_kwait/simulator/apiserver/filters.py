@@ -18,7 +18,13 @@ from pytest_kwait.simulator.authorization.impersonation import (
     Impersonator,
     missing_user_error,
 )
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, User, add_group
+from pytest_kwait.simulator.request_info import (
+    AUTHENTICATED,
+    MASTERS,
+    AuthorizationAttributes,
+    User,
+    add_group,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -138,7 +144,7 @@ class AuthFilters:
             and attributes.verb != "create"
         ):
             # Opening a stream by GET needs `create`, too.
-            may = Attributes(
+            may = AuthorizationAttributes(
                 attributes.user,
                 "create",
                 "",
@@ -178,11 +184,13 @@ def _with_authenticated_group(user: User) -> User:
     return User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
 
 
-def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -> Attributes:
+def _authorization_attributes(
+    request: ApiRequest, target: RequestInfo | None
+) -> AuthorizationAttributes:
     """Return the authorization attributes, even of unknown resources."""
     user, method = request.caller.identity, request.method
     if target is None:
-        return Attributes(user, method.lower(), path=unquote(request.path))
+        return AuthorizationAttributes(user, method.lower(), path=unquote(request.path))
     verb = _VERBS.get(method, "")
     name, namespace = target.name, target.namespace or ""
     if target.resource == "namespaces" and target.namespace is None:
@@ -196,7 +204,7 @@ def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -
             name = _name_in_field_selector(request.query.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    return Attributes(
+    return AuthorizationAttributes(
         user, verb, target.group, target.resource, target.subresource, name, namespace
     )
 

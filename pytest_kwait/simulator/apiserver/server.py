@@ -28,7 +28,7 @@ from pytest_kwait.simulator.apiserver.responses import (
     error_response,
     text_response,
 )
-from pytest_kwait.simulator.apiserver.secure_serving import Listener
+from pytest_kwait.simulator.apiserver.secure_serving import SecureListener
 from pytest_kwait.simulator.apiserver.statusz import serve_statusz
 from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
 
@@ -74,7 +74,7 @@ class ApiServer:
         self._gate = AuthFilters(cluster, credentials)
         self._metrics = RequestMetrics(cluster)
         self._resources = ResourceHandler(cluster, SubresourceHandler(cluster), self._gate)
-        self._http_listener: Listener | None = None
+        self._http_listener: SecureListener | None = None
         self._web: HttpServer | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
@@ -84,7 +84,7 @@ class ApiServer:
             OSError: the port is taken or the address is not local.
         """
         self._web = HttpServer(self.handle, self._header_seconds)
-        self._http_listener = Listener(self._web, tls, self._header_seconds)
+        self._http_listener = SecureListener(self._web, tls, self._header_seconds)
         return self._http_listener.open(host, port)
 
     async def stop(self) -> None:

@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, not_found
 from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid
-from pytest_kwait.simulator.request_info import MASTERS, Attributes, Decision
+from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes, AuthorizerDecision
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _rule_list(rule: Obj, field: str) -> Sequence[str]:
     return found
 
 
-def rule_allows(rule: Obj, attributes: Attributes) -> bool:
+def rule_allows(rule: Obj, attributes: AuthorizationAttributes) -> bool:
     """Return whether a rule allows a request."""
     verbs = _rule_list(rule, "verbs")
     if attributes.verb not in verbs and _WILDCARD not in verbs:
@@ -188,17 +188,17 @@ class RBACAuthorizer:
         self._cluster = cluster
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: AuthorizationAttributes) -> AuthorizerDecision:
         """Decide on a request; the reason names the binding, or roles that do not exist."""
         if MASTERS in attributes.user.groups:
-            return Decision(True)
+            return AuthorizerDecision(True)
         held = self._find_rules(attributes.user, attributes.namespace)
         for source, rule in held.rules:
             if rule_allows(rule, attributes):
-                return Decision(True, f"RBAC: allowed by {source}")
+                return AuthorizerDecision(True, f"RBAC: allowed by {source}")
         if not held.errors:
-            return Decision(False)
-        return Decision(False, f"RBAC: {aggregate_errors(held.errors)}")
+            return AuthorizerDecision(False)
+        return AuthorizerDecision(False, f"RBAC: {aggregate_errors(held.errors)}")
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
         """Return the rules of a user, cluster-wide ones first."""

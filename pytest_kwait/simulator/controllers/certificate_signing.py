@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.request_info import Attributes, User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 from pytest_kwait.simulator.validation.certificates import (
     APPROVED,
     DENIED,
@@ -332,7 +332,7 @@ class CertificateController:
         group, resource = "certificates.k8s.io", "certificatesigningrequests"
         for subresource, prefix in ways:
             if not self._cluster.rbac.decide(
-                Attributes(user, "create", group, resource, subresource)
+                AuthorizationAttributes(user, "create", group, resource, subresource)
             ).allowed:
                 continue
             text = f"Auto approving {prefix}kubelet client certificate after SubjectAccessReview."

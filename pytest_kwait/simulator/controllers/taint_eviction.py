@@ -17,7 +17,7 @@ from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 _MESSAGE = "Taint manager: deleting due to NoExecute taint"
@@ -45,7 +45,7 @@ def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) ->
 @dataclass(slots=True)
 class _ScheduledEviction:
     uid: str
-    timer: Timer
+    timer: ScheduledCall
 
 
 class TaintEvictionController:

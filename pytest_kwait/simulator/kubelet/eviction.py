@@ -18,7 +18,7 @@ from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
     from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
     from pytest_kwait.simulator.objects import Obj
@@ -159,7 +159,7 @@ class EvictionManager:
         self._limited: dict[EvictablePod, dict[str, int]] = {}
         self._short: list[ResourceShortage] = []
         self._syncs = 0
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
 
     # -- watching
 

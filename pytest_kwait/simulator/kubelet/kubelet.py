@@ -19,7 +19,7 @@ from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
 from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceShortage
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
-from pytest_kwait.simulator.kubelet.restart_policy import Backoff
+from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class Kubelet:
         self.peers: Mapping[str, Kubelet] = {name: self}
         """All nodes of the cluster by name."""
         self.recorder = EventRecorder(cluster, "kubelet", name, _MAX_REMEMBERED_EVENTS)
-        self.backoff = Backoff(cluster.clock.scale)
+        self.backoff = KeyedBackoff(cluster.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
         self._next_address = 1

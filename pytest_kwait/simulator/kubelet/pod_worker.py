@@ -35,7 +35,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.container import Container
@@ -84,7 +84,7 @@ class PodWorker:
         self._task: Generator[float | None, None, None] | None = None
         self._is_dirty = False
         self._is_scheduled = False
-        self._retry: Timer | None = None
+        self._retry: ScheduledCall | None = None
         self._idle = False
         self._stepping = False
         self._terminating = False

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.container_runtime.runtime import (
         Exit,
@@ -216,7 +216,7 @@ class PodPrograms:
         self._sandbox: Sandbox | None = None
         self._ports: ProgramPorts | None = None
         self._volumes: PodVolumeFolders | None = None
-        self._sync: Timer | None = None
+        self._sync: ScheduledCall | None = None
         self._containers: list[ProgramContainer] = []
         self._stopped = False
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import User
+from pytest_kwait.simulator.busybox.os.syscalls import ProcessCredentials
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
 from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from pytest_kwait.simulator.busybox.os.files import Inode
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
     from pytest_kwait.simulator.container_scripts import Script
@@ -101,7 +101,7 @@ class _Termination:
         self.is_hook_done = True
         self.is_signalled = False
         self._action: Handler | None = None
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         handler = (spec.get("lifecycle") or {}).get("preStop")
         if handler and grace > 0:
             self.is_hook_done = False
@@ -222,7 +222,7 @@ def find_run_as_root_error(
     return ""
 
 
-def find_user(pod: Obj, container: Obj) -> User:
+def find_user(pod: Obj, container: Obj) -> ProcessCredentials:
     """Return the user and groups of a simulated container; root by default.
 
     Source: containerd pkg/oci/spec_opts.go, `WithUserID`, `WithAdditionalGIDs`.
@@ -235,7 +235,7 @@ def find_user(pod: Obj, container: Obj) -> User:
     groups = [*(of_pod.get("supplementalGroups") or ())]
     if of_pod.get("fsGroup") is not None:
         groups.append(of_pod["fsGroup"])
-    return User(
+    return ProcessCredentials(
         number,
         group if isinstance(group, int) else own,
         tuple(dict.fromkeys(groups)),

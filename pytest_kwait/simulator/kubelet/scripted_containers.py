@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
@@ -60,7 +60,7 @@ class ContainerScripts:
         self._worker = worker
         self._running = running
         self._recorded: set[str] = set()
-        self._failure: Timer | None = None
+        self._failure: ScheduledCall | None = None
 
     def get_script(self, container: Obj) -> Script:
         """Return the script of a container."""

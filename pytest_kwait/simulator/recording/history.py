@@ -22,7 +22,7 @@ from pytest_kwait.simulator.recording.files import (
 )
 from pytest_kwait.simulator.recording.journal import (
     KEPT_SECONDS,
-    Journal,
+    RecordingJournal,
     hide_values,
     without_data,
 )
@@ -58,8 +58,8 @@ class HistoryJournals:
         self._clock = clock
         self._pending: list[tuple[float, str, Change]] = []
         self._latest = clock.time()
-        self._cluster_journal = Journal(folder / CLUSTER_JOURNAL, None)
-        self._journals: dict[str, Journal] = {}
+        self._cluster_journal = RecordingJournal(folder / CLUSTER_JOURNAL, None)
+        self._journals: dict[str, RecordingJournal] = {}
         self._masks: dict[str | None, SecretMask] = defaultdict(SecretMask)
         """By namespace of a journal: the values of its Secrets, hidden in its texts."""
         self._new_secrets: list[Entry] = []
@@ -119,7 +119,7 @@ class HistoryJournals:
         for entry in self._new_secrets:
             self._learn(entry)
         self._new_secrets.clear()
-        found: list[tuple[Journal, float, str, Change]] = []
+        found: list[tuple[RecordingJournal, float, str, Change]] = []
         try:
             for at, resource, change in batch:
                 # The clock may be set back.
@@ -138,8 +138,8 @@ class HistoryJournals:
         except OSError as error:
             self._fail(error)
 
-    def _write_changes(self, changes: list[tuple[Journal, float, str, Change]]) -> None:
-        lines: dict[Journal, list[bytes]] = {}
+    def _write_changes(self, changes: list[tuple[RecordingJournal, float, str, Change]]) -> None:
+        lines: dict[RecordingJournal, list[bytes]] = {}
         for journal, at, resource, change in changes:
             line = self._encode(journal, at, change.type, resource, change.new)
             lines.setdefault(journal, []).append(line)
@@ -167,7 +167,7 @@ class HistoryJournals:
         except OSError as error:
             self._fail(error)
 
-    def _journal_for(self, key: str) -> Journal | None:
+    def _journal_for(self, key: str) -> RecordingJournal | None:
         """Return the journal of an object; None if its namespace has ended or is unknown."""
         namespace, slash, _ = key.partition("/")
         if not slash or namespace in _SYSTEM_NAMESPACES:
@@ -175,9 +175,9 @@ class HistoryJournals:
         journal = self._journals.get(namespace)
         return None if journal is None or journal.ended_at is not None else journal
 
-    def _open_journal(self, namespace: str) -> Journal:
+    def _open_journal(self, namespace: str) -> RecordingJournal:
         stem = self.folder / NAMESPACE_JOURNALS / namespace
-        journal = self._journals.setdefault(namespace, Journal(stem, namespace))
+        journal = self._journals.setdefault(namespace, RecordingJournal(stem, namespace))
         journal.open(self._latest)
         return journal
 
@@ -187,7 +187,7 @@ class HistoryJournals:
         elif change == "DELETED" and name in self._journals:
             self._journals[name].ended_at = self._latest
 
-    def _write_state(self, journal: Journal) -> None:
+    def _write_state(self, journal: RecordingJournal) -> None:
         """Write the present objects of a journal."""
         store = self._cluster.store
         parts = [
@@ -199,7 +199,7 @@ class HistoryJournals:
         journal.write_state(b"".join(parts))
 
     def _encode(
-        self, journal: Journal, at: float, change: str, resource: str, entry: Entry
+        self, journal: RecordingJournal, at: float, change: str, resource: str, entry: Entry
     ) -> bytes:
         if resource == "secrets":
             raw = _encoder.encode(without_data(entry.obj))
@@ -221,7 +221,7 @@ class HistoryJournals:
             return
         # Faults may have set the cluster's clock.
         ahead = self._cluster.clock.time() - self._clock.time()
-        lines: dict[Journal, list[bytes]] = {}
+        lines: dict[RecordingJournal, list[bytes]] = {}
         for kubelet in self._cluster.kubelets.values():
             for place, log in kubelet.container_logs():
                 journal = self._journals.get(place.namespace)
@@ -245,7 +245,7 @@ class HistoryJournals:
 
 
 def _encode_log(
-    journal: Journal, place: LogPlace, at: float, text: bytes, mask: SecretMask
+    journal: RecordingJournal, place: LogPlace, at: float, text: bytes, mask: SecretMask
 ) -> bytes:
     line = RecordedLine(
         at=round(at - journal.started, 6),

@@ -19,7 +19,7 @@ from aiohttp import web
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.http_server import HttpServer
 from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-from pytest_kwait.simulator.apiserver.secure_serving import Listener
+from pytest_kwait.simulator.apiserver.secure_serving import SecureListener
 from pytest_kwait.simulator.apiserver.subresources.httpstream import plain_text_error
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 from pytest_kwait.simulator.apiserver.subresources.proxy import serve_node_proxy
@@ -61,7 +61,7 @@ class KubeletListener:
         self._tls.load_cert_chain(*certificate)
         self._tls.load_verify_locations(authority)
         self._tls.verify_mode = ssl.CERT_REQUIRED
-        self._servers: list[tuple[HttpServer, Listener]] = []
+        self._servers: list[tuple[HttpServer, SecureListener]] = []
 
     def start(self) -> dict[str, tuple[str, int]]:
         """Listen, and declare the feature in the status of all nodes.
@@ -87,7 +87,7 @@ class KubeletListener:
     def _open(self, name: str) -> int:
         """Listen for a node; return the port."""
         server = HttpServer(partial(self._handle, name))
-        listener = Listener(server, self._tls)
+        listener = SecureListener(server, self._tls)
         self._servers.append((server, listener))
         return listener.open(_HOST, 0)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error, invalid
 from pytest_kwait.simulator.managedfields.field_manager import record_update
-from pytest_kwait.simulator.request_info import Attributes, User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.validation.authorization import (
     AUTHORIZATION_GROUP,
@@ -115,9 +115,11 @@ class ReviewHandler:
         resource = spec.get(RESOURCE_ATTRIBUTES)
         if resource is None:
             path = spec[NON_RESOURCE_ATTRIBUTES]
-            attributes = Attributes(user, path.get("verb", ""), path=path.get("path", ""))
+            attributes = AuthorizationAttributes(
+                user, path.get("verb", ""), path=path.get("path", "")
+            )
         else:
-            attributes = Attributes(
+            attributes = AuthorizationAttributes(
                 user,
                 resource.get("verb", ""),
                 resource.get("group", ""),

@@ -121,7 +121,7 @@ def set_count(status: Obj, name: str, value: int) -> None:
 
 
 @dataclass(slots=True)
-class JobOutcome:
+class FinishedCondition:
     """The end of a Job; `kind` is the interim condition's type until that is written."""
 
     kind: str
@@ -145,7 +145,7 @@ class SyncJobContext:
     pods: list[Obj]
     retries: policies.BackoffRecord
     requeue_delays: list[float] = field(default_factory=list)
-    ending: JobOutcome | None = None
+    ending: FinishedCondition | None = None
     active: list[Obj] = field(default_factory=list)
     ready: int = 0
     terminating: int = 0
@@ -248,7 +248,7 @@ class SyncJobContext:
         if self.ending is None:
             message = policies.match_success_policy(self.job, self.succeeded_indexes)
             if message:
-                self.ending = JobOutcome("SuccessCriteriaMet", "SuccessPolicy", message)
+                self.ending = FinishedCondition("SuccessCriteriaMet", "SuccessPolicy", message)
 
     def count_failed_indexes(self) -> None:
         """Count the finally failed indexes, and collect those that wait for a replacement."""
@@ -266,9 +266,13 @@ class SyncJobContext:
         if self.ending is None:
             if most is not None and len(failed) > most:
                 message = "Job has exceeded the specified maximal number of failed indexes"
-                self.ending = JobOutcome("FailureTarget", "MaxFailedIndexesExceeded", message)
+                self.ending = FinishedCondition(
+                    "FailureTarget", "MaxFailedIndexesExceeded", message
+                )
             elif failed and len(failed) + len(self.succeeded_indexes) >= completions:
-                self.ending = JobOutcome("FailureTarget", "FailedIndexes", "Job has failed indexes")
+                self.ending = FinishedCondition(
+                    "FailureTarget", "FailedIndexes", "Job has failed indexes"
+                )
         alive = {policies.get_completion_index(pod) for pod in self.active}
         for pod in self.pods:
             index = policies.get_valid_index(pod, completions)
@@ -457,7 +461,7 @@ class FinalizerTracking:
             status["failedIndexes"] = failed
         return changed
 
-    def _finish(self, ending: JobOutcome) -> bool:
+    def _finish(self, ending: FinishedCondition) -> bool:
         """Set the final condition once all pods are counted and terminated."""
         if (
             self.view.uncounted("succeeded")
@@ -472,7 +476,7 @@ class FinalizerTracking:
 
 
 @dataclass(slots=True)
-class JobPods:
+class JobPodSync:
     """Creates and deletes the pods of a Job during one sync.
 
     Source: kube-controller-manager, job_controller.go, `manageJob`.
@@ -622,10 +626,10 @@ class JobSync:
     """One sync of a Job."""
 
     view: SyncJobContext
-    changes: JobPods = field(init=False)
+    changes: JobPodSync = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = JobPods(self.view)
+        self.changes = JobPodSync(self.view)
 
     def run(self) -> None:
         """Sync the Job and update its status."""
@@ -652,7 +656,9 @@ class JobSync:
                 active, refusal = self.changes.manage()
             if self._is_complete(active):
                 message = "Reached expected number of succeeded pods"
-                self.view.ending = JobOutcome("SuccessCriteriaMet", "CompletionsReached", message)
+                self.view.ending = FinishedCondition(
+                    "SuccessCriteriaMet", "CompletionsReached", message
+                )
             elif managed:
                 flush = self._note_suspension() or flush
         flush = flush or active != status.get("active", 0)
@@ -668,30 +674,30 @@ class JobSync:
         if refusal is not None:
             raise refusal
 
-    def _get_interim_outcome(self) -> JobOutcome | None:
+    def _get_interim_outcome(self) -> FinishedCondition | None:
         """Return the outcome that an earlier sync decided but has not finished."""
         met = get_condition(self.view.job, "SuccessCriteriaMet")
         if met is not None and met["status"] == "True":
-            return JobOutcome("SuccessCriteriaMet", met["reason"], met["message"])
+            return FinishedCondition("SuccessCriteriaMet", met["reason"], met["message"])
         target = get_condition(self.view.job, "FailureTarget")
         if target is not None and target["status"] == "True":
-            return JobOutcome("Failed", target["reason"], target["message"])
+            return FinishedCondition("Failed", target["reason"], target["message"])
         message = policies.find_failed_job_message(self.view.job, self.view.pods)
-        return JobOutcome("FailureTarget", "PodFailurePolicy", message) if message else None
+        return FinishedCondition("FailureTarget", "PodFailurePolicy", message) if message else None
 
-    def _failure(self) -> JobOutcome | None:
+    def _failure(self) -> FinishedCondition | None:
         limit = self.view.spec.get("backoffLimit", 6)
         if self.view.failed > limit or policies.has_exceeded_restart_limit(
             self.view.job, self.view.pods
         ):
             message = "Job has reached the specified backoff limit"
-            return JobOutcome("FailureTarget", "BackoffLimitExceeded", message)
+            return FinishedCondition("FailureTarget", "BackoffLimitExceeded", message)
         left = policies.seconds_until_deadline(
             self.view.job, self.view.context.cluster.clock.time()
         )
         if left is not None and left <= 0:
             message = "Job was active longer than specified deadline"
-            return JobOutcome("FailureTarget", "DeadlineExceeded", message)
+            return FinishedCondition("FailureTarget", "DeadlineExceeded", message)
         if left is not None:
             self.view.requeue_delays.append(left)
         return None
