@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.pod_security_checks import (
     BASELINE_CHECKS,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,

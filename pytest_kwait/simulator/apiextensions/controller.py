@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.apiextensions.definition_validation import is_ca_bundle
 from pytest_kwait.simulator.apiextensions.pruning import (

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.validation import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     InvalidReviewError,
     decode_review,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aiohttp.web import RequestPayloadError
 
-from pytest_kwait.apimachinery.validation import invalid_value, not_supported
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,

@@ -13,8 +13,8 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.times import format_time
-from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid
 from pytest_kwait.simulator.objects import name_of, namespace_of, new_uid, uid_of
 from pytest_kwait.simulator.request_info import (

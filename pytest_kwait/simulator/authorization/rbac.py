@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.apimachinery.selectors import matches_label_selector
-from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, not_found
 from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid

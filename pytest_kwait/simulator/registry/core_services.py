@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import invalid_value
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
@@ -32,7 +32,7 @@ from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller

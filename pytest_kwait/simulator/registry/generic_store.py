@@ -12,8 +12,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.apimachinery.times import format_time, parse_time
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,

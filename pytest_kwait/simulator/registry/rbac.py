@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
-from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, forbidden, not_found
 from pytest_kwait.simulator.authorization.rbac import format_rule, uncovered_rules
 from pytest_kwait.simulator.objects import name_of
@@ -24,7 +24,7 @@ from pytest_kwait.simulator.validation.rbac import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import forbidden_field, invalid_value, required
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value, required
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,

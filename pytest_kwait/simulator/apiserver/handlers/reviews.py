@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error, invalid
 from pytest_kwait.simulator.managedfields.field_manager import record_update
 from pytest_kwait.simulator.request_info import AuthorizationAttributes, User

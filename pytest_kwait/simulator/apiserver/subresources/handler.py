@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
 from pytest_kwait.apimachinery.selectors import matches_label_selector
-from pytest_kwait.apimachinery.validation import invalid_value, not_supported, required
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.apimachinery.validation import forbidden_field, invalid_value
 from pytest_kwait.simulator.api_errors import bad_request, invalid, method_not_allowed
-from pytest_kwait.simulator.apiserver.subresources.connect import (
-    choose_container,
-    find_kubelet,
-)
+from pytest_kwait.simulator.apiserver.subresources.connect import choose_container, find_kubelet
 from pytest_kwait.simulator.apiserver.subresources.httpstream import open_websocket
 from pytest_kwait.simulator.objects import name_of
 
