@@ -14,12 +14,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
-from pytest_kwait.apimachinery.validation import (
-    aggregate_errors,
-    label_key_texts,
-    label_value_texts,
-)
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.errors import InvalidArgument
 
 Labels: TypeAlias = Mapping[str, str]

@@ -27,7 +27,7 @@ class _Cancellable(Protocol):
     def cancel(self) -> None: ...
 
 
-class Timer:
+class ScheduledCall:
     """A scheduled call.
 
     Args:
@@ -104,7 +104,7 @@ class SimClock:
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True
-    ) -> Timer:
+    ) -> ScheduledCall:
         """Schedule a call in the running event loop after `seconds`.
 
         Args:
@@ -117,12 +117,12 @@ class SimClock:
         if pause <= 0:
             return self.call_soon(call, *args)
         handle = asyncio.get_running_loop().call_later(pause, self._call, call, *args)
-        return Timer(self.monotonic() + pause, handle)
+        return ScheduledCall(self.monotonic() + pause, handle)
 
-    def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
+    def call_soon(self, call: Callable[..., object], *args: object) -> ScheduledCall:
         """Schedule a call in the next iteration of the running event loop."""
         handle = asyncio.get_running_loop().call_soon(self._call, call, *args)
-        return Timer(self.monotonic(), handle)
+        return ScheduledCall(self.monotonic(), handle)
 
     def _call(self, call: Callable[..., object], *args: object) -> None:
         if self.may_suspend():

@@ -82,12 +82,11 @@ class _OutgoingEvents:
     """The events of a recorder on their way to the API; an exploration makes them late.
 
     Args:
-        api: the cluster.
         component: the component that records them.
     """
 
-    def __init__(self, api: Cluster, component: str) -> None:
-        self._clock = api.clock
+    def __init__(self, cluster: Cluster, component: str) -> None:
+        self._clock = cluster.clock
         self._component = component
         self._explored: ExploredEvents | None = None
 
@@ -119,16 +118,15 @@ class EventRecorder:
     """Events of one component (`core/v1` style: count, first and last time).
 
     Args:
-        api: the cluster.
         component: the `source.component`, for example `job-controller`.
         host: the `source.host`, a kubelet's node.
         remembered: the number of events kept for counting and combining.
     """
 
     def __init__(
-        self, api: Cluster, component: str, host: str = "", remembered: int = _REMEMBERED
+        self, cluster: Cluster, component: str, host: str = "", remembered: int = _REMEMBERED
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._most = remembered
         self._source = {"component": component, **({"host": host} if host else {})}
         self._component = component
@@ -136,7 +134,7 @@ class EventRecorder:
         self._written: OrderedDict[tuple[str, ...], tuple[str, str]] = OrderedDict()
         self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._spam: OrderedDict[str, _Bucket] = OrderedDict()
-        self._outgoing = _OutgoingEvents(api, component)
+        self._outgoing = _OutgoingEvents(cluster, component)
 
     def event(
         self,
@@ -158,7 +156,7 @@ class EventRecorder:
             message: the message.
             field_path: the part of `obj`, for example `spec.containers{c}`.
         """
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
         similar_key = (uid_of(obj), field_path or "", severity, reason)
 
         def write(explored: str) -> None:
@@ -170,7 +168,7 @@ class EventRecorder:
         self._outgoing.send(obj, reason, write)
 
     def _combined(self, key: tuple[str, ...], message: str) -> tuple[str, tuple[str, ...]]:
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         similar = _get_or_remember(self._similar, key, _Similar, self._most)
         if now - similar.at > _SIMILAR_WINDOW:
             similar.messages.clear()
@@ -182,7 +180,7 @@ class EventRecorder:
         return f"(combined from similar events): {message}", key
 
     def _allowed(self, uid: str) -> bool:
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         bucket = _get_or_remember(self._spam, uid, lambda: _Bucket(_BURST, now), self._most)
         bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.at) * _REFILL_PER_SECOND)
         bucket.at = now
@@ -203,7 +201,7 @@ class EventRecorder:
         written = self._written.get(key)
         if written is None:
             return False
-        exploration = self._api.clock.exploration
+        exploration = self._cluster.clock.exploration
         if exploration is not None and explored:
             if exploration.decide("event-drop", explored) is not None:
                 return True
@@ -222,7 +220,7 @@ class EventRecorder:
             event["message"] = message
 
         try:
-            self._api.modify("events", name, namespace, count)
+            self._cluster.modify("events", name, namespace, count)
         except StatusError:
             # The event or its namespace was deleted: write a new one.
             self._written.pop(key, None)
@@ -246,7 +244,7 @@ class EventRecorder:
             firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
             reportingComponent=self._component, reportingInstance=self._host, eventTime=None,
         )  # fmt: skip
-        written = _create(self._api, event, obj)
+        written = _create(self._cluster, event, obj)
         if written is not None:
             self._written[key] = written
             _forget_oldest(self._written, self._most)
@@ -255,15 +253,15 @@ class EventRecorder:
 class SchedulingRecorder:
     """Events of the scheduler (`events.k8s.io` style: event time, action, series)."""
 
-    def __init__(self, api: Cluster, component: str) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, component: str) -> None:
+        self._cluster = cluster
         self._component = component
         self._written: OrderedDict[tuple[str, ...], tuple[str, str, float]] = OrderedDict()
-        self._outgoing = _OutgoingEvents(api, component)
+        self._outgoing = _OutgoingEvents(cluster, component)
 
     def event(self, pod: Obj, severity: str, reason: str, action: str, message: str) -> None:
         """Record an event about `pod`; a repeated event about the same version is counted."""
-        stamp = self._api.clock.micro_stamp()
+        stamp = self._cluster.clock.micro_stamp()
         self._outgoing.send(
             pod, reason, lambda _: self._write(pod, severity, reason, action, message, stamp)
         )
@@ -273,7 +271,7 @@ class SchedulingRecorder:
     ) -> None:
         metadata = pod["metadata"]
         key = (metadata["uid"], metadata.get("resourceVersion", ""), severity, reason, message)
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         written = self._written.get(key)
         if (
             written is not None
@@ -288,7 +286,7 @@ class SchedulingRecorder:
             reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
             firstTimestamp=None, lastTimestamp=None,
         )  # fmt: skip
-        created = _create(self._api, event, pod)
+        created = _create(self._cluster, event, pod)
         if created is not None:
             self._written[key] = (*created, now)
             _forget_oldest(self._written, _REMEMBERED)
@@ -299,18 +297,18 @@ class SchedulingRecorder:
             event["series"] = {"count": series["count"] + 1, "lastObservedTime": stamp}
 
         try:
-            self._api.modify("events", written[1], written[0], count)
+            self._cluster.modify("events", written[1], written[0], count)
         except StatusError:
             return False
         return True
 
 
-def _create(api: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
+def _create(cluster: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
     """Store an event; returns its name and namespace, None if it was refused."""
-    namespace, name = namespace_of(about) or "default", _event_name(api, about)
+    namespace, name = namespace_of(about) or "default", _event_name(cluster, about)
     event["metadata"] = {"name": name, "namespace": namespace}
     try:
-        api.create("events", event, namespace, decoded=True)
+        cluster.create("events", event, namespace, decoded=True)
     except StatusError:
         # The namespace is terminating or deleted.
         return None
@@ -332,8 +330,8 @@ def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:
         memory.popitem(last=False)
 
 
-def _event_name(api: Cluster, obj: Obj) -> str:
+def _event_name(cluster: Cluster, obj: Obj) -> str:
     """`web-1.18e9f2df4b1c7def`: the object and the nanoseconds of now, never twice the same."""
     # The clock has microseconds; a counter makes names unique below them.
-    nanoseconds = int(api.clock.time() * 1e6) * 1000 + next(_sequence) % 1000
+    nanoseconds = int(cluster.clock.time() * 1e6) * 1000 + next(_sequence) % 1000
     return f"{name_of(obj)}.{nanoseconds:x}"

@@ -82,7 +82,7 @@ def get_request_verb(request: FaultableRequest, target: RequestTarget) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultScope:
+class FaultSelector:
     """The requests that a fault applies to; an empty field selects all.
 
     Args:
@@ -120,7 +120,7 @@ class RequestFault:
         times: how many more requests it applies to; None for all.
     """
 
-    scope: FaultScope
+    scope: FaultSelector
     status: int = 0
     retry_after: int = 0
     delay: float = 0.0
@@ -317,7 +317,7 @@ class ActiveFaults:
                 failure = failure or fault.failure
         return delay, failure
 
-    def cut_watches(self, scope: FaultScope) -> int:
+    def cut_watches(self, scope: FaultSelector) -> int:
         """End the open watches of a scope and return their number."""
         found = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
         for watch in found:

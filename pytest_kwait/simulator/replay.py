@@ -97,9 +97,9 @@ class RecordedCluster:
         for line in recording.lines:
             if line.type == "LOG":
                 self.logs[line.namespace, line.pod, line.container].append(line)
-        self.api = SimulatedCluster(SimClock(clock=_RecordedTime(self, clock)))
-        self.api.has_controllers = True
-        self._definitions = DefinitionController(self.api)
+        self.cluster = SimulatedCluster(SimClock(clock=_RecordedTime(self, clock)))
+        self.cluster.has_controllers = True
+        self._definitions = DefinitionController(self.cluster)
         self._kubelet = RecordedKubelet(self)
         self.advance(0.0)
 
@@ -149,7 +149,7 @@ class RecordedCluster:
             raise ClusterError(f"the recording is corrupted: {place}: {why}") from error
 
     def _apply_change(self, line: RecordedLine) -> None:
-        store = self.api.store
+        store = self.cluster.store
         known = store.get(line.resource, line.key)
         if line.type == "DELETED":
             if known is None:
@@ -166,7 +166,7 @@ class RecordedCluster:
             is_served = line.type != "DELETED" and is_condition_true(line.object, "Established")
             self._definitions.serve(line.key, line.object if is_served else None)
         elif line.resource == "nodes":
-            self.api.kubelets[line.key] = self._kubelet
+            self.cluster.kubelets[line.key] = self._kubelet
 
 
 class RecordedKubelet:
@@ -177,7 +177,7 @@ class RecordedKubelet:
 
     def _lines(self, namespace: str, pod: str, container: str, *, previous: bool) -> list[LogLine]:
         recorded = self._recorded
-        found = recorded.api.find("pods", pod, namespace) or {}
+        found = recorded.cluster.find("pods", pod, namespace) or {}
         instance = find_instance(found, container, previous=previous)
         started = recorded.recording.header.started
         return [
@@ -261,7 +261,7 @@ class ReplayServer:
         self._authority = CertificateAuthority(HOST, "localhost")
         tokens = StaticTokens({self._token: User("kubernetes-admin", (ADMINS,))})
         self._server = ApiServer(
-            recorded.api, tokens, _refuse_aggregated_group, read_only_message=refusal
+            recorded.cluster, tokens, _refuse_aggregated_group, read_only_message=refusal
         )
 
     async def start(self, kubeconfig: Path, port: int = 0) -> str:
@@ -272,10 +272,10 @@ class ReplayServer:
         Raises:
             OSError: the port is taken, or the file cannot be written.
         """
-        api = self._recorded.api
-        api.root_ca = self._authority.pem
+        cluster = self._recorded.cluster
+        cluster.root_ca = self._authority.pem
         found = await self._server.start(HOST, port, self._authority.tls)
-        api.server_address = (HOST, found)
+        cluster.server_address = (HOST, found)
         url = f"https://{HOST}:{found}"
         namespace = next(iter(self._recorded.recording.header.namespaces), "")
         tokens = {"kwait-replay": self._token}
@@ -288,6 +288,6 @@ class ReplayServer:
 
 
 async def _refuse_aggregated_group(
-    api: Cluster, request: ApiRequest, obj: Obj
+    cluster: Cluster, request: ApiRequest, obj: Obj
 ) -> web.StreamResponse:
     raise StatusError(503, "ServiceUnavailable", "servers of other groups are not recorded")

@@ -131,7 +131,7 @@ def internal_caller() -> Caller:
     return Caller()
 
 
-class Decision(NamedTuple):
+class AuthorizerDecision(NamedTuple):
     """An authorizer's answer."""
 
     allowed: bool
@@ -139,7 +139,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AuthorizationAttributes:
     """A request to decide on.
 
     Args:
@@ -191,7 +191,7 @@ class Attributes:
 class Authorizer(Protocol):
     """Decides on requests and lists the rules of users."""
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: AuthorizationAttributes) -> AuthorizerDecision:
         """Return whether it is allowed, with the reason."""
         ...
 

@@ -1,4 +1,4 @@
-"""Errors of fields; each format, by what it takes and what it says of the rest."""
+"""Each format, by the values that it accepts and its messages about others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.apimachinery import validation
-from pytest_kwait.apimachinery.validation import ErrorList, Rendered, invalid_value, render_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,41 +152,3 @@ def test_numbers_are_held_to_their_range() -> None:
         "must be between -1000 and 1000, inclusive"
     ]
     assert validation.path_segment_texts("..", prefix=True) == []
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        ("é<", '"é<"'),
-        ('a"\\\n\t\x7f\x01\u200b', '"a\\"\\\\\\n\\t\\x7f\\x01\\u200b"'),
-        ("\U000e0001", '"\\U000e0001"'),
-        (["é<"], '["é\\u003c"]'),
-        ({"b": 1, "a": None}, '{"a":null,"b":1}'),
-        (None, "null"),
-        (True, "true"),
-        (3, "3"),
-        (Rendered("{}"), "{}"),
-        (render_json({"b": "é>", "a": 1}), '{"b":"é\\u003e","a":1}'),
-    ],
-)
-def test_values_are_printed_as_by_go(value: object, shown: str) -> None:
-    assert str(invalid_value("f", value, "why")) == f"f: Invalid value: {shown}: why"
-
-
-def test_requirements_add_their_errors() -> None:
-    errors, seen = ErrorList(), {"b"}
-
-    errors.require_supported("kind", None, ("A", "B"))
-    errors.require_supported("kind", "C", ("A", "B"))
-    errors.require_valid("name", "", lambda _: ["unused"], "must be set")
-    errors.require_valid("name", "x", lambda value: [f"{value} is bad"])
-    errors.require_unique("key", "a", seen)
-    errors.require_unique("key", "b", seen)
-
-    assert [str(error) for error in errors] == [
-        'kind: Unsupported value: "C": supported values: "A", "B"',
-        "name: Required value: must be set",
-        'name: Invalid value: "x": x is bad',
-        'key: Duplicate value: "b"',
-    ]
-    assert seen == {"a", "b"}

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import format_micro_time, format_time
-from pytest_kwait.simulator.clock import REAL, SimClock, Timer
+from pytest_kwait.simulator.clock import REAL, ScheduledCall, SimClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,13 +53,13 @@ class ManualClock(SimClock):
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True
-    ) -> Timer:
+    ) -> ScheduledCall:
         when = self._now + (seconds * self.scale if scaled else seconds)
         planned = _Call(call, args)
         heapq.heappush(self._calls, (when, next(self._order), planned))
-        return Timer(when, planned)
+        return ScheduledCall(when, planned)
 
-    def call_soon(self, call: Callable[..., object], *args: object) -> Timer:
+    def call_soon(self, call: Callable[..., object], *args: object) -> ScheduledCall:
         return self.call_later(0.0, call, *args)
 
     def leap(self, seconds: float) -> None:

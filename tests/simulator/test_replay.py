@@ -33,20 +33,23 @@ def recorded(folder: Path, *lines: RawLine, **options: Any) -> RecordedCluster:
 
 def test_each_time_has_its_objects_under_their_own_versions(tmp_path: Path) -> None:
     cluster = recorded(tmp_path)
-    pods = cluster.api.store.present("pods")
-    assert (dict(pods), cluster.api.list("nodes")[0]["metadata"]["resourceVersion"]) == ({}, "1")
+    pods = cluster.cluster.store.present("pods")
+    assert (dict(pods), cluster.cluster.list("nodes")[0]["metadata"]["resourceVersion"]) == (
+        {},
+        "1",
+    )
     seen = []
     for at in (1.0, 2.5, 4.5, 3.0):
         cluster.advance(at)
-        (found,) = cluster.api.list("pods", "t-1")
+        (found,) = cluster.cluster.list("pods", "t-1")
         seen.append(
             (cluster.position, found["metadata"]["resourceVersion"], found["status"]["phase"])
         )
     last = (4.5, "9", "Failed")
     assert seen == [(1.0, "5", "Pending"), (2.5, "7", "Running"), last, last]
-    assert cluster.api.clock.time() == STARTED + 4.5
+    assert cluster.cluster.clock.time() == STARTED + 4.5
     cluster.advance(6.0)
-    assert (cluster.api.list("pods"), cluster.api.store.revision, cluster.is_at_end) == (
+    assert (cluster.cluster.list("pods"), cluster.cluster.store.revision, cluster.is_at_end) == (
         [],
         11,
         True,
@@ -61,7 +64,7 @@ def test_changes_that_are_recorded_twice_count_once(tmp_path: Path) -> None:
     )
     cluster = recorded(tmp_path, *lines)
     cluster.advance(6.0)
-    assert [one["status"]["phase"] for one in cluster.api.list("pods")] == ["Pending"]
+    assert [one["status"]["phase"] for one in cluster.cluster.list("pods")] == ["Pending"]
 
 
 def test_logs_are_those_of_the_instance_and_the_time(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_logs_are_those_of_the_instance_and_the_time(tmp_path: Path) -> None:
         change(4.0, "MODIFIED", 2, pod(2, "Running", **status("i-2", "i-2", waiting={}))),
     )
     cluster = recorded(tmp_path, change(0.0, "STATE", 0, node_of(), "nodes"), *lines)
-    kubelet = cluster.api.kubelets["n-1"]
+    kubelet = cluster.cluster.kubelets["n-1"]
 
     def texts(*, previous: bool = False) -> list[bytes]:
         return [text for _, text in kubelet.logs("t-1", "web", "c", previous=previous)]
@@ -127,12 +130,12 @@ def test_custom_resources_are_served_while_they_are_defined(tmp_path: Path) -> N
         change(4.0, "DELETED", 5, definition, crds),
     )
     cluster = recorded(tmp_path, *lines)
-    assert cluster.api.kinds.find("things.example.com") is None
+    assert cluster.cluster.kinds.find("things.example.com") is None
     cluster.advance(2.0)
-    assert [one["spec"] for one in cluster.api.list("things.example.com")] == [{"size": 3}]
-    assert cluster.api.store.revision == 3
+    assert [one["spec"] for one in cluster.cluster.list("things.example.com")] == [{"size": 3}]
+    assert cluster.cluster.store.revision == 3
     cluster.advance(4.0)
-    assert cluster.api.kinds.find("things.example.com") is None
+    assert cluster.cluster.kinds.find("things.example.com") is None
 
 
 def test_objects_without_a_needed_field_are_reported(tmp_path: Path) -> None:
@@ -218,13 +221,13 @@ def test_a_recording_plays_to_its_end(tmp_path: Path, monkeypatch: pytest.Monkey
     cluster = recorded(tmp_path, clock=HastyClock())
     cluster.advance(2.0)
     seen: list[tuple[str, float]] = []
-    cluster.api.store.watch("pods", lambda one: seen.append((one.type, cluster.position)))
+    cluster.cluster.store.watch("pods", lambda one: seen.append((one.type, cluster.position)))
 
     async def play() -> list[bytes]:
         task = asyncio.get_running_loop().create_task(cluster.play(2.0))
         while not cluster.is_playing:
             await async_sleep(0)
-        kubelet = cluster.api.kubelets["n-1"]
+        kubelet = cluster.cluster.kubelets["n-1"]
         lines = [text async for _, text in kubelet.follow("t-1", "web", "c")]
         await task
         return lines

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.errors import KwaitError
 
 if TYPE_CHECKING:

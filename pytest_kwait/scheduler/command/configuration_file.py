@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value, required
 from pytest_kwait.apimachinery.go_values import INT32, INT64, parse_duration, quote_go
 from pytest_kwait.apimachinery.times import format_duration
-from pytest_kwait.apimachinery.validation import FieldError, check_name, invalid_value, required
+from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler.command import CommandError, aggregate, expand_home
 from pytest_kwait.scheduler.command.configuration import (

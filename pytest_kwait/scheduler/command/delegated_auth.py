@@ -239,7 +239,7 @@ class AccessDecision:
 ALLOWED = AccessDecision(True)
 
 
-class Authorizer:
+class DelegatedAuthorizer:
     """Authorizes requests for paths.
 
     Args:

@@ -9,17 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     duplicate,
     invalid_value,
     not_supported,
     required,
 )
-from pytest_kwait.scheduler.command.configuration import (
-    PluginEntry,
-    PluginSet,
-)
+from pytest_kwait.scheduler.command.configuration import PluginEntry, PluginSet
 from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:

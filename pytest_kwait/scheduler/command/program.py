@@ -26,7 +26,7 @@ from pytest_kwait.scheduler.algorithm import Algorithm
 from pytest_kwait.scheduler.command import CommandError, expand_home
 from pytest_kwait.scheduler.command.delegated_auth import (
     Authenticator,
-    Authorizer,
+    DelegatedAuthorizer,
     fetch_client_authorities,
 )
 from pytest_kwait.scheduler.command.flags import PROGRAM
@@ -310,7 +310,7 @@ class SchedulerProgram:
                 cipher_suites=flags.tls_cipher_suites,
             )
             authenticator = Authenticator(reviewer, flags.authentication_token_webhook_cache_ttl)
-            authorizer = Authorizer(
+            authorizer = DelegatedAuthorizer(
                 _make_review_session(flags.authorization_kubeconfig),
                 flags.authorization_always_allow_paths,
                 flags.authorization_webhook_cache_authorized_ttl,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pytest_kwait.scheduler.command.configuration import Configuration
-    from pytest_kwait.scheduler.command.delegated_auth import Authenticator, Authorizer
+    from pytest_kwait.scheduler.command.delegated_auth import Authenticator, DelegatedAuthorizer
     from pytest_kwait.scheduler.command.flags import Flags
 
 _log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ class Routes:
         health: Mapping[str, Sequence[HealthCheck]],
         pages: Mapping[str, Callable[[str], tuple[str, bytes]]],
         authenticator: Authenticator | None = None,
-        authorizer: Authorizer | None = None,
+        authorizer: DelegatedAuthorizer | None = None,
     ) -> None:
         self._health = {name: checks or (PING,) for name, checks in health.items()}
         self._pages = pages

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.cel.admission_compiler import to_json, to_runtime_fo
 from pytest_kwait.simulator.cel.expressions import (
     MATCH_CONDITIONS_COST_BUDGET,
     RUNTIME_COST_BUDGET,
-    Budget,
+    CostBudget,
     CostBudgetExceededError,
     EvaluationError,
     Expression,
@@ -27,8 +27,7 @@ from pytest_kwait.simulator.codec.schema import Form
 from pytest_kwait.simulator.managedfields.apply import merge_configuration
 from pytest_kwait.simulator.managedfields.field_manager import find_type_errors, object_shape
 from pytest_kwait.simulator.patch import JsonPatchError, apply_operations
-from pytest_kwait.simulator.request_info import Attributes as AuthorizationAttributes
-from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,7 +71,6 @@ class Activation:
     """The variables of expressions about one request.
 
     Args:
-        api: the cluster.
         attributes: the request.
         kind: the version of the objects.
         variables: the expressions of a policy's variables.
@@ -84,7 +82,7 @@ class Activation:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         attributes: Attributes,
         kind: Kind,
         variables: Mapping[str, str] | None = None,
@@ -93,7 +91,7 @@ class Activation:
         namespace = attributes.namespace
         own = attributes.kind.bucket == "namespaces"
         shown = attributes.subresource_kind or kind
-        self.budget = Budget(RUNTIME_COST_BUDGET)
+        self.budget = CostBudget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
             "object": to_reviewed_version(shown, attributes.obj),
             "oldObject": to_reviewed_version(shown, attributes.old),
@@ -102,14 +100,16 @@ class Activation:
                 **_drop_objects(build_admission_request(kind, attributes)),
             },
             "params": params,
-            "namespaceObject": api.find("namespaces", namespace) if namespace and not own else None,
+            "namespaceObject": cluster.find("namespaces", namespace)
+            if namespace and not own
+            else None,
         }
         self._variables = variables or {}
         self.reset_variables()
-        self._api = api
+        self._cluster = cluster
         self._values["authorizer"] = _authorizer_variable(attributes)
 
-    def reset_variables(self, budget: Budget | None = None) -> None:
+    def reset_variables(self, budget: CostBudget | None = None) -> None:
         """Forget the values of variables; continue with the rest of the budget or another one.
 
         Source: apiserver/pkg/admission/plugin/cel/composition.go, `ForInput`.
@@ -139,13 +139,13 @@ class Activation:
         """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
-            found = self._api.rbac.decide(
+            found = self._cluster.rbac.decide(
                 AuthorizationAttributes(user, check["verb"], path=check["path"])
             )
         else:
             fields = ("group", "resource", "subresource", "name", "namespace")
             given = {field: check.get(field, "") for field in fields}
-            found = self._api.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
+            found = self._cluster.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
         return found.allowed, found.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:
@@ -154,7 +154,7 @@ class Activation:
         Conditions have a budget of their own.
         """
         failures, ours = [], self.budget
-        self.budget = Budget(MATCH_CONDITIONS_COST_BUDGET)
+        self.budget = CostBudget(MATCH_CONDITIONS_COST_BUDGET)
         try:
             for condition in conditions:
                 text = condition["expression"]

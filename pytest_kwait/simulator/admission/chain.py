@@ -33,8 +33,7 @@ from pytest_kwait.simulator.admission.webhooks.dispatcher import (
     ValidatingAdmissionWebhook,
 )
 from pytest_kwait.simulator.api_errors import forbidden, not_found
-from pytest_kwait.simulator.request_info import MASTERS
-from pytest_kwait.simulator.request_info import Attributes as AuthorizationAttributes
+from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,8 +57,8 @@ _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 class NamespaceLifecycle(AdmissionPlugin):
     """The NamespaceLifecycle plugin."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._namespaces = api.store.present("namespaces")
+    def __init__(self, cluster: Cluster) -> None:
+        self._namespaces = cluster.store.present("namespaces")
 
     def admit(self, attributes: Attributes) -> None:
         """Deny creations in missing or terminating namespaces.
@@ -141,8 +140,8 @@ class PodResize(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def validate(self, attributes: Attributes) -> None:
         """Check the resized pods of a node.
@@ -156,7 +155,7 @@ class PodResize(AdmissionPlugin):
         name = new["spec"].get("nodeName")
         if not name:
             return
-        node = self._api.find("nodes", name)
+        node = self._cluster.find("nodes", name)
         if node is None:
             raise attributes.forbidden(f'node "{name}" not found')
         system = (node["metadata"].get("labels") or {}).get(_OS_LABEL, "linux")
@@ -189,8 +188,8 @@ class CertificateApproval(AdmissionPlugin):
 
     buckets = frozenset({_SIGNING_REQUESTS})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def validate(self, attributes: Attributes) -> None:
         """Check the permissions of approvers and signers, and the subject of requests.
@@ -213,7 +212,7 @@ class CertificateApproval(AdmissionPlugin):
         user = attributes.caller.identity
         for name in (signer, f"{signer.partition('/')[0]}/*"):
             requested = AuthorizationAttributes(user, verb, _CERTIFICATES, "signers", name=name)
-            if self._api.rbac.decide(requested).allowed:
+            if self._cluster.rbac.decide(requested).allowed:
                 return
         raise attributes.forbidden(
             f'user not permitted to {verb} requests with signerName "{signer}"'
@@ -246,34 +245,34 @@ class AdmissionChain:
             `--disable-admission-plugins`.
     """
 
-    def __init__(self, api: Cluster, disabled: Collection[str] = ()) -> None:
-        self._lifecycle = NamespaceLifecycle(api)
+    def __init__(self, cluster: Cluster, disabled: Collection[str] = ()) -> None:
+        self._lifecycle = NamespaceLifecycle(cluster)
         self._mutating, self._validating = (
-            MutatingAdmissionWebhook(api),
-            ValidatingAdmissionWebhook(api),
+            MutatingAdmissionWebhook(cluster),
+            ValidatingAdmissionWebhook(cluster),
         )
         self._mutating_policies, self._policies = (
-            MutatingAdmissionPolicy(api),
-            ValidatingAdmissionPolicy(api),
+            MutatingAdmissionPolicy(cluster),
+            ValidatingAdmissionPolicy(cluster),
         )
         plugins: tuple[AdmissionPlugin, ...] = (
             self._lifecycle,
-            LimitRanger(api),
-            ServiceAccount(api),
+            LimitRanger(cluster),
+            ServiceAccount(cluster),
             TaintNodesByCondition(),
-            PodSecurity(api),
-            Priority(api),
+            PodSecurity(cluster),
+            Priority(cluster),
             DefaultTolerationSeconds(),
-            DefaultStorageClass(api),
-            PersistentVolumeClaimResize(api),
-            RuntimeClass(api),
-            CertificateApproval(api),
-            PodResize(api),
+            DefaultStorageClass(cluster),
+            PersistentVolumeClaimResize(cluster),
+            RuntimeClass(cluster),
+            CertificateApproval(cluster),
+            PodResize(cluster),
             self._mutating_policies,
             self._mutating,
             self._policies,
             self._validating,
-            ResourceQuota(api),
+            ResourceQuota(cluster),
         )
         self._plugins = tuple(one for one in plugins if type(one).__name__ not in disabled)
         self._plugins_by_resource: dict[

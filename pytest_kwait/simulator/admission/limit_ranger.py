@@ -35,9 +35,9 @@ class LimitRanger(AdmissionPlugin):
 
     buckets = frozenset({"pods", "persistentvolumeclaims"})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._ranges = api.store.present("limitranges")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._ranges = cluster.store.present("limitranges")
 
     def admit(self, attributes: Attributes) -> None:
         """Set the default requests and limits of a pod's containers, and annotate the pod."""
@@ -70,7 +70,7 @@ class LimitRanger(AdmissionPlugin):
         """Yield the limits of each limit range that applies to the request."""
         if not self._ranges or not _is_limited(attributes):
             return
-        for found in self._api.list("limitranges", attributes.namespace):
+        for found in self._cluster.list("limitranges", attributes.namespace):
             yield found.get("spec", {}).get("limits", [])
 
 

@@ -10,7 +10,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes
 from pytest_kwait.simulator.admission.pod_security_checks import (
     BASELINE_CHECKS,
@@ -122,8 +122,8 @@ class PodSecurity(AdmissionPlugin):
 
     buckets = frozenset({"namespaces", "pods", *_TEMPLATES})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def validate(self, attributes: Attributes) -> None:
         """Deny pods that violate the namespace's level, and add warnings.
@@ -150,7 +150,7 @@ class PodSecurity(AdmissionPlugin):
                 self._check(attributes, template, enforce=False)
 
     def _check(self, attributes: Attributes, pod: Obj, *, enforce: bool) -> None:
-        namespace = self._api.find("namespaces", attributes.namespace)
+        namespace = self._cluster.find("namespaces", attributes.namespace)
         if namespace is None:
             return
         labels = labels_of(namespace)
@@ -188,7 +188,7 @@ class PodSecurity(AdmissionPlugin):
 
     def _warnings(self, namespace: str, level: Level) -> list[str]:
         """Return the warnings about existing pods for a stricter level."""
-        pods = _one_pod_per_owner_first(self._api.list("pods", namespace))
+        pods = _one_pod_per_owner_first(self._cluster.list("pods", namespace))
         names: dict[str, list[str]] = {}
         for pod in pods[:_MAX_NAMESPACE_PODS]:
             found = _evaluate_level(level, pod)

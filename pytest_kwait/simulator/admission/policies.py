@@ -46,30 +46,31 @@ _REASON_CODES = {
 }
 
 
-def match_policy(api: Cluster, policy: Obj, binding: Obj, attributes: Attributes) -> Kind | None:
+def match_policy(
+    cluster: Cluster, policy: Obj, binding: Obj, attributes: Attributes
+) -> Kind | None:
     """Return the version of the kind that a bound policy matches; None if it does not match.
 
     Args:
-        api: the cluster.
         policy: the policy's spec.
         binding: the binding's spec.
         attributes: the request.
     """
-    kind = _match_resources(api, policy.get("matchConstraints") or {}, attributes)
+    kind = _match_resources(cluster, policy.get("matchConstraints") or {}, attributes)
     limits: Obj | None = binding.get("matchResources")
     if kind is None or limits is None:
         return kind
     rules = limits.get("resourceRules") or [_ALL_RESOURCES]
-    within = _match_resources(api, {**limits, "resourceRules": rules}, attributes)
+    within = _match_resources(cluster, {**limits, "resourceRules": rules}, attributes)
     return kind if within is not None else None
 
 
-def _match_resources(api: Cluster, constraints: Obj, attributes: Attributes) -> Kind | None:
+def _match_resources(cluster: Cluster, constraints: Obj, attributes: Attributes) -> Kind | None:
     excluded = constraints.get("excludeResourceRules") or []
     for rule in excluded:
         named = rule.get("resourceNames") or []
         if (not named or attributes.name in named) and match_kind(
-            api, {"rules": [rule]}, attributes
+            cluster, {"rules": [rule]}, attributes
         ):
             return None
     rules = [
@@ -77,17 +78,17 @@ def _match_resources(api: Cluster, constraints: Obj, attributes: Attributes) -> 
         for rule in constraints.get("resourceRules") or ()
         if not rule.get("resourceNames") or attributes.name in rule["resourceNames"]
     ]
-    return match_kind(api, {**constraints, "rules": rules}, attributes)
+    return match_kind(cluster, {**constraints, "rules": rules}, attributes)
 
 
 def list_params(
-    api: Cluster, policy: Obj, binding: Obj, attributes: Attributes
+    cluster: Cluster, policy: Obj, binding: Obj, attributes: Attributes
 ) -> list[Obj | None] | str:
     """Return the parameter objects of a bound policy, or the error."""
     wanted, reference = policy.get("paramKind"), binding.get("paramRef")
     if wanted is None or reference is None:
         return [None]
-    kind = api.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
+    kind = cluster.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
     if kind is None:
         return (
             f"failed to configure policy: failed to find resource referenced by paramKind: "
@@ -95,7 +96,7 @@ def list_params(
         )
     namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
     found: list[Obj | None] = []
-    for obj in api.list(kind.qualified, namespace or None):
+    for obj in cluster.list(kind.qualified, namespace or None):
         named = reference.get("name")
         if (
             name_of(obj) == named
@@ -145,14 +146,14 @@ class _Invocation:
         """Return whether the request fails when the policy cannot be evaluated."""
         return _is_failure_fatal(self.policy["spec"])
 
-    def activation(self, api: Cluster, attributes: Attributes) -> Activation:
+    def activation(self, cluster: Cluster, attributes: Attributes) -> Activation:
         """The variables of the policy's expressions."""
         # The CEL library is loaded with the first policy.
         from pytest_kwait.simulator.admission.cel_expressions import Activation
 
         variables = self.policy["spec"].get("variables") or ()
         expressions = {one["name"]: one["expression"] for one in variables}
-        return Activation(api, attributes, self.kind, expressions, self.params)
+        return Activation(cluster, attributes, self.kind, expressions, self.params)
 
 
 def _is_failure_fatal(spec: Obj) -> bool:
@@ -168,24 +169,24 @@ class _PolicyPlugin(AdmissionPlugin):
     _policy_resource: str
     _binding_resource: str
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._bindings = api.store.present(self._binding_resource)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._bindings = cluster.store.present(self._binding_resource)
 
     def _invocations(self, attributes: Attributes) -> Iterator[_Invocation]:
         """Match policies, bindings and parameters with a request."""
         if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
             return
-        bindings = self._api.list(self._binding_resource)
-        for policy in self._api.list(self._policy_resource):
+        bindings = self._cluster.list(self._binding_resource)
+        for policy in self._cluster.list(self._policy_resource):
             for binding in bindings:
                 spec, limits = policy["spec"], binding["spec"]
                 if limits.get("policyName") != name_of(policy):
                     continue
-                kind = match_policy(self._api, spec, limits, attributes)
+                kind = match_policy(self._cluster, spec, limits, attributes)
                 if kind is None:
                     continue
-                found = list_params(self._api, spec, limits, attributes)
+                found = list_params(self._cluster, spec, limits, attributes)
                 if not isinstance(found, str):
                     yield from (_Invocation(policy, binding, kind, params) for params in found)
                 elif _is_failure_fatal(spec):
@@ -232,7 +233,7 @@ class ValidatingAdmissionPolicy(_PolicyPlugin):
             yield _Denial("Invalid", invocation.error)
             return
         policy = invocation.policy["spec"]
-        activation = invocation.activation(self._api, attributes)
+        activation = invocation.activation(self._cluster, attributes)
         unmet, failure = activation.evaluate_conditions(policy.get("matchConditions") or [])
         if failure and not unmet and invocation.is_failure_fatal:
             yield _Denial("Invalid", failure)
@@ -305,12 +306,12 @@ def _audit_annotation_errors(policy: Obj, activation: Activation) -> Iterator[_D
     """Return the errors of audit annotations; there is no audit log for their values."""
     from pytest_kwait.simulator.cel.expressions import (
         RUNTIME_COST_BUDGET,
-        Budget,
+        CostBudget,
         CostBudgetExceededError,
         EvaluationError,
     )
 
-    activation.reset_variables(Budget(RUNTIME_COST_BUDGET))
+    activation.reset_variables(CostBudget(RUNTIME_COST_BUDGET))
     for note in policy.get("auditAnnotations") or ():
         text: str = note["valueExpression"].strip()
         try:
@@ -393,7 +394,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
 
         spec = invocation.policy["spec"]
         must = invocation.is_failure_fatal
-        unmet, failure = invocation.activation(self._api, attributes).evaluate_conditions(
+        unmet, failure = invocation.activation(self._cluster, attributes).evaluate_conditions(
             spec.get("matchConditions") or []
         )
         if failure and must:
@@ -408,7 +409,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             if attributes.obj is None:
                 break
             shown = to_version_without_webhook(kind, attributes.obj)
-            activation = invocation.activation(self._api, attributes)
+            activation = invocation.activation(self._cluster, attributes)
             try:
                 result = apply_mutation(mutation, activation, kind, shown)
             except MutationError as error:
@@ -430,7 +431,7 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             attributes.obj = result
             return
         try:
-            stored = self._api.decode(kind, result, Caller(field_validation="Strict"))
+            stored = self._cluster.decode(kind, result, Caller(field_validation="Strict"))
         except StatusError as error:
             why = error.message.partition(f" handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None

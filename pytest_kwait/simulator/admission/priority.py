@@ -41,8 +41,8 @@ class Priority(AdmissionPlugin):
 
     buckets = frozenset({"pods", _PRIORITY_CLASSES})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def admit(self, attributes: Attributes) -> None:
         """Set a new pod's priority; keep an existing one's.
@@ -105,13 +105,13 @@ class Priority(AdmissionPlugin):
         """Return the named or the default class; empty for none."""
         if not name:
             return self._default() or {}
-        found = self._api.find(_PRIORITY_CLASSES, name)
+        found = self._cluster.find(_PRIORITY_CLASSES, name)
         if found is None:
             raise attributes.forbidden(f"no PriorityClass with name {name} was found")
         return found
 
     def _default(self) -> Obj | None:
-        found = [one for one in self._api.list(_PRIORITY_CLASSES) if one.get("globalDefault")]
+        found = [one for one in self._cluster.list(_PRIORITY_CLASSES) if one.get("globalDefault")]
         return min(found, key=lambda one: int(one.get("value", 0)), default=None)
 
 

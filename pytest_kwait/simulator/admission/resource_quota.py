@@ -297,9 +297,9 @@ def is_counted_change(attributes: Attributes) -> bool:
 class ResourceQuota(AdmissionPlugin):
     """The ResourceQuota plugin."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._quotas = api.store.present("resourcequotas")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._quotas = cluster.store.present("resourcequotas")
 
     def validate(self, attributes: Attributes) -> None:
         """Charge the request to every quota, or deny it.
@@ -318,13 +318,13 @@ class ResourceQuota(AdmissionPlugin):
             return
         if not self._quotas or attributes.obj is None:
             return
-        quotas = self._api.list("resourcequotas", attributes.namespace)
+        quotas = self._cluster.list("resourcequotas", attributes.namespace)
         if not quotas or not is_counted_change(attributes):
             return
         self._check(attributes, attributes.obj, quotas)
 
     def _check(self, attributes: Attributes, obj: Obj, quotas: Iterable[Obj]) -> None:
-        resource, now = attributes.kind.bucket, self._api.clock.time()
+        resource, now = attributes.kind.bucket, self._cluster.clock.time()
         chosen = [
             (quota, names)
             for quota in quotas
@@ -381,8 +381,8 @@ class ResourceQuota(AdmissionPlugin):
             changed["status"]["used"] = {name: str(amount) for name, amount in used.items()}
 
         name, namespace = name_of(quota), namespace_of(quota)
-        if self._api.find("resourcequotas", name, namespace) is not None:
-            self._api.modify("resourcequotas", name, namespace, take, subresource="status")
+        if self._cluster.find("resourcequotas", name, namespace) is not None:
+            self._cluster.modify("resourcequotas", name, namespace, take, subresource="status")
 
 
 def _usage_increase(taken: ResourceList, before: ResourceList) -> ResourceList:

@@ -29,8 +29,8 @@ class RuntimeClass(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def admit(self, attributes: Attributes) -> None:
         """Set a new pod's overhead, node selector and tolerations from its class.
@@ -80,7 +80,7 @@ class RuntimeClass(AdmissionPlugin):
             return {}
         if not name:
             raise StatusError(500, "", "resource name may not be empty")
-        found = self._api.find(_RUNTIME_CLASSES, name)
+        found = self._cluster.find(_RUNTIME_CLASSES, name)
         if found is None:
             raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
         return found

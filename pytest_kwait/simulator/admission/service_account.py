@@ -44,8 +44,8 @@ class ServiceAccount(AdmissionPlugin):
 
     buckets = frozenset({"pods"})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def admit(self, attributes: Attributes) -> None:
         """Set a new pod's account, its pull secrets and its token volume.
@@ -99,7 +99,7 @@ class ServiceAccount(AdmissionPlugin):
 
     def _account(self, attributes: Attributes, name: str) -> Obj:
         namespace = attributes.namespace
-        account = self._api.find("serviceaccounts", name, namespace)
+        account = self._cluster.find("serviceaccounts", name, namespace)
         if account is None:
             raise attributes.forbidden(
                 f"error looking up service account {namespace}/{name}: "

@@ -34,14 +34,14 @@ def has_no_class(claim: Obj) -> bool:
     return BETA_STORAGE_CLASS not in annotations and claim["spec"].get("storageClassName") is None
 
 
-def find_default_class(api: Cluster) -> str | None:
+def find_default_class(cluster: Cluster) -> str | None:
     """Return the default class: the newest, or the first by name.
 
     Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
     """
     defaults = [
         one
-        for one in api.list(_CLASSES)
+        for one in cluster.list(_CLASSES)
         if (one["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
     ]
     if not defaults:
@@ -55,8 +55,8 @@ class DefaultStorageClass(AdmissionPlugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def admit(self, attributes: Attributes) -> None:
         """Set the class."""
@@ -69,7 +69,7 @@ class DefaultStorageClass(AdmissionPlugin):
             or not has_no_class(claim)
         ):
             return
-        name = find_default_class(self._api)
+        name = find_default_class(self._cluster)
         if name is not None:
             claim["spec"]["storageClassName"] = name
 
@@ -79,8 +79,8 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
 
     buckets = frozenset({_CLAIMS})
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def validate(self, attributes: Attributes) -> None:
         """Check claims that request more storage.
@@ -106,7 +106,7 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
         name = names.pop()
         if names or not name:
             return False
-        found = self._api.find(_CLASSES, name)
+        found = self._cluster.find(_CLASSES, name)
         return found is not None and bool(found.get("allowVolumeExpansion"))
 
 

@@ -71,36 +71,32 @@ def local_condition(stamp: str) -> Obj:
 
 
 class AutoRegistrationController:
-    """Creates and updates the APIServices of local groups.
+    """Creates and updates the APIServices of local groups."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._custom: set[str] = set()
-        for group, version in [*api.kinds.group_versions()]:
+        for group, version in [*cluster.kinds.group_versions()]:
             if group in _PRIORITIES:
                 priority, order = _PRIORITIES[group]
                 order = _VERSIONS.get((group, version), order)
                 self._make(group, version, priority, order, "onstart")
-        api.subscribe(_DEFINITIONS, self._definition_changed)
+        cluster.subscribe(_DEFINITIONS, self._definition_changed)
 
     def _definition_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         del change, new, old
         # The scheme is up to date once all handlers of definitions have run.
-        self._api.clock.call_soon(self._renew_custom)
+        self._cluster.clock.call_soon(self._renew_custom)
 
     def _renew_custom(self) -> None:
         served = {
             f"{version}.{group}": (group, version)
-            for group, version in self._api.kinds.group_versions()
+            for group, version in self._cluster.kinds.group_versions()
             if group not in _PRIORITIES and group != _AGGREGATOR_GROUP
         }
         for name in self._custom.difference(served):
             with ignore_not_found():
-                self._api.delete(_SERVICES, name)
+                self._cluster.delete(_SERVICES, name)
         for name in set(served).difference(self._custom):
             self._make(*served[name], *_CUSTOM_PRIORITIES, "true")
         self._custom = set(served)
@@ -114,16 +110,16 @@ class AutoRegistrationController:
         if group:
             spec["group"] = group
         name = f"{version}.{group}"
-        if self._api.find(_SERVICES, name) is not None:
+        if self._cluster.find(_SERVICES, name) is not None:
             return
         metadata = {"name": name, "labels": {MANAGED_LABEL: managed}}
-        made = self._api.create(_SERVICES, {"metadata": metadata, "spec": spec})
-        status = {"conditions": [local_condition(self._api.clock.stamp())]}
-        self._api.update_status(_SERVICES, {**made, "status": status})
+        made = self._cluster.create(_SERVICES, {"metadata": metadata, "spec": spec})
+        status = {"conditions": [local_condition(self._cluster.clock.stamp())]}
+        self._cluster.update_status(_SERVICES, {**made, "status": status})
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class AggregatedServer:
     """The server of a remote group.
 
     Args:
@@ -164,29 +160,29 @@ class Backend:
         return context
 
 
-def resolve_backend(api: Cluster, obj: Obj) -> Backend | None:
+def resolve_backend(cluster: Cluster, obj: Obj) -> AggregatedServer | None:
     """Return the server of an APIService, None without one."""
     spec = obj["spec"]
     reference = spec["service"]
-    service = api.find("services", reference["name"], reference["namespace"])
+    service = cluster.find("services", reference["name"], reference["namespace"])
     if service is None:
         return None
     is_external = service["spec"].get("type") == "ExternalName"
-    if not is_external and get_pod_networks(api).current is None:
+    if not is_external and get_pod_networks(cluster).current is None:
         # No program runs in the cluster, and no simulated one speaks TLS.
         return None
-    return Backend(
+    return AggregatedServer(
         service["spec"].get("externalName" if is_external else "clusterIP", ""),
         reference.get("port", 443),
         bool(spec.get("insecureSkipTLSVerify")),
         base64.b64decode(spec.get("caBundle") or "").decode(errors="replace"),
         f"{reference['name']}.{reference['namespace']}.svc",
-        api.front_proxy,
-        None if is_external else api,
+        cluster.front_proxy,
+        None if is_external else cluster,
     )
 
 
-def check_availability(api: Cluster, obj: Obj) -> Availability | None:
+def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
     """Return reason and message of an unavailable service; None for an available one."""
     reference = obj["spec"].get("service")
     if reference is None:
@@ -194,7 +190,7 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
     name, namespace = reference["name"], reference["namespace"]
     port = reference.get("port", 443)
     service_text = f'service/{name} in "{namespace}"'
-    service = api.find("services", name, namespace)
+    service = cluster.find("services", name, namespace)
     if service is None:
         return "ServiceNotFound", f"{service_text} is not present"
     if service["spec"].get("type") == "ExternalName":
@@ -204,7 +200,7 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
         return "ServicePortError", f"{service_text} is not listening on port {port}"
     slices = [
         one
-        for one in api.list(_SLICES, namespace)
+        for one in cluster.list(_SLICES, namespace)
         if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
     ]
     if not slices:
@@ -218,7 +214,7 @@ def check_availability(api: Cluster, obj: Obj) -> Availability | None:
     ):
         why = f'endpointslices for {service_text} have no addresses with port name "{wanted}"'
         return "MissingEndpoints", why
-    if get_pod_networks(api).current is not None:
+    if get_pod_networks(cluster).current is not None:
         return None
     spec = obj["spec"]
     address = f"{service['spec'].get('clusterIP', '')}:{port}"
@@ -231,31 +227,34 @@ class AvailabilityController:
     """Maintains the Available condition of remote APIServices and their discovery.
 
     Args:
-        api: the cluster.
         check: starts a check of a service, which reports condition and resources later.
     """
 
     def __init__(
         self,
-        api: Cluster,
-        check: Callable[[Backend, Obj, Callable[[Availability, list[Obj] | None], None]], None],
+        cluster: Cluster,
+        check: Callable[
+            [AggregatedServer, Obj, Callable[[Availability, list[Obj] | None], None]], None
+        ],
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._check = check
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "apiservice-availability")
-        api.subscribe(_SERVICES, self._changed)
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._sync, "apiservice-availability"
+        )
+        cluster.subscribe(_SERVICES, self._changed)
         for resource in ("services", _SLICES):
-            api.subscribe(resource, self._behind_changed)
+            cluster.subscribe(resource, self._behind_changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         spec = new["spec"]
         key = (spec.get("group", ""), spec["version"])
         if change == "DELETED":
-            self._api.kinds.elsewhere.pop(key, None)
-            self._api.kinds.discovered.pop(key, None)
+            self._cluster.kinds.elsewhere.pop(key, None)
+            self._cluster.kinds.discovered.pop(key, None)
             self._queue.forget(name_of(new))
         elif spec.get("service") is not None:
-            self._api.kinds.elsewhere[key] = new
+            self._cluster.kinds.elsewhere[key] = new
             self._queue.add(name_of(new))
         elif "conditions" not in (new.get("status") or {}):
             self._queue.add(name_of(new))
@@ -263,34 +262,34 @@ class AvailabilityController:
     def _behind_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         del change
         space = new["metadata"]["namespace"]
-        for obj in self._api.kinds.elsewhere.values():
+        for obj in self._cluster.kinds.elsewhere.values():
             if obj["spec"]["service"]["namespace"] == space:
                 self._queue.add(name_of(obj))
 
     def _sync(self, name: str) -> None:
-        obj = self._api.find(_SERVICES, name)
+        obj = self._cluster.find(_SERVICES, name)
         if obj is None:
             return
-        availability = check_availability(self._api, obj)
-        backend = resolve_backend(self._api, obj) if availability is None else None
+        availability = check_availability(self._cluster, obj)
+        backend = resolve_backend(self._cluster, obj) if availability is None else None
         if availability is not None or backend is None:
             self._set_availability(name, availability or LOCAL_AVAILABILITY)
         else:
             self._check(backend, obj, lambda *found: self._answered(name, *found))
 
     def _answered(self, name: str, availability: Availability, resources: list[Obj] | None) -> None:
-        obj = self._api.find(_SERVICES, name)
+        obj = self._cluster.find(_SERVICES, name)
         if obj is not None:
             key = (obj["spec"].get("group", ""), obj["spec"]["version"])
-            self._api.kinds.discovered.pop(key, None)
+            self._cluster.kinds.discovered.pop(key, None)
             if resources is not None:
-                self._api.kinds.discovered[key] = resources
+                self._cluster.kinds.discovered[key] = resources
         self._set_availability(name, availability)
         if availability[0] != "Passed":
             self._queue.add_after(name, _RETRY_SECONDS)
 
     def _set_availability(self, name: str, availability: Availability) -> None:
-        obj = self._api.find(_SERVICES, name)
+        obj = self._cluster.find(_SERVICES, name)
         if obj is None:
             return
         reason, message = availability
@@ -301,7 +300,7 @@ class AvailabilityController:
             value, reason, message
         ):  # fmt: skip
             return
-        since = self._api.clock.stamp()
+        since = self._cluster.clock.stamp()
         if last.get("status") == value:
             since = last["lastTransitionTime"]
         status["conditions"] = [
@@ -310,4 +309,4 @@ class AvailabilityController:
                 "reason": reason, "message": message,
             }
         ]  # fmt: skip
-        self._api.update_status(_SERVICES, {**obj, "status": status})
+        self._cluster.update_status(_SERVICES, {**obj, "status": status})

@@ -19,7 +19,7 @@ from aiohttp import web
 
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity
 from pytest_kwait.simulator.admission.webhooks.webhook_client import connection_error_text
-from pytest_kwait.simulator.aggregator.api_services import Backend, resolve_backend
+from pytest_kwait.simulator.aggregator.api_services import AggregatedServer, resolve_backend
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed, resource_not_found
 from pytest_kwait.simulator.apiserver.discovery import to_aggregated
 from pytest_kwait.simulator.apiserver.request import parse_request_info
@@ -69,14 +69,14 @@ _HEADER_CHARACTERS = "!#$&'*+^`|"
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def register_metrics_api(api: Cluster) -> None:
+def register_metrics_api(cluster: Cluster) -> None:
     """Serve the group from now on."""
     key = ("metrics.k8s.io", "v1beta1")
-    api.kinds.elsewhere[key] = METRICS_API_SERVICE
-    api.kinds.discovered[key] = to_aggregated(_discovery()["resources"], *key)
+    cluster.kinds.elsewhere[key] = METRICS_API_SERVICE
+    cluster.kinds.discovered[key] = to_aggregated(_discovery()["resources"], *key)
 
 
-def serve_metrics(api: Cluster, request: ApiRequest) -> web.Response:
+def serve_metrics(cluster: Cluster, request: ApiRequest) -> web.Response:
     """Answer a request for metrics of nodes or pods, or for discovery.
 
     Raises:
@@ -91,7 +91,7 @@ def serve_metrics(api: Cluster, request: ApiRequest) -> web.Response:
         raise resource_not_found()
     pods = target.resource == "pods"
     kind = "PodMetrics" if pods else "NodeMetrics"
-    found = _pod_metrics(api, target) if pods else _node_metrics(api, target)
+    found = _pod_metrics(cluster, target) if pods else _node_metrics(cluster, target)
     if target.name:
         for one in found:
             return json_response(request, {"kind": kind, "apiVersion": _VERSION, **one})
@@ -121,28 +121,28 @@ def _discovery() -> Obj:
     }
 
 
-def _pod_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
-    for pod in api.list("pods", target.namespace):
+def _pod_metrics(cluster: Cluster, target: RequestInfo) -> Iterator[Obj]:
+    for pod in cluster.list("pods", target.namespace):
         used = read_container_usage(pod)
         if not used or (target.name and name_of(pod) != target.name):
             continue
         if (pod.get("status") or {}).get("phase") != "Running":
             continue
         containers = [{"name": name, "usage": _format_usage(usage)} for name, usage in used.items()]
-        yield {**_metrics_metadata(api, pod), "containers": containers}
+        yield {**_metrics_metadata(cluster, pod), "containers": containers}
 
 
-def _node_metrics(api: Cluster, target: RequestInfo) -> Iterator[Obj]:
+def _node_metrics(cluster: Cluster, target: RequestInfo) -> Iterator[Obj]:
     """Return the usage of nodes: the sum of their pods."""
-    for node in api.list("nodes"):
+    for node in cluster.list("nodes"):
         if target.name and name_of(node) != target.name:
             continue
-        pods = [pod for pod in api.list("pods") if pod["spec"].get("nodeName") == name_of(node)]
+        pods = [pod for pod in cluster.list("pods") if pod["spec"].get("nodeName") == name_of(node)]
         total = {"cpu": 0, "memory": 0}
         for usage in _usages(pods):
             for name in total:
                 total[name] += usage.get(name, 0)
-        yield {**_metrics_metadata(api, node), "usage": _format_usage(total)}
+        yield {**_metrics_metadata(cluster, node), "usage": _format_usage(total)}
 
 
 def _usages(pods: Iterable[Obj]) -> Iterator[dict[str, int]]:
@@ -151,8 +151,8 @@ def _usages(pods: Iterable[Obj]) -> Iterator[dict[str, int]]:
             yield from read_container_usage(pod).values()
 
 
-def _metrics_metadata(api: Cluster, obj: Obj) -> Obj:
-    stamp = api.clock.stamp()
+def _metrics_metadata(cluster: Cluster, obj: Obj) -> Obj:
+    stamp = cluster.clock.stamp()
     metadata: Obj = {"name": name_of(obj), "creationTimestamp": stamp}
     if namespace_of(obj):
         metadata["namespace"] = namespace_of(obj)
@@ -169,7 +169,7 @@ def _format_usage(usage: dict[str, int]) -> dict[str, str]:
 
 
 def start_availability_check(
-    backend: Backend, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
+    backend: AggregatedServer, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     """Request a backend's resource list and report the result later."""
     task = asyncio.get_running_loop().create_task(_check_backend(backend, obj, report))
@@ -178,7 +178,7 @@ def start_availability_check(
 
 
 async def _check_backend(
-    backend: Backend, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
+    backend: AggregatedServer, obj: Obj, report: Callable[[tuple[str, str], list[Obj] | None], None]
 ) -> None:
     spec = obj["spec"]
     url = f"{backend.url}/apis/{spec['group']}/{spec['version']}"
@@ -210,7 +210,7 @@ async def _check_backend(
         report(("FailedDiscoveryCheck", f"failing or missing response from {url}: {why}"), None)
 
 
-async def _make_connector(backend: Backend) -> aiohttp.TCPConnector | None:
+async def _make_connector(backend: AggregatedServer) -> aiohttp.TCPConnector | None:
     """Return the connector to a service of the cluster; None for other hosts."""
     if backend.service_of is None:
         return None
@@ -229,12 +229,12 @@ def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | N
     return to_aggregated(entries, group, version)
 
 
-async def proxy_request(api: Cluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
+async def proxy_request(cluster: Cluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
     """Forward a request with its user; 503 while the server is unavailable."""
     if obj is METRICS_API_SERVICE:
-        return serve_metrics(api, request)
+        return serve_metrics(cluster, request)
     conditions = (obj.get("status") or {}).get("conditions") or ()
-    backend = resolve_backend(api, obj)
+    backend = resolve_backend(cluster, obj)
     if backend is None or not any(one["status"] == "True" for one in conditions):
         return _unavailable()
     url = f"{backend.url}{request.http.raw_path}"

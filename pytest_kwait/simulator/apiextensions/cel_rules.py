@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
@@ -39,8 +39,8 @@ from pytest_kwait.simulator.cel.ast import decode_checked_expr
 from pytest_kwait.simulator.cel.cost_estimate import UNBOUNDED, estimate_cost
 from pytest_kwait.simulator.cel.expressions import (
     RUNTIME_COST_BUDGET,
-    Budget,
     CompilationError,
+    CostBudget,
     CostBudgetExceededError,
     EvaluationError,
     Expression,
@@ -354,7 +354,7 @@ class _RuleEvaluator:
     def __init__(self, warn: Callable[[str], None] | None) -> None:
         self.errors: list[FieldError] = []
         self._warn = warn
-        self._budget = Budget(RUNTIME_COST_BUDGET)
+        self._budget = CostBudget(RUNTIME_COST_BUDGET)
 
     def visit(self, value: Any, schema: Obj, at: str, old: Any, *, changed: bool) -> None:
         """Evaluate the rules of `value` and its parts.

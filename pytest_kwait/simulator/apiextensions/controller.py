@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.apiextensions.definition_validation import is_ca_bundle
 from pytest_kwait.simulator.apiextensions.pruning import (
@@ -338,8 +338,8 @@ def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
 class DefinitionController:
     """Registers the kinds of definitions."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._served: dict[str, Any] = {}
 
     def on_change(self, event: str, new: Obj, old: Obj | None) -> None:
@@ -353,14 +353,14 @@ class DefinitionController:
             self._clean_up(new)
             return
         if approval_condition(new) is not None:
-            self._api.modify(CRDS, name, "", self._record_approval, subresource="status")
+            self._cluster.modify(CRDS, name, "", self._record_approval, subresource="status")
             return
         accepted = (new.get("status") or {}).get("acceptedNames")
         if new["spec"]["names"] != accepted or get_condition(new, "NamesAccepted") is None:
-            self._api.modify(CRDS, name, "", self._reconcile_names, subresource="status")
+            self._cluster.modify(CRDS, name, "", self._reconcile_names, subresource="status")
             return
         if is_condition_true(new, "NamesAccepted") and not is_condition_true(new, "Established"):
-            self._api.modify(CRDS, name, "", self._establish, subresource="status")
+            self._cluster.modify(CRDS, name, "", self._establish, subresource="status")
             return
         self.serve(name, new if is_condition_true(new, "Established") else None)
         was = ((old or {}).get("status") or {}).get("acceptedNames")
@@ -374,14 +374,14 @@ class DefinitionController:
             served = {**definition["spec"], "names": definition["status"]["acceptedNames"]}
         if self._served.get(name) == served:
             return
-        self._api.kinds.remove(name)
+        self._cluster.kinds.remove(name)
         self._served.pop(name, None)
         if served is not None:
             self._served[name] = served
             kinds = kinds_of_definition(served)
             self._convert(name, served.get("conversion") or {}, kinds)
-            self._api.kinds.add(kinds)
-            if self._api.kinds.is_built_in(name):
+            self._cluster.kinds.add(kinds)
+            if self._cluster.kinds.is_built_in(name):
                 return
             versions = {kind.api_version: kind.structure for kind in kinds}
 
@@ -389,7 +389,7 @@ class DefinitionController:
                 schema = versions.get(obj["apiVersion"])
                 return obj if schema is None else schema.read_stored(obj)
 
-            self._api.store.read_again(name, read)
+            self._cluster.store.read_again(name, read)
 
     def _convert(self, name: str, conversion: Obj, kinds: list[Kind]) -> None:
         if conversion.get("strategy") != "Webhook":
@@ -397,7 +397,7 @@ class DefinitionController:
         # Few definitions have a conversion webhook.
         from pytest_kwait.simulator.apiextensions.webhook_converter import WebhookConverter
 
-        webhook = WebhookConverter(self._api, name, conversion["webhook"])
+        webhook = WebhookConverter(self._cluster, name, conversion["webhook"])
         for kind in kinds:
             if kind.structure is not None:
                 kind.structure.conversion = webhook
@@ -405,15 +405,15 @@ class DefinitionController:
     def _record_approval(self, definition: Obj) -> None:
         condition = approval_condition(definition)
         if condition is not None:
-            set_condition(definition, condition, self._api.clock.stamp())
+            set_condition(definition, condition, self._cluster.clock.stamp())
 
     def _reconcile_names(self, definition: Obj) -> None:
-        accept_names(definition, self._other_definitions(definition), self._api.clock.stamp())
+        accept_names(definition, self._other_definitions(definition), self._cluster.clock.stamp())
 
     def _other_definitions(self, definition: Obj) -> list[Obj]:
         return [
             other
-            for other in self._api.list(CRDS)
+            for other in self._cluster.list(CRDS)
             if other["spec"]["group"] == definition["spec"]["group"]
             and name_of(other) != name_of(definition)
         ]
@@ -422,9 +422,9 @@ class DefinitionController:
         """Reconcile definitions that wait for names, which may have become free."""
         for other in self._other_definitions(definition):
             waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
-            present = self._api.find(CRDS, name_of(other))
+            present = self._cluster.find(CRDS, name_of(other))
             if waits and name_of(other) != name and present is other:
-                self._api.modify(
+                self._cluster.modify(
                     CRDS, name_of(other), "", self._reconcile_names, subresource="status"
                 )
 
@@ -443,7 +443,7 @@ class DefinitionController:
                 "reason": "InvalidCABundle",
                 "message": "The conversion webhook CABundle is invalid",
             }
-        set_condition(definition, condition, self._api.clock.stamp())
+        set_condition(definition, condition, self._cluster.clock.stamp())
 
     def _clean_up(self, definition: Obj) -> None:
         name = name_of(definition)
@@ -453,18 +453,20 @@ class DefinitionController:
             "reason"
         ]:
             for version in definition["spec"]["versions"]:
-                served = self._api.kinds.served(definition["spec"]["group"], version["name"]) or {}
+                served = (
+                    self._cluster.kinds.served(definition["spec"]["group"], version["name"]) or {}
+                )
                 kind = served.get(definition["spec"]["names"]["plural"])
                 if kind is not None and kind.structure is not None:
                     kind.structure.terminating = True
-            self._api.modify(CRDS, name, "", self._terminate, subresource="status")
+            self._cluster.modify(CRDS, name, "", self._terminate, subresource="status")
             return
-        kind = self._api.kinds.find(name)
+        kind = self._cluster.kinds.find(name)
         if kind is not None and kind.custom:
-            for obj in self._api.list(name):
+            for obj in self._cluster.list(name):
                 if not obj["metadata"].get("deletionTimestamp"):
-                    self._api.delete(kind, name_of(obj), namespace_of(obj))
-            if self._api.store.count(name):
+                    self._cluster.delete(kind, name_of(obj), namespace_of(obj))
+            if self._cluster.store.count(name):
                 self._wait_until_empty(name)
                 return
         self._release(name)
@@ -476,19 +478,19 @@ class DefinitionController:
             "reason": "InstanceDeletionInProgress",
             "message": "CustomResource deletion is in progress",
         }
-        set_condition(definition, condition, self._api.clock.stamp())
+        set_condition(definition, condition, self._cluster.clock.stamp())
 
     def _wait_until_empty(self, name: str) -> None:
         def on_change(_change: Change) -> None:
-            if not self._api.store.count(name):
+            if not self._cluster.store.count(name):
                 stop()
                 self._release(name)
 
-        stop = self._api.store.watch(name, on_change)
+        stop = self._cluster.store.watch(name, on_change)
 
     def _release(self, name: str) -> None:
-        if self._api.find(CRDS, name) is not None:
-            self._api.modify(CRDS, name, "", _remove_finalizer)
+        if self._cluster.find(CRDS, name) is not None:
+            self._cluster.modify(CRDS, name, "", _remove_finalizer)
 
 
 def _remove_finalizer(definition: Obj) -> None:

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
-    dns_1035_texts,
-    dns_subdomain_texts,
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
     required,
 )
+from pytest_kwait.apimachinery.validation import dns_1035_texts, dns_subdomain_texts
 from pytest_kwait.simulator.apiextensions.definition_schema import (
     FieldPathError,
     SchemaPosition,

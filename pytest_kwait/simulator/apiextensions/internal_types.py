@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import FieldError
+from pytest_kwait.apimachinery.field_errors import FieldError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import FieldError, dns_1035_texts, invalid_value, required
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value, required
+from pytest_kwait.apimachinery.validation import dns_1035_texts
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.scheme import Kind
 from pytest_kwait.simulator.validation.objectmeta import validate_object_meta

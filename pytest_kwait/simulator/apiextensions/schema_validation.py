@@ -14,9 +14,9 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+from pytest_kwait.apimachinery.field_errors import FieldError
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.apimachinery.strfmt import find_known_format, matches_format
-from pytest_kwait.apimachinery.validation import FieldError
 from pytest_kwait.simulator.apiextensions.pruning import INT_OR_STRING
 from pytest_kwait.simulator.codec.go_text import matches_pattern
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import get_condition, is_condition_true
+from pytest_kwait.apimachinery.field_errors import aggregate_errors, invalid_value
 from pytest_kwait.apimachinery.strfmt import list_unknown_formats
-from pytest_kwait.apimachinery.validation import aggregate_errors, invalid_value, label_key_texts
+from pytest_kwait.apimachinery.validation import label_key_texts
 from pytest_kwait.simulator.api_errors import forbidden
 from pytest_kwait.simulator.apiextensions.definition_validation import (
     ValidationOptions,
@@ -30,7 +31,7 @@ from pytest_kwait.simulator.validation.objectmeta import STANDARD_FINALIZER_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.apiextensions.definition_validation import ApprovalState
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.validation import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.simulator.admission.webhooks.admission_reviews import (
     InvalidReviewError,
     decode_review,
@@ -211,13 +211,12 @@ class WebhookConverter:
     """Converts objects by the webhook of one definition.
 
     Args:
-        api: the cluster.
         name: the definition's name.
         webhook: its `spec.conversion.webhook`.
     """
 
-    def __init__(self, api: Cluster, name: str, webhook: Obj) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, name: str, webhook: Obj) -> None:
+        self._cluster = cluster
         self._name = name
         self._config: Obj = webhook["clientConfig"]
         self._review = next(one for one in webhook["conversionReviewVersions"] if one in _VERSIONS)
@@ -288,7 +287,7 @@ class WebhookConverter:
 
     def _evict_deleted(self, kind: Kind) -> None:
         """Remove the entries of deleted objects once the cache is too large."""
-        store = self._api.store
+        store = self._cluster.store
         if len(self._converted) <= 64 + 8 * store.count(kind.bucket):
             return
         for version, key in tuple(self._converted):
@@ -302,7 +301,7 @@ class WebhookConverter:
             "objects": [{**obj, "metadata": metadata}],
         }
         return build_call(
-            self._api,
+            self._cluster,
             self._config,
             self._review,
             request,

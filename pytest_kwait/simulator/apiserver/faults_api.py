@@ -36,7 +36,7 @@ from pytest_kwait.simulator.apiserver.responses import json_only_response
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
-from pytest_kwait.simulator.faults import FaultScope, PullFault, RequestFault
+from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
 from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
 from pytest_kwait.simulator.network.egress import parse_egress
 from pytest_kwait.simulator.selectors import parse_labels
@@ -66,7 +66,7 @@ _LOCAL_KINDS = {
 """Kinds that only clients on the machine may create, as the server acts in its name."""
 
 
-def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
+def make_fault(cluster: Cluster, request: Obj) -> ActiveFault | None:
     """Start the requested fault; None if it is over at once.
 
     Raises:
@@ -87,14 +87,14 @@ def make_fault(api: Cluster, request: Obj) -> ActiveFault | None:
             raise bad_request(
                 f"{name}: {value!r} is invalid: use a value of type {wanted.__name__}"
             )
-    if not api.faults.has_holder(request.get("holder", "")):
+    if not cluster.faults.has_holder(request.get("holder", "")):
         raise bad_request(
             f"holder: {request.get('holder')!r} does not exist: a holder ends with its request"
         )
-    return make(api, request)
+    return make(cluster, request)
 
 
-def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
+def _parse_scope(request: Mapping[str, Any]) -> FaultSelector:
     resources, verbs = request.get("resources", []), request.get("verbs", [])
     for verb in verbs:
         if verb not in _VERBS:
@@ -102,7 +102,7 @@ def _parse_scope(request: Mapping[str, Any]) -> FaultScope:
     for resource in resources:
         if not isinstance(resource, str):
             raise bad_request(f"resources: {resource!r} is invalid: use a string")
-    return FaultScope(
+    return FaultSelector(
         request.get("namespace", ""), request.get("client", ""), tuple(resources), tuple(verbs)
     )
 
@@ -116,106 +116,106 @@ def _parse_seconds(request: Mapping[str, Any], name: str = "seconds") -> float:
     return seconds
 
 
-def _add_request_fault(api: Cluster, request: Obj, fault: RequestFault) -> ActiveFault:
+def _add_request_fault(cluster: Cluster, request: Obj, fault: RequestFault) -> ActiveFault:
     times = request.get("times")
     if times is not None and times < 1:
         raise bad_request(f"times: {times} is invalid: use at least 1")
     fault.times = times
-    api.faults.requests.append(fault)
-    return api.faults.add(
-        request["holder"], lambda: api.faults.requests.remove(fault), lambda: fault.hits
+    cluster.faults.requests.append(fault)
+    return cluster.faults.add(
+        request["holder"], lambda: cluster.faults.requests.remove(fault), lambda: fault.hits
     )
 
 
-def _start_refusal(api: Cluster, request: Obj) -> ActiveFault:
+def _start_refusal(cluster: Cluster, request: Obj) -> ActiveFault:
     status, retry = request.get("status"), request.get("retryAfter", 0)
     if status not in (429, 500):
         raise bad_request(f"status: {status!r} is invalid: use 429 or 500")
     if retry < 0:
         raise bad_request(f"retryAfter: {retry} is invalid: use at least 0")
-    return _add_request_fault(api, request, RequestFault(_parse_scope(request), status, retry))
+    return _add_request_fault(cluster, request, RequestFault(_parse_scope(request), status, retry))
 
 
-def _start_latency(api: Cluster, request: Obj) -> ActiveFault:
+def _start_latency(cluster: Cluster, request: Obj) -> ActiveFault:
     return _add_request_fault(
-        api, request, RequestFault(_parse_scope(request), delay=_parse_seconds(request))
+        cluster, request, RequestFault(_parse_scope(request), delay=_parse_seconds(request))
     )
 
 
-def _cut_watches(api: Cluster, request: Obj) -> ActiveFault:
-    hits = api.faults.cut_watches(_parse_scope(request))
-    return api.faults.add(request["holder"], _no_undo, lambda: hits)
+def _cut_watches(cluster: Cluster, request: Obj) -> ActiveFault:
+    hits = cluster.faults.cut_watches(_parse_scope(request))
+    return cluster.faults.add(request["holder"], _no_undo, lambda: hits)
 
 
-def _start_expiry(api: Cluster, request: Obj) -> ActiveFault:
+def _start_expiry(cluster: Cluster, request: Obj) -> ActiveFault:
     """Watches that are open end, and no revision up to now can be watched from."""
     scope = _parse_scope(request)
     # As a write of another client: revisions from now on are not expired.
-    api.store.revision += 1
-    fault = RequestFault(scope, floor=api.store.revision)
-    record = _add_request_fault(api, request, fault)
-    api.faults.cut_watches(scope)
+    cluster.store.revision += 1
+    fault = RequestFault(scope, floor=cluster.store.revision)
+    record = _add_request_fault(cluster, request, fault)
+    cluster.faults.cut_watches(scope)
     return record
 
 
-def _start_pull_fault(api: Cluster, request: Obj) -> ActiveFault:
+def _start_pull_fault(cluster: Cluster, request: Obj) -> ActiveFault:
     failure = request.get("message", "")
     delay = _parse_seconds(request) if "seconds" in request else 0.0
     if bool(failure) == bool(delay):
         raise bad_request("pulls: use either message or seconds")
     fault = PullFault(request.get("namespace", ""), request.get("image", ""), delay, failure)
-    api.faults.pulls.append(fault)
-    return api.faults.add(
-        request["holder"], lambda: api.faults.pulls.remove(fault), lambda: fault.hits
+    cluster.faults.pulls.append(fault)
+    return cluster.faults.add(
+        request["holder"], lambda: cluster.faults.pulls.remove(fault), lambda: fault.hits
     )
 
 
-def _find_node(api: Cluster, request: Obj) -> FaultableNode:
+def _find_node(cluster: Cluster, request: Obj) -> FaultableNode:
     name = request.get("node", "")
-    node = api.faults.nodes.get(name)
+    node = cluster.faults.nodes.get(name)
     if node is None:
         raise bad_request(
-            f"node: {name!r} is invalid: use one of {', '.join(sorted(api.faults.nodes))}"
+            f"node: {name!r} is invalid: use one of {', '.join(sorted(cluster.faults.nodes))}"
         )
     return node
 
 
-def _start_outage(api: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
-    node = _find_node(api, request)
+def _start_outage(cluster: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
+    node = _find_node(cluster, request)
     node.begin(dead=dead)
-    return api.faults.add(request["holder"], lambda: node.end(dead=dead))
+    return cluster.faults.add(request["holder"], lambda: node.end(dead=dead))
 
 
-def _start_pressure(api: Cluster, request: Obj) -> ActiveFault:
-    node, what = _find_node(api, request), request.get("resource", "")
+def _start_pressure(cluster: Cluster, request: Obj) -> ActiveFault:
+    node, what = _find_node(cluster, request), request.get("resource", "")
     if what not in ("disk", "memory"):
         raise bad_request(f"resource: {what!r} is invalid: use disk or memory")
     node.start_pressure(what)
-    return api.faults.add(request["holder"], lambda: node.end_pressure(what))
+    return cluster.faults.add(request["holder"], lambda: node.end_pressure(what))
 
 
-def _kill_container(api: Cluster, request: Obj) -> None:
+def _kill_container(cluster: Cluster, request: Obj) -> None:
     namespace, name = request.get("namespace", ""), request.get("pod", "")
-    pod = api.get("pods", name, namespace)
+    pod = cluster.get("pods", name, namespace)
     names = [one["name"] for one in pod["spec"]["containers"]]
     container = request.get("container") or names[0]
-    node = api.faults.nodes.get(pod["spec"].get("nodeName") or "")
+    node = cluster.faults.nodes.get(pod["spec"].get("nodeName") or "")
     if node is None or not node.run_out_of_memory(namespace, name, container):
         raise bad_request(f"container: {container!r} of pod {name} is not running")
 
 
-def _start_clock_jump(api: Cluster, request: Obj) -> ActiveFault:
+def _start_clock_jump(cluster: Cluster, request: Obj) -> ActiveFault:
     seconds = float(request.get("seconds", 0.0))
     if not seconds or abs(seconds) > _MAX_SECONDS:
         raise bad_request(
             f"seconds: {seconds:g} is invalid: use at most {_MAX_SECONDS:g} in either direction, "
             "not 0"
         )
-    api.clock.jump(seconds)
-    return api.faults.add(request["holder"], lambda: api.clock.jump(-seconds))
+    cluster.clock.jump(seconds)
+    return cluster.faults.add(request["holder"], lambda: cluster.clock.jump(-seconds))
 
 
-def _start_script(api: Cluster, request: Obj) -> ActiveFault:
+def _start_script(cluster: Cluster, request: Obj) -> ActiveFault:
     """A rule for containers, which is no fault but ends as one."""
     try:
         script = script_from_mapping(request.get("script", {}))
@@ -229,31 +229,35 @@ def _start_script(api: Cluster, request: Obj) -> ActiveFault:
         request.get("container", ""),
         script,
     )
-    api.scripts.add(rule)
-    return api.faults.add(request["holder"], lambda: api.scripts.remove(rule))
+    cluster.scripts.add(rule)
+    return cluster.faults.add(request["holder"], lambda: cluster.scripts.remove(rule))
 
 
-def _map_image(api: Cluster, request: Obj) -> ActiveFault:
+def _map_image(cluster: Cluster, request: Obj) -> ActiveFault:
     """A mapping of an image to a program, which is no fault but ends as one."""
     try:
         mapping = read_image_mapping(request.get("image"))
     except InvalidArgument as error:
         raise bad_request(str(error)) from None
     try:
-        api.images.add(mapping)
+        cluster.images.add(mapping)
     except MappingConflictError as error:
         raise StatusError(409, "Conflict", str(error)) from None
-    return api.faults.add(request["holder"], lambda: api.images.remove(mapping), is_listed=False)
+    return cluster.faults.add(
+        request["holder"], lambda: cluster.images.remove(mapping), is_listed=False
+    )
 
 
-def _allow_egress(api: Cluster, request: Obj) -> ActiveFault:
+def _allow_egress(cluster: Cluster, request: Obj) -> ActiveFault:
     """A host and port that pods may reach, which is no fault but ends as one."""
     try:
         target = parse_egress(request.get("egress"))
     except InvalidArgument as error:
         raise bad_request(str(error)) from None
-    api.egress.add(target)
-    return api.faults.add(request["holder"], lambda: api.egress.remove(target), is_listed=False)
+    cluster.egress.add(target)
+    return cluster.faults.add(
+        request["holder"], lambda: cluster.egress.remove(target), is_listed=False
+    )
 
 
 def _no_undo() -> None:
@@ -269,8 +273,14 @@ _KINDS: _MAKERS = {
         _start_pull_fault,
         {"namespace": str, "image": str, "message": str, "seconds": float},
     ),
-    "partition": (lambda api, request: _start_outage(api, request, dead=False), {"node": str}),
-    "dead-kubelet": (lambda api, request: _start_outage(api, request, dead=True), {"node": str}),
+    "partition": (
+        lambda cluster, request: _start_outage(cluster, request, dead=False),
+        {"node": str},
+    ),
+    "dead-kubelet": (
+        lambda cluster, request: _start_outage(cluster, request, dead=True),
+        {"node": str},
+    ),
     "pressure": (_start_pressure, {"node": str, "resource": str}),
     "out-of-memory": (_kill_container, {"namespace": str, "pod": str, "container": str}),
     "script": (
@@ -283,16 +293,16 @@ _KINDS: _MAKERS = {
 }
 
 
-async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamResponse | None:
+async def serve_faults_api(cluster: Cluster, request: ApiRequest) -> web.StreamResponse | None:
     """Serve a path below `/kwait/v1/`; None if it is unknown."""
     match request.path.strip("/").split("/")[2:]:
         case ["hold"]:
-            return await _serve_holder(api, request)
+            return await _serve_holder(cluster, request)
         case ["timing"]:
             if request.method != "GET":
                 raise method_not_allowed()
-            timing = "fast" if api.clock.scale == FAST else "real"
-            facts = {"timing": timing, "has_controllers": api.has_controllers}
+            timing = "fast" if cluster.clock.scale == FAST else "real"
+            facts = {"timing": timing, "has_controllers": cluster.has_controllers}
             return json_only_response(request, facts)
         case ["isolation"]:
             if request.method != "GET":
@@ -300,31 +310,31 @@ async def serve_faults_api(api: Cluster, request: ApiRequest) -> web.StreamRespo
             # Not at import: few clusters run programs.
             from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
 
-            missing = await get_cluster_programs(api).list_missing_isolation()
+            missing = await get_cluster_programs(cluster).list_missing_isolation()
             return json_only_response(request, {"missing": missing})
         case ["isolation", "refusal"]:
             if request.method != "GET":
                 raise method_not_allowed()
             from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
 
-            refusal = await get_cluster_programs(api).find_isolation_refusal()
+            refusal = await get_cluster_programs(cluster).find_isolation_refusal()
             return json_only_response(request, {"refusal": refusal})
         case ["history"]:
-            return await _record_history(api, request)
+            return await _record_history(cluster, request)
         case ["exploration"]:
-            return await _serve_exploration(api, request)
+            return await _serve_exploration(cluster, request)
         case ["faults"]:
             if request.method == "GET":
-                records = api.faults.records.values()
+                records = cluster.faults.records.values()
                 every = [_fault_object(record) for record in records if record.is_listed]
                 return json_only_response(request, {"faults": every})
-            return await _create_fault(api, request)
+            return await _create_fault(cluster, request)
         case ["faults", name]:
-            record = api.faults.records.get(name)
+            record = cluster.faults.records.get(name)
             if record is None:
                 raise StatusError(404, "NotFound", f'fault "{name}" not found')
             if request.method == "DELETE":
-                api.faults.undo(name)
+                cluster.faults.undo(name)
             elif request.method != "GET":
                 raise method_not_allowed()
             return json_only_response(request, _fault_object(record))
@@ -336,7 +346,7 @@ def _fault_object(record: ActiveFault) -> Obj:
     return {"id": record.id, "holder": record.holder, "hits": record.hits()}
 
 
-async def _record_history(api: Cluster, request: ApiRequest) -> web.Response:
+async def _record_history(cluster: Cluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
     if not _is_local(request):
@@ -349,26 +359,26 @@ async def _record_history(api: Cluster, request: ApiRequest) -> web.Response:
     # Few clusters are recorded.
     from pytest_kwait.simulator.recording.history import record_history
 
-    journals = record_history(api, Path(folder))
-    version = api.kinds.version.get("gitVersion", "")
+    journals = record_history(cluster, Path(folder))
+    version = cluster.kinds.version.get("gitVersion", "")
     return json_only_response(request, {"version": version, "trouble": journals.trouble})
 
 
-async def _serve_exploration(api: Cluster, request: ApiRequest) -> web.Response:
+async def _serve_exploration(cluster: Cluster, request: ApiRequest) -> web.Response:
     if request.method == "PUT":
-        return await _start_exploration(api, request)
-    exploration = api.clock.exploration
+        return await _start_exploration(cluster, request)
+    exploration = cluster.clock.exploration
     if request.method not in ("GET", "DELETE"):
         raise method_not_allowed()
     if exploration is None:
         raise StatusError(404, "NotFound", "no exploration runs: PUT starts one")
     if request.method == "DELETE":
         exploration.end()
-        api.clock.exploration = None
+        cluster.clock.exploration = None
     return json_only_response(request, exploration.report())
 
 
-async def _start_exploration(api: Cluster, request: ApiRequest) -> web.Response:
+async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Response:
     body = await _read_fields(request, "an exploration")
     unknown = body.keys() - {"seed", "level", "only"}
     if unknown:
@@ -383,12 +393,12 @@ async def _start_exploration(api: Cluster, request: ApiRequest) -> web.Response:
     from pytest_kwait.simulator.exploration.exploration import Exploration, InvalidExploration
 
     try:
-        exploration = Exploration(api.clock, seed, level, only)
+        exploration = Exploration(cluster.clock, seed, level, only)
     except InvalidExploration as error:
         raise bad_request(str(error)) from None
-    if api.clock.exploration is not None:
-        api.clock.exploration.end()
-    api.clock.exploration = exploration
+    if cluster.clock.exploration is not None:
+        cluster.clock.exploration.end()
+    cluster.clock.exploration = exploration
     return json_only_response(request, {})
 
 
@@ -407,14 +417,14 @@ async def _read_fields(request: ApiRequest, what: str) -> Obj:
     return body
 
 
-async def _create_fault(api: Cluster, request: ApiRequest) -> web.Response:
+async def _create_fault(cluster: Cluster, request: ApiRequest) -> web.Response:
     if request.method != "POST":
         raise method_not_allowed()
     body = await _read_fields(request, "a fault")
     refusal = _LOCAL_KINDS.get(str(body.get("kind")))
     if refusal and not _is_local(request):
         raise StatusError(403, "Forbidden", f"{refusal} from the cluster's own machine alone")
-    record = make_fault(api, body)
+    record = make_fault(cluster, body)
     return json_only_response(request, {} if record is None else _fault_object(record))
 
 
@@ -426,13 +436,13 @@ def _is_local(request: ApiRequest) -> bool:
         return False
 
 
-async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse:
+async def _serve_holder(cluster: Cluster, request: ApiRequest) -> web.StreamResponse:
     if request.method != "GET":
         raise method_not_allowed()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     await response.prepare(request.http)
-    holder = api.faults.add_holder()
+    holder = cluster.faults.add_holder()
     try:
         await response.write(msgspec.json.encode({"holder": holder}) + b"\n")
         # A disconnect cancels this; a lost connection fails at a heartbeat.
@@ -442,4 +452,4 @@ async def _serve_holder(api: Cluster, request: ApiRequest) -> web.StreamResponse
     except ConnectionError:
         return response
     finally:
-        api.faults.remove_holder(holder)
+        cluster.faults.remove_holder(holder)

@@ -18,7 +18,13 @@ from pytest_kwait.simulator.authorization.impersonation import (
     Impersonator,
     missing_user_error,
 )
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, User, add_group
+from pytest_kwait.simulator.request_info import (
+    AUTHENTICATED,
+    MASTERS,
+    AuthorizationAttributes,
+    User,
+    add_group,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,14 +68,13 @@ class AuthFilters:
     """Authentication and authorization of every request.
 
     Args:
-        api: the cluster.
         credentials: the tokens besides those of service accounts.
     """
 
-    def __init__(self, api: Cluster, credentials: StaticTokens) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, credentials: StaticTokens) -> None:
+        self._cluster = cluster
         self._credentials = credentials
-        self._impersonation = Impersonator(api.rbac)
+        self._impersonation = Impersonator(cluster.rbac)
 
     def authenticate(self, request: ApiRequest, target: RequestInfo | None) -> None:
         """Set the request's user, or the user that it impersonates.
@@ -102,7 +107,7 @@ class AuthFilters:
         if known is not None:
             return known
         try:
-            found = self._api.accounts.user_of(words[1])
+            found = self._cluster.accounts.user_of(words[1])
         except InvalidToken:
             found = None
         if found is None:
@@ -116,7 +121,7 @@ class AuthFilters:
         if known is not None and ISSUER in accepted:
             return known, [ISSUER]
         try:
-            found = self._api.accounts.user_of(token, accepted)
+            found = self._cluster.accounts.user_of(token, accepted)
         except InvalidToken as error:
             return f"[{_UNKNOWN}, {error}]"
         return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])
@@ -130,7 +135,7 @@ class AuthFilters:
         if MASTERS in request.caller.groups:
             return
         attributes = _authorization_attributes(request, target)
-        decision = self._api.rbac.decide(attributes)
+        decision = self._cluster.rbac.decide(attributes)
         if not decision.allowed:
             raise attributes.refusal(decision.reason)
         if (
@@ -139,7 +144,7 @@ class AuthFilters:
             and attributes.verb != "create"
         ):
             # Opening a stream by GET needs `create`, too.
-            may = Attributes(
+            may = AuthorizationAttributes(
                 attributes.user,
                 "create",
                 "",
@@ -148,7 +153,7 @@ class AuthFilters:
                 attributes.name,
                 attributes.namespace,
             )
-            decision = self._api.rbac.decide(may)
+            decision = self._cluster.rbac.decide(may)
             if not decision.allowed:
                 raise forbidden("", "pods", attributes.name, decision.reason)
 
@@ -179,11 +184,13 @@ def _with_authenticated_group(user: User) -> User:
     return User(user.name, add_group(user.groups, AUTHENTICATED), user.uid, user.extra)
 
 
-def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -> Attributes:
+def _authorization_attributes(
+    request: ApiRequest, target: RequestInfo | None
+) -> AuthorizationAttributes:
     """Return the authorization attributes, even of unknown resources."""
     user, method = request.caller.identity, request.method
     if target is None:
-        return Attributes(user, method.lower(), path=unquote(request.path))
+        return AuthorizationAttributes(user, method.lower(), path=unquote(request.path))
     verb = _VERBS.get(method, "")
     name, namespace = target.name, target.namespace or ""
     if target.resource == "namespaces" and target.namespace is None:
@@ -197,7 +204,7 @@ def _authorization_attributes(request: ApiRequest, target: RequestInfo | None) -
             name = _name_in_field_selector(request.query.get("fieldSelector", ""))
     elif verb == "delete" and not name:
         verb = "deletecollection"
-    return Attributes(
+    return AuthorizationAttributes(
         user, verb, target.group, target.resource, target.subresource, name, namespace
     )
 
@@ -265,30 +272,31 @@ def check_timeout(request: ApiRequest) -> None:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
 
 
-def explore_request(api: Cluster, request: ApiRequest, target: RequestInfo) -> None:
+def explore_request(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> None:
     """Refuse a request, if an exploration decides so.
 
     Raises:
         StatusError: 429 or 503 with Retry-After.
     """
-    if api.clock.exploration is not None:
+    if cluster.clock.exploration is not None:
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import refuse_request
 
-        refuse_request(api.clock.exploration, request, target, target.subresource)
+        refuse_request(cluster.clock.exploration, request, target, target.subresource)
 
 
-async def explore_update(api: Cluster, kind: Kind, target: RequestInfo, version: object) -> None:
+async def explore_update(
+    cluster: Cluster, kind: Kind, target: RequestInfo, version: object
+) -> None:
     """Hold an update until another write of its object, if an exploration decides so.
 
     Args:
-        api: the cluster.
         kind: the kind of the object.
         target: the object.
         version: the resourceVersion in the update, if any.
     """
-    if api.clock.exploration is not None and isinstance(version, str) and version:
+    if cluster.clock.exploration is not None and isinstance(version, str) and version:
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import hold_update
 
-        await hold_update(api.clock.exploration, api.store, kind.bucket, target, version)
+        await hold_update(cluster.clock.exploration, cluster.store, kind.bucket, target, version)

@@ -27,11 +27,11 @@ def is_bootstrap_schema(schema: Obj) -> bool:
 class FlowSchemaStatusController:
     """Maintains the Dangling condition of FlowSchemas."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "flowschema-status")
-        api.subscribe(FLOW_SCHEMAS, self._schema_changed)
-        api.subscribe(_LEVELS, self._level_changed)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "flowschema-status")
+        cluster.subscribe(FLOW_SCHEMAS, self._schema_changed)
+        cluster.subscribe(_LEVELS, self._level_changed)
 
     def _schema_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED":
@@ -40,16 +40,16 @@ class FlowSchemaStatusController:
     def _level_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "MODIFIED":
             return
-        for schema in self._api.list(FLOW_SCHEMAS):
+        for schema in self._cluster.list(FLOW_SCHEMAS):
             if _level_of(schema) == name_of(new):
                 self._queue.add(name_of(schema))
 
     def _sync(self, name: str) -> None:
-        schema = self._api.find(FLOW_SCHEMAS, name)
+        schema = self._cluster.find(FLOW_SCHEMAS, name)
         if schema is None:
             return
         level = _level_of(schema)
-        found = self._api.find(_LEVELS, level) is not None
+        found = self._cluster.find(_LEVELS, level) is not None
         reference = (
             f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
         )
@@ -68,10 +68,10 @@ class FlowSchemaStatusController:
             status = changed.get("status") or {}
             others = [one for one in status.get("conditions") or () if one["type"] != _DANGLING]
             # Upstream sets the time with every change, of the message too.
-            condition = {**wanted, "lastTransitionTime": self._api.clock.stamp()}
+            condition = {**wanted, "lastTransitionTime": self._cluster.clock.stamp()}
             changed["status"] = {**status, "conditions": [*others, condition]}
 
-        self._api.modify(FLOW_SCHEMAS, name, "", set_condition, subresource="status")
+        self._cluster.modify(FLOW_SCHEMAS, name, "", set_condition, subresource="status")
 
 
 def _level_of(schema: Obj) -> str:

@@ -42,12 +42,11 @@ def metrics_response(families: Iterable[Metric]) -> web.Response:
 
 
 def collect_api_server(
-    api: Cluster, requests: Iterable[tuple[Mapping[str, str], int]], started: float
+    cluster: Cluster, requests: Iterable[tuple[Mapping[str, str], int]], started: float
 ) -> Iterator[Metric]:
     """Yield the metrics of the API server.
 
     Args:
-        api: the cluster.
         requests: labels and numbers of answered requests.
         started: when the server started, in seconds since 1970.
     """
@@ -62,8 +61,8 @@ def collect_api_server(
         "Stored objects by resource.",
         labels=("group", "resource"),
     )
-    for kind in api.kinds.stored():
-        objects.add_metric((kind.group, kind.plural), api.store.count(kind.bucket))
+    for kind in cluster.kinds.stored():
+        objects.add_metric((kind.group, kind.plural), cluster.store.count(kind.bucket))
     yield objects
     yield GaugeMetricFamily(
         "process_start_time_seconds",

@@ -16,7 +16,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     invalid_value,
     not_supported,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from aiohttp.web import RequestPayloadError
 
-from pytest_kwait.apimachinery.validation import invalid_value, not_supported
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -408,7 +408,7 @@ async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
 
 
 async def read_subresource_object(
-    api: Cluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
+    cluster: Cluster, request: ApiRequest, kind: Kind, namespace: str, caller: Caller
 ) -> Obj:
     """Decode the object in the body, in the path's namespace.
 
@@ -416,8 +416,8 @@ async def read_subresource_object(
         StatusError: 400 for another kind or namespace, 415 for an unsupported media type.
     """
     obj = await read_object(request, kind, any_kind=True)
-    check_subresource_kind(api, obj, kind)
-    clean = api.decode(kind, obj, caller)
+    check_subresource_kind(cluster, obj, kind)
+    clean = cluster.decode(kind, obj, caller)
     if clean["metadata"].get("namespace", namespace) != namespace:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -426,7 +426,7 @@ async def read_subresource_object(
     return clean
 
 
-def check_subresource_kind(api: Cluster, obj: Obj, kind: Kind) -> None:
+def check_subresource_kind(cluster: Cluster, obj: Obj, kind: Kind) -> None:
     """Check the kind of a body; a missing kind is allowed.
 
     Raises:
@@ -436,7 +436,7 @@ def check_subresource_kind(api: Cluster, obj: Obj, kind: Kind) -> None:
     if name == kind.kind and given in (kind.api_version, *_OTHER_API_VERSIONS.get(kind.kind, ())):
         return
     version = str(given).rpartition("/")[2]
-    if api.kinds.of_kind(str(given), str(name)) is None:
+    if cluster.kinds.of_kind(str(given), str(name)) is None:
         why = (
             f'no kind "{name}" is registered for version "{given}" in scheme '
             '"pkg/runtime/scheme.go:111"'

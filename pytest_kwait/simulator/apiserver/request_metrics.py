@@ -42,16 +42,16 @@ class _RequestLabels(NamedTuple):
 class RequestMetrics:
     """Counts requests, and serves the metrics of the API server."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._answered: Counter[_RequestLabels] = Counter()
-        self.started = api.clock.time()
+        self.started = cluster.clock.time()
         """When the server started, in seconds since the epoch."""
 
     def count_request(self, request: ApiRequest, target: RequestInfo | None, code: int) -> None:
         """Count a request and its status code."""
         method = request.method if request.method in _METHODS else "other"
-        kinds = self._api.kinds.served(target.group, target.version) if target else None
+        kinds = self._cluster.kinds.served(target.group, target.version) if target else None
         kind = kinds.get(target.resource) if kinds and target else None
         if target is None or kind is None:
             # Clients may request anything: unknown resources share one series.
@@ -85,7 +85,7 @@ class RequestMetrics:
             for labels, count in sorted(self._answered.items())
         )
         return metrics.metrics_response(
-            metrics.collect_api_server(self._api, requests, self.started)
+            metrics.collect_api_server(self._cluster, requests, self.started)
         )
 
 

@@ -32,7 +32,7 @@ _PLAIN_HTTP_RESPONSE = (
 )
 
 
-class Listener:
+class SecureListener:
     """Accepts connections.
 
     Args:

@@ -28,7 +28,7 @@ from pytest_kwait.simulator.apiserver.responses import (
     error_response,
     text_response,
 )
-from pytest_kwait.simulator.apiserver.secure_serving import Listener
+from pytest_kwait.simulator.apiserver.secure_serving import SecureListener
 from pytest_kwait.simulator.apiserver.statusz import serve_statusz
 from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
 
@@ -52,7 +52,6 @@ class ApiServer:
     """The API server of a cluster.
 
     Args:
-        api: the cluster.
         credentials: the static bearer tokens.
         proxy: answers a request for an aggregated group, given its APIService.
         header_seconds: the time limit for a request's head.
@@ -61,21 +60,21 @@ class ApiServer:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         credentials: StaticTokens,
         proxy: AggregatedProxy,
         header_seconds: float = HEADER_SECONDS,
         *,
         read_only_message: str = "",
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._read_only_message = read_only_message
         self._proxy = proxy
         self._header_seconds = header_seconds
-        self._gate = AuthFilters(api, credentials)
-        self._metrics = RequestMetrics(api)
-        self._resources = ResourceHandler(api, SubresourceHandler(api), self._gate)
-        self._http_listener: Listener | None = None
+        self._gate = AuthFilters(cluster, credentials)
+        self._metrics = RequestMetrics(cluster)
+        self._resources = ResourceHandler(cluster, SubresourceHandler(cluster), self._gate)
+        self._http_listener: SecureListener | None = None
         self._web: HttpServer | None = None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
@@ -85,7 +84,7 @@ class ApiServer:
             OSError: the port is taken or the address is not local.
         """
         self._web = HttpServer(self.handle, self._header_seconds)
-        self._http_listener = Listener(self._web, tls, self._header_seconds)
+        self._http_listener = SecureListener(self._web, tls, self._header_seconds)
         return self._http_listener.open(host, port)
 
     async def stop(self) -> None:
@@ -121,35 +120,35 @@ class ApiServer:
         self._gate.authorize(request, target)
         if self._read_only_message:
             check_read_only(request, target, self._read_only_message)
-        if self._api.kinds.elsewhere:
-            obj = self._api.kinds.elsewhere.get(_parse_group_version(request.path))
+        if self._cluster.kinds.elsewhere:
+            obj = self._cluster.kinds.elsewhere.get(_parse_group_version(request.path))
             if obj is not None:
-                return await self._proxy(self._api, request, obj)
+                return await self._proxy(self._cluster, request, obj)
         if target is not None:
-            if self._api.faults.requests:
-                await self._api.faults.apply_to_request(request, target)
-            if self._api.clock.exploration is not None:
-                explore_request(self._api, request, target)
+            if self._cluster.faults.requests:
+                await self._cluster.faults.apply_to_request(request, target)
+            if self._cluster.clock.exploration is not None:
+                explore_request(self._cluster, request, target)
             answer = await self._resources.handle(request, target)
         elif request.path.startswith(_FAULTS_PREFIX):
             # Few suites inject faults.
             from pytest_kwait.simulator.apiserver.faults_api import serve_faults_api
 
-            answer = await serve_faults_api(self._api, request)
+            answer = await serve_faults_api(self._cluster, request)
         else:
             answer = self._serve_non_resource(request)
         return text_response("404 page not found\n", 404) if answer is None else answer
 
     def _serve_non_resource(self, request: ApiRequest) -> web.Response | None:
-        kinds = self._api.kinds
+        kinds = self._cluster.kinds
         return (
             serve_healthz(request)
             or self._metrics.serve(request)
-            or serve_statusz(request, self._api, self._metrics.started)
+            or serve_statusz(request, self._cluster, self._metrics.started)
             or serve_index(request, kinds)
             or serve_discovery(request, kinds)
             or serve_openapi(request, kinds)
-            or serve_openid_metadata(request, self._api.accounts)
+            or serve_openid_metadata(request, self._cluster.accounts)
         )
 
 

@@ -13,8 +13,8 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.times import format_time
-from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.simulator.api_errors import bad_request, conflict, invalid
 from pytest_kwait.simulator.objects import name_of, namespace_of, new_uid, uid_of
 from pytest_kwait.simulator.request_info import (
@@ -140,14 +140,10 @@ class TokenSigner:
 
 
 class ServiceAccountTokens:
-    """Issues and verifies the tokens of one cluster's service accounts.
+    """Issues and verifies the tokens of one cluster's service accounts."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._signer = TokenSigner()
 
     @property
@@ -190,7 +186,7 @@ class ServiceAccountTokens:
             if wrong:
                 error = invalid_value("spec.expirationSeconds", seconds, text)
                 raise invalid(_GROUP, _KIND, "", [error])
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         bound = self._bound(spec["boundObjectRef"], name, namespace)
         private: Obj = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
         private.update(bound)
@@ -235,7 +231,7 @@ class ServiceAccountTokens:
         if resource is None or group:
             where = f"{group}/{short}, Kind={kind}"
             raise bad_request(f"cannot bind token to object of type {where}")
-        found = self._api.get(resource, name, "" if kind == "Node" else namespace)
+        found = self._cluster.get(resource, name, "" if kind == "Node" else namespace)
         if kind == "Pod" and found["spec"].get("serviceAccountName") != account:
             raise bad_request(
                 f'cannot bind token for serviceaccount "{account}" to pod running with different '
@@ -253,7 +249,7 @@ class ServiceAccountTokens:
         claims: Obj = {kind.lower(): {"name": name, "uid": uid_of(found)}}
         node_name = found["spec"].get("nodeName") if kind == "Pod" else None
         if node_name:
-            node = self._api.find("nodes", node_name)
+            node = self._cluster.find("nodes", node_name)
             claims["node"] = {"name": node_name} | ({"uid": uid_of(node)} if node else {})
         return claims
 
@@ -287,7 +283,7 @@ class ServiceAccountTokens:
         return self._bound_user(claims), fitting
 
     def _bound_user(self, claims: Obj) -> User:
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         if now - _LEEWAY > claims["exp"]:
             raise InvalidToken("service account token has expired")
         if now + _LEEWAY < claims["nbf"]:
@@ -310,7 +306,7 @@ class ServiceAccountTokens:
         return User(claims["sub"], groups, account["uid"], dict(sorted(extra.items())))
 
     def _account(self, namespace: str, name: str, uid: str) -> None:
-        account = self._api.find("serviceaccounts", name, namespace)
+        account = self._cluster.find("serviceaccounts", name, namespace)
         if account is None:
             raise InvalidToken(f'serviceaccounts "{name}" not found')
         if uid_of(account) != uid:
@@ -320,7 +316,7 @@ class ServiceAccountTokens:
 
     def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
         """Check the object that a token is bound to."""
-        found = self._api.find(f"{kind}s", reference["name"], namespace)
+        found = self._cluster.find(f"{kind}s", reference["name"], namespace)
         if found is None or self._is_deleted(found):
             raise InvalidToken("service account token has been invalidated")
         if uid_of(found) != reference["uid"]:
@@ -331,7 +327,7 @@ class ServiceAccountTokens:
 
     def _is_deleted(self, obj: Obj) -> bool:
         deleted = obj["metadata"].get("deletionTimestamp")
-        return deleted is not None and deleted < format_time(self._api.clock.time() - _LEEWAY)
+        return deleted is not None and deleted < format_time(self._cluster.clock.time() - _LEEWAY)
 
     def _legacy_user(self, token: str, claims: Obj) -> User:
         namespace, secret_name = (
@@ -342,13 +338,13 @@ class ServiceAccountTokens:
         uid = claims[f"{_LEGACY_CLAIM_PREFIX}service-account.uid"]
         if parse_service_account_user(claims["sub"]) != (namespace, name):
             raise InvalidToken("sub claim is invalid")
-        secret = self._api.find("secrets", secret_name, namespace)
+        secret = self._cluster.find("secrets", secret_name, namespace)
         if secret is None or secret["metadata"].get("deletionTimestamp"):
             raise InvalidToken("Token has been invalidated")
         kept = (secret.get("data") or {}).get("token", "")
         if not hmac.compare_digest(base64.b64encode(token.encode()), kept.encode()):
             raise InvalidToken("Token does not match server's copy")
-        account = self._api.find("serviceaccounts", name, namespace)
+        account = self._cluster.find("serviceaccounts", name, namespace)
         if account is None:
             raise InvalidToken(f'serviceaccounts "{name}" not found')
         if account["metadata"].get("deletionTimestamp"):

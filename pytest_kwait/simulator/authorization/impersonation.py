@@ -17,7 +17,7 @@ from pytest_kwait.simulator.request_info import (
     AUTHENTICATED,
     MASTERS,
     UNAUTHENTICATED,
-    Attributes,
+    AuthorizationAttributes,
     User,
     add_group,
     parse_node_user,
@@ -90,7 +90,7 @@ class Impersonator:
             ("", _matches_any_user),
         )
 
-    def become(self, wanted: ImpersonatedUser, attributes: Attributes) -> User:
+    def become(self, wanted: ImpersonatedUser, attributes: AuthorizationAttributes) -> User:
         """Return the user that the request acts as.
 
         Args:
@@ -123,7 +123,9 @@ class Impersonator:
             raise attributes.refusal("all impersonation modes failed")
         raise first
 
-    def _check(self, mode: str, wanted: ImpersonatedUser, attributes: Attributes) -> User:
+    def _check(
+        self, mode: str, wanted: ImpersonatedUser, attributes: AuthorizationAttributes
+    ) -> User:
         requestor = attributes.user
         if mode:
             self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
@@ -141,16 +143,18 @@ class Impersonator:
             groups = add_group(groups, AUTHENTICATED)
         return replace(user, groups=groups)
 
-    def _demand(self, attributes: Attributes) -> None:
+    def _demand(self, attributes: AuthorizationAttributes) -> None:
         decision = self._rbac.decide(attributes)
         if not decision.allowed:
             raise attributes.refusal(decision.reason)
 
-    def _needed(self, mode: str, wanted: ImpersonatedUser, requestor: User) -> Iterator[Attributes]:
+    def _needed(
+        self, mode: str, wanted: ImpersonatedUser, requestor: User
+    ) -> Iterator[AuthorizationAttributes]:
         """Yield the permissions that the sender needs."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         group = _GROUP if mode else ""
-        name = Attributes(requestor, verb, group, "users", "", wanted.name)
+        name = AuthorizationAttributes(requestor, verb, group, "users", "", wanted.name)
         if account := parse_service_account_user(wanted.name):
             home, own = account
             name = replace(name, resource="serviceaccounts", namespace=home, name=own)
@@ -159,10 +163,10 @@ class Impersonator:
             name = replace(name, resource="nodes", name="*" if every else node)
         yield name
         if wanted.uid:
-            yield Attributes(requestor, verb, _GROUP, "uids", "", wanted.uid)
-        member = Attributes(requestor, verb, group, "groups")
+            yield AuthorizationAttributes(requestor, verb, _GROUP, "uids", "", wanted.uid)
+        member = AuthorizationAttributes(requestor, verb, group, "groups")
         yield from self._groups(mode, wanted.groups, member)
-        extra = Attributes(requestor, verb, _GROUP, "userextras")
+        extra = AuthorizationAttributes(requestor, verb, _GROUP, "userextras")
         if mode:
             _check_extra(wanted, extra)
             if _is_large(wanted):
@@ -174,8 +178,8 @@ class Impersonator:
                 yield replace(extra, subresource=key, name=value)
 
     def _groups(
-        self, mode: str, groups: tuple[str, ...], member: Attributes
-    ) -> Iterator[Attributes]:
+        self, mode: str, groups: tuple[str, ...], member: AuthorizationAttributes
+    ) -> Iterator[AuthorizationAttributes]:
         if mode and "" in groups:
             raise member.refusal("impersonating the empty string group is not allowed")
         if mode and MASTERS in groups:
@@ -191,7 +195,7 @@ class Impersonator:
             yield replace(member, name=group)
 
 
-def _check_extra(wanted: ImpersonatedUser, extra: Attributes) -> None:
+def _check_extra(wanted: ImpersonatedUser, extra: AuthorizationAttributes) -> None:
     for key, values in wanted.extra.items():
         wrong = ""
         host, _, path = key.partition("/")

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.apimachinery.selectors import matches_label_selector
-from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, not_found
 from pytest_kwait.simulator.generated_data import read_data
 from pytest_kwait.simulator.objects import labels_of, name_of, new_uid
-from pytest_kwait.simulator.request_info import MASTERS, Attributes, Decision
+from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes, AuthorizerDecision
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _rule_list(rule: Obj, field: str) -> Sequence[str]:
     return found
 
 
-def rule_allows(rule: Obj, attributes: Attributes) -> bool:
+def rule_allows(rule: Obj, attributes: AuthorizationAttributes) -> bool:
     """Return whether a rule allows a request."""
     verbs = _rule_list(rule, "verbs")
     if attributes.verb not in verbs and _WILDCARD not in verbs:
@@ -182,26 +182,23 @@ class RBACAuthorizer:
     """Authorizes requests by the roles and bindings of one cluster.
 
     Roles are read with the first request of a user outside `system:masters`.
-
-    Args:
-        api: the cluster.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._known: dict[tuple[str, tuple[str, ...], str], _ResolvedRules] | None = None
 
-    def decide(self, attributes: Attributes) -> Decision:
+    def decide(self, attributes: AuthorizationAttributes) -> AuthorizerDecision:
         """Decide on a request; the reason names the binding, or roles that do not exist."""
         if MASTERS in attributes.user.groups:
-            return Decision(True)
+            return AuthorizerDecision(True)
         held = self._find_rules(attributes.user, attributes.namespace)
         for source, rule in held.rules:
             if rule_allows(rule, attributes):
-                return Decision(True, f"RBAC: allowed by {source}")
+                return AuthorizerDecision(True, f"RBAC: allowed by {source}")
         if not held.errors:
-            return Decision(False)
-        return Decision(False, f"RBAC: {aggregate_errors(held.errors)}")
+            return AuthorizerDecision(False)
+        return AuthorizerDecision(False, f"RBAC: {aggregate_errors(held.errors)}")
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
         """Return the rules of a user, cluster-wide ones first."""
@@ -219,9 +216,9 @@ class RBACAuthorizer:
         """
         name = reference.get("name", "")
         if reference.get("kind") == "Role":
-            role = self._api.find(ROLES, name, namespace)
+            role = self._cluster.find(ROLES, name, namespace)
         else:
-            role = self._api.find(CLUSTER_ROLES, name)
+            role = self._cluster.find(CLUSTER_ROLES, name)
         if role is None:  # its informers' caches name the kind in the singular
             raise not_found(GROUP, reference.get("kind", "").lower(), name)
         rules: list[Obj] = role.get("rules") or []
@@ -231,7 +228,7 @@ class RBACAuthorizer:
         if self._known is None:
             self._known = {}
             for bucket in (ROLES, CLUSTER_ROLES, BINDINGS, CLUSTER_BINDINGS):
-                self._api.store.watch(bucket, self._changed)
+                self._cluster.store.watch(bucket, self._changed)
         key = (user.name, user.groups, namespace)
         held = self._known.get(key)
         if held is None:
@@ -260,9 +257,9 @@ class RBACAuthorizer:
 
     def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Obj, Obj]]:
         """Yield the bindings of the user, each with the first matching subject."""
-        found = self._api.list(CLUSTER_BINDINGS)
+        found = self._cluster.list(CLUSTER_BINDINGS)
         if namespace:
-            found = found + self._api.list(BINDINGS, namespace)
+            found = found + self._cluster.list(BINDINGS, namespace)
         for binding in found:
             there = binding["metadata"].get("namespace", "")
             for subject in binding.get("subjects") or ():
@@ -297,19 +294,19 @@ def _describe_source(binding: Obj, reference: Obj, subject: Obj, namespace: str)
     )
 
 
-def install_bootstrap_objects(api: Cluster, *, aggregate_roles: bool) -> None:
+def install_bootstrap_objects(cluster: Cluster, *, aggregate_roles: bool) -> None:
     """Store the bootstrap objects of kube-apiserver, without validation.
 
     Args:
         aggregate_roles: whether aggregated roles have their rules, which a controller of
             kube-controller-manager collects.
     """
-    stamp = api.clock.stamp()
+    stamp = cluster.clock.stamp()
     content = read_data("bootstrap.json.gz")
     if aggregate_roles:
         _aggregate_cluster_roles(content[CLUSTER_ROLES])
     for resource, objects in content.items():
-        kind = api.kinds[resource]
+        kind = cluster.kinds[resource]
         for bare in objects:
             given = bare.pop("metadata")
             name, namespace = given["name"], given.get("namespace", "")
@@ -317,7 +314,7 @@ def install_bootstrap_objects(api: Cluster, *, aggregate_roles: bool) -> None:
             for condition in (bare.get("status") or {}).get("conditions") or ():
                 condition["lastTransitionTime"] = stamp
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}
-            api.store.put(kind.bucket, key_of(name, namespace), obj)
+            cluster.store.put(kind.bucket, key_of(name, namespace), obj)
 
 
 def _aggregate_cluster_roles(roles: list[Obj]) -> None:

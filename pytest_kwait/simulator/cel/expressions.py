@@ -318,7 +318,7 @@ class CostBudgetExceededError(ValueError):
         )
 
 
-class Budget:
+class CostBudget:
     """The shared cost budget of several evaluations.
 
     Args:
@@ -363,7 +363,7 @@ class Expression:
         """The reason why kube-apiserver would not run the expression; empty if it would."""
         return find_planning_error(self._tree)
 
-    def evaluate(self, values: Mapping[str, Any], budget: Budget | None = None) -> Any:
+    def evaluate(self, values: Mapping[str, Any], budget: CostBudget | None = None) -> Any:
         """Return the expression's value.
 
         Args:

@@ -355,7 +355,7 @@ class ExecutionFrame:
             raise CostLimitExceeded
 
 
-class Plan(NamedTuple):
+class Interpretable(NamedTuple):
     """The plan of one node: how it is evaluated.
 
     Args:
@@ -373,12 +373,12 @@ class Plan(NamedTuple):
     base: int = 1
 
 
-def plan_constant(value: Any) -> Plan:
+def plan_constant(value: Any) -> Interpretable:
     """Return the plan of a constant, which costs nothing."""
-    return Plan(lambda _: value, constant=(value,))
+    return Interpretable(lambda _: value, constant=(value,))
 
 
-def plan_variable(name: str) -> Plan:
+def plan_variable(name: str) -> Interpretable:
     """Return the plan of a variable, or of the type of that name."""
 
     def below(frame: ExecutionFrame) -> Any:
@@ -400,11 +400,11 @@ def plan_variable(name: str) -> Plan:
         def kind(frame: ExecutionFrame) -> Any:
             return frame.values.get(name, own)
 
-        return Plan(kind, constant=(own,)) if "." in name else Plan(kind)
-    return Plan(step, path=True, below=below)
+        return Interpretable(kind, constant=(own,)) if "." in name else Interpretable(kind)
+    return Interpretable(step, path=True, below=below)
 
 
-def plan_qualifier(operand: Plan, key: Step, *, optional: bool) -> Plan:
+def plan_qualifier(operand: Interpretable, key: Step, *, optional: bool) -> Interpretable:
     """Return the plan of a field or item; the key is evaluated after the operand."""
     start, base = operand.below or operand.step, operand.base
 
@@ -433,7 +433,7 @@ def plan_qualifier(operand: Plan, key: Step, *, optional: bool) -> Plan:
         frame.cost += base
         return below(frame)
 
-    return Plan(step, path=True, below=below, base=base)
+    return Interpretable(step, path=True, below=below, base=base)
 
 
 def _select_key(value: Any, key: Any) -> Any:
@@ -466,7 +466,7 @@ class AccumulatorList(list[Any]):
     __slots__ = ()
 
 
-def plan_call(name: str, plans: list[Plan]) -> Step:
+def plan_call(name: str, plans: list[Interpretable]) -> Step:
     """Return the plan of a call; a member function takes its receiver first."""
     steps, function, price = (
         [plan.step for plan in plans],
@@ -528,7 +528,7 @@ def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False
     return run
 
 
-def plan_logical(plans: list[Plan], *, decides: bool) -> Plan:
+def plan_logical(plans: list[Interpretable], *, decides: bool) -> Interpretable:
     """Return the plan of `&&` or `||`: one deciding value hides errors of the others."""
     steps = [plan.step for plan in plans]
 
@@ -542,10 +542,12 @@ def plan_logical(plans: list[Plan], *, decides: bool) -> Plan:
                 wrong = wrong or (value if isinstance(value, ErrorValue) else NO_OVERLOAD)
         return not decides if wrong is None else wrong
 
-    return Plan(run)
+    return Interpretable(run)
 
 
-def plan_conditional(condition: Plan, yes: Plan, no: Plan) -> Plan:
+def plan_conditional(
+    condition: Interpretable, yes: Interpretable, no: Interpretable
+) -> Interpretable:
     """Return the plan of `condition ? yes : no`."""
     first, second = yes.below or yes.step, no.below or no.step
 
@@ -555,10 +557,10 @@ def plan_conditional(condition: Plan, yes: Plan, no: Plan) -> Plan:
             return value if isinstance(value, ErrorValue) else NO_OVERLOAD
         return first(frame) if value else second(frame)
 
-    return Plan(run, path=True, below=run, base=0)
+    return Interpretable(run, path=True, below=run, base=0)
 
 
-def plan_not_strictly_false(plan: Plan) -> Plan:
+def plan_not_strictly_false(plan: Interpretable) -> Interpretable:
     """Return the plan of a loop condition, which errors do not end."""
 
     def run(frame: ExecutionFrame) -> Any:
@@ -566,10 +568,10 @@ def plan_not_strictly_false(plan: Plan) -> Plan:
         frame.cost += 1
         return value is not False
 
-    return Plan(run)
+    return Interpretable(run)
 
 
-def plan_or_value(one: Plan, two: Plan, *, unwraps: bool) -> Plan:
+def plan_or_value(one: Interpretable, two: Interpretable, *, unwraps: bool) -> Interpretable:
     """Return the plan of `or` and `orValue`: the second operand if the first has no value."""
 
     def run(frame: ExecutionFrame) -> Any:
@@ -582,10 +584,10 @@ def plan_or_value(one: Plan, two: Plan, *, unwraps: bool) -> Plan:
             return value.value if unwraps else value
         return two.step(frame)
 
-    return Plan(run)
+    return Interpretable(run)
 
 
-def plan(node: Expr) -> Plan:
+def plan(node: Expr) -> Interpretable:
     """Return the plan of a node."""
     match node.kind:
         case "literal":
@@ -618,7 +620,7 @@ def find_planning_error(node: Expr) -> str:
 # -- fields and items
 
 
-def _plan_select(node: Expr) -> Plan:
+def _plan_select(node: Expr) -> Interpretable:
     dotted = _get_dotted_name(node)
     if dotted.startswith("google.protobuf."):
         return plan_variable(dotted)
@@ -641,7 +643,7 @@ def _plan_select(node: Expr) -> Plan:
             return True
         return isinstance(value, dict) and name in value
 
-    return Plan(has)
+    return Interpretable(has)
 
 
 def _get_dotted_name(node: Expr) -> str:
@@ -655,7 +657,7 @@ def _get_dotted_name(node: Expr) -> str:
 # -- lists, maps and loops
 
 
-def _plan_list(node: Expr) -> Plan:
+def _plan_list(node: Expr) -> Interpretable:
     items = [plan(part) for part in node.parts]
     optional = node.optional
 
@@ -679,13 +681,13 @@ def _plan_list(node: Expr) -> Plan:
     return _fold_constants(items, step)
 
 
-def _fold_constants(parts: list[Plan], step: Step) -> Plan:
+def _fold_constants(parts: list[Interpretable], step: Step) -> Interpretable:
     if all(part.constant is not None for part in parts):
         return plan_constant(step(ExecutionFrame({})))
-    return Plan(step)
+    return Interpretable(step)
 
 
-def _plan_map(node: Expr) -> Plan:
+def _plan_map(node: Expr) -> Interpretable:
     items = [plan(part) for part in node.parts]
     optional = node.optional
 
@@ -716,7 +718,7 @@ def _plan_map(node: Expr) -> Plan:
     return _fold_constants(items, step)
 
 
-def _plan_comprehension(node: Expr) -> Plan:
+def _plan_comprehension(node: Expr) -> Interpretable:
     values, start, condition, step, result = (plan(part) for part in node.parts)
     made, *names = node.names
     pairs = len(names) > 1
@@ -758,10 +760,10 @@ def _plan_comprehension(node: Expr) -> Plan:
             known[made] = outer[made]
         return list(found) if isinstance(found, AccumulatorList) else found
 
-    return Plan(run)
+    return Interpretable(run)
 
 
-def _plan_call_expr(node: Expr) -> Plan:
+def _plan_call_expr(node: Expr) -> Interpretable:
     name, parts = node.name, node.parts
     if node.target is not None:
         space = _get_dotted_name(node.target)
@@ -786,5 +788,5 @@ def _plan_call_expr(node: Expr) -> Plan:
         [value] = steps[0].constant
         return plan_constant(value if isinstance(value, ErrorValue) else CONVERSIONS[name](value))
     if name == "@in" and steps[1].constant is not None:
-        return Plan(plan_binary_call("@in", steps[0].step, steps[1].step, free=True))
-    return Plan(plan_call(name, steps))
+        return Interpretable(plan_binary_call("@in", steps[0].step, steps[1].step, free=True))
+    return Interpretable(plan_call(name, steps))

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID, ObjectIdentifier
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.request_info import Attributes, User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 from pytest_kwait.simulator.validation.certificates import (
     APPROVED,
     DENIED,
@@ -231,14 +231,14 @@ class CertificateController:
         authority: the signing certificate and key, as PEM.
     """
 
-    def __init__(self, api: Cluster, authority: tuple[bytes, bytes]) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, authority: tuple[bytes, bytes]) -> None:
+        self._cluster = cluster
         self._authority = authority
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "certificate-controller", base_delay=_BASE_DELAY
+            cluster.clock, self._sync, "certificate-controller", base_delay=_BASE_DELAY
         )
-        self._old: Workqueue[str] = Workqueue(api.clock, self._drop, "certificate-cleaner")
-        api.subscribe(REQUESTS, self._changed)
+        self._old: Workqueue[str] = Workqueue(cluster.clock, self._drop, "certificate-cleaner")
+        cluster.subscribe(REQUESTS, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -261,23 +261,23 @@ class CertificateController:
             (parse_time(one["lastUpdateTime"]) for one in decided if one.get("lastUpdateTime")),
             default=None,
         )
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         if since is not None:
             return since + _DECIDED_EXPIRATION - now
         return parse_time(request["metadata"]["creationTimestamp"]) + _PENDING_EXPIRATION - now
 
     def _drop(self, name: str) -> None:
-        request = self._api.find(REQUESTS, name)
+        request = self._cluster.find(REQUESTS, name)
         if request is None:
             return
         left = self._left(request)
         if left > 0:
             self._old.add_after(name, left)
         else:
-            self._api.delete(REQUESTS, name, uid=request["metadata"]["uid"])
+            self._cluster.delete(REQUESTS, name, uid=request["metadata"]["uid"])
 
     def _sync(self, name: str) -> None:
-        request = self._api.find(REQUESTS, name)
+        request = self._cluster.find(REQUESTS, name)
         if request is None or (request.get("status") or {}).get("certificate"):
             return
         from cryptography import x509
@@ -307,10 +307,10 @@ class CertificateController:
             )
         else:
             life = clamp_duration(spec.get("expirationSeconds"))
-            now = self._api.clock.time()
+            now = self._cluster.clock.time()
             signed = sign_certificate(csr, usages, life, now, self._authority)
             status["certificate"] = base64.b64encode(signed).decode()
-        self._api.update_status(REQUESTS, {**request, "status": status})
+        self._cluster.update_status(REQUESTS, {**request, "status": status})
 
     def _approve(self, request: Obj, csr: CertificateSigningRequest) -> None:
         """Approve the client certificate of a kubelet or of an authorized user."""
@@ -331,8 +331,8 @@ class CertificateController:
         )
         group, resource = "certificates.k8s.io", "certificatesigningrequests"
         for subresource, prefix in ways:
-            if not self._api.rbac.decide(
-                Attributes(user, "create", group, resource, subresource)
+            if not self._cluster.rbac.decide(
+                AuthorizationAttributes(user, "create", group, resource, subresource)
             ).allowed:
                 continue
             text = f"Auto approving {prefix}kubelet client certificate after SubjectAccessReview."
@@ -340,5 +340,5 @@ class CertificateController:
             changed = clone(request)
             conditions = changed.setdefault("status", {}).setdefault("conditions", [])
             conditions.append({**condition, "message": text})
-            self._api.update(REQUESTS, changed, subresource="approval")
+            self._cluster.update(REQUESTS, changed, subresource="approval")
             return

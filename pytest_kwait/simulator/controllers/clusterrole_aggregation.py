@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 class ClusterRoleAggregationController:
     """Follows all cluster roles, since any of them may select any other."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "cluster-role-aggregation")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._sync, "cluster-role-aggregation"
+        )
         self._collecting: set[str] = set()
-        api.subscribe(CLUSTER_ROLES, self._changed)
+        cluster.subscribe(CLUSTER_ROLES, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -34,9 +36,11 @@ class ClusterRoleAggregationController:
             self._queue.add(collecting)
 
     def _sync(self, name: str) -> None:
-        role = self._api.find(CLUSTER_ROLES, name)
+        role = self._cluster.find(CLUSTER_ROLES, name)
         if role is None or not role.get("aggregationRule"):
             return
-        rules = aggregate_rules(role, self._api.list(CLUSTER_ROLES))
+        rules = aggregate_rules(role, self._cluster.list(CLUSTER_ROLES))
         if rules != (role.get("rules") or []):
-            self._api.modify(CLUSTER_ROLES, name, "", lambda changed: changed.update(rules=rules))
+            self._cluster.modify(
+                CLUSTER_ROLES, name, "", lambda changed: changed.update(rules=rules)
+            )

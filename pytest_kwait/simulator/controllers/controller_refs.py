@@ -42,13 +42,13 @@ class ControllerRefManager:
         resource: for example `pods`.
     """
 
-    def __init__(self, api: Cluster, resource: str) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, resource: str) -> None:
+        self._cluster = cluster
         self._resource = resource
         self._owned: dict[str, dict[str, Obj]] = {}
         self._orphans: dict[str, dict[str, Obj]] = {}
         self._listeners: list[Callable[[Obj, str | None, str | None], None]] = []
-        api.subscribe(resource, self._changed)
+        cluster.subscribe(resource, self._changed)
 
     def listen(self, listener: Callable[[Obj, str | None, str | None], None]) -> None:
         """Call `listener(object, owner uid, previous owner uid)` after changes; None: no owner.
@@ -149,7 +149,7 @@ class ControllerRefManager:
             metadata = changed["metadata"]
             metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), reference]
 
-        return self._api.modify(self._resource, name_of(obj), namespace_of(obj), adopt)
+        return self._cluster.modify(self._resource, name_of(obj), namespace_of(obj), adopt)
 
     def _release(self, obj: Obj, owner_uid: str) -> None:
         def release(changed: Obj) -> None:
@@ -160,7 +160,7 @@ class ControllerRefManager:
                 del metadata["ownerReferences"]
 
         with ignore_not_found():
-            self._api.modify(self._resource, name_of(obj), namespace_of(obj), release)
+            self._cluster.modify(self._resource, name_of(obj), namespace_of(obj), release)
 
 
 class OwnerIndex:
@@ -176,7 +176,7 @@ class OwnerIndex:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         resource: str,
         dependents: ControllerRefManager,
         queue: Workqueue[str],
@@ -187,7 +187,7 @@ class OwnerIndex:
         self._pause = pause
         self._by_uid: dict[str, str] = {}
         self._by_namespace: dict[str, set[str]] = {}
-        api.subscribe(resource, self._changed)
+        cluster.subscribe(resource, self._changed)
         dependents.listen(self._dependent_changed)
 
     @property

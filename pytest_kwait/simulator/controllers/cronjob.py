@@ -113,13 +113,13 @@ class CronJobController:
     Source: kube-controller-manager, cronjob/cronjob_controllerv2.go.
     """
 
-    def __init__(self, api: Cluster, jobs: ControllerRefManager) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, jobs: ControllerRefManager) -> None:
+        self._cluster = cluster
         self._jobs = jobs
-        self._recorder = EventRecorder(api, "cronjob-controller")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "cronjob-controller")
+        self._recorder = EventRecorder(cluster, "cronjob-controller")
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "cronjob-controller")
         self._by_uid: dict[str, str] = {}
-        api.subscribe(_CRON_JOBS, self._changed)
+        cluster.subscribe(_CRON_JOBS, self._changed)
         jobs.listen(self._job_changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -145,7 +145,7 @@ class CronJobController:
         if found is None:
             return
         try:
-            now = self._api.clock.time()
+            now = self._cluster.clock.time()
             wait = seconds_until_next(cron_job, now, found[0])
         except ValueError:
             return
@@ -162,7 +162,7 @@ class CronJobController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        found = self._api.find(_CRON_JOBS, name, namespace)
+        found = self._cluster.find(_CRON_JOBS, name, namespace)
         if found is None:
             return
         cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
@@ -176,9 +176,9 @@ class CronJobController:
         finally:
             if not status.get("active"):
                 status.pop("active", None)
-            last = self._api.find(_CRON_JOBS, name, namespace)
+            last = self._cluster.find(_CRON_JOBS, name, namespace)
             if last is not None and (last.get("status") or {}) != status:
-                self._api.update_status(_CRON_JOBS, {**last, "status": status})
+                self._cluster.update_status(_CRON_JOBS, {**last, "status": status})
 
     def _update_active(self, cron_job: Obj, jobs: list[Obj]) -> None:
         """Record which Jobs have finished and which were deleted."""
@@ -239,7 +239,7 @@ class CronJobController:
         if found is None:
             return
         schedule, zone = found
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         try:
             due, many = find_due_time(cron_job, now, schedule)
         except ValueError as error:
@@ -300,9 +300,9 @@ class CronJobController:
             "spec": clone(template["spec"]),
         }
         try:
-            made = self._api.create(_JOBS, job, namespace)
+            made = self._cluster.create(_JOBS, job, namespace)
         except StatusError as error:
-            there = self._api.find(_JOBS, job["metadata"]["name"], namespace)
+            there = self._cluster.find(_JOBS, job["metadata"]["name"], namespace)
             if error.reason == "AlreadyExists" and there is not None:
                 if (owner_of(there) or {}).get("uid") != uid_of(cron_job):
                     return
@@ -345,7 +345,7 @@ class CronJobController:
 
     def _delete(self, cron_job: Obj, name: str, uid: str) -> None:
         try:
-            self._api.delete(_JOBS, name, namespace_of(cron_job), propagation="Background")
+            self._cluster.delete(_JOBS, name, namespace_of(cron_job), propagation="Background")
         except StatusError as error:
             if error.reason != "NotFound":
                 text = f"Deleted job: {error.message}"

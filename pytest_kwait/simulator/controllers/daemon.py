@@ -398,18 +398,18 @@ class DaemonSetController:
     """
 
     def __init__(
-        self, api: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
+        self, cluster: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._pods = pods
-        self._history = DaemonSetHistory(api, ControllerHistory(api, revisions, KIND))
-        self._recorder = EventRecorder(api, _NAME)
-        self._control = PodControl(api, self._recorder, *KIND)
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
+        self._history = DaemonSetHistory(cluster, ControllerHistory(cluster, revisions, KIND))
+        self._recorder = EventRecorder(cluster, _NAME)
+        self._control = PodControl(cluster, self._recorder, *KIND)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
         self._failures: dict[str, dict[str, tuple[int, float]]] = {}
-        self._sets = OwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
-        api.subscribe(_SETS, self._changed)
-        api.subscribe("nodes", self._node_changed)
+        self._sets = OwnerIndex(cluster, _SETS, pods, self._queue, _PAUSE_PER_POD)
+        cluster.subscribe(_SETS, self._changed)
+        cluster.subscribe("nodes", self._node_changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
@@ -427,7 +427,7 @@ class DaemonSetController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        daemon_set = self._api.find(_SETS, name, namespace)
+        daemon_set = self._cluster.find(_SETS, name, namespace)
         if daemon_set is None or is_being_deleted(daemon_set):
             return
         revision, old = self._history.construct(daemon_set)
@@ -452,8 +452,8 @@ class DaemonSetController:
             node = find_target_node(pod)
             if node is not None and not (ended and is_being_deleted(pod)):
                 pods.setdefault(node, []).append(pod)
-        nodes = {name_of(node): node for node in self._api.list("nodes")}
-        now = self._api.clock.time()
+        nodes = {name_of(node): node for node in self._cluster.list("nodes")}
+        now = self._cluster.clock.time()
         return DaemonSetView(daemon_set, placement, digest, nodes, pods, now)
 
     def _manage(self, view: DaemonSetView) -> PodChanges:
@@ -505,9 +505,9 @@ class DaemonSetController:
         """Return whether the back-off delays the removal of another failed pod there."""
         generation = (daemon_set.get("status") or {}).get("observedGeneration", 0)
         failures = self._failures.setdefault(uid_of(daemon_set), {})
-        place, now = f"{generation}/{node}", self._api.clock.monotonic()
+        place, now = f"{generation}/{node}", self._cluster.clock.monotonic()
         count, since = failures.get(place, (0, 0.0))
-        scale = self._api.clock.scale
+        scale = self._cluster.clock.scale
         pause = min(_BACKOFF_FIRST * 2.0 ** (count - 1), _BACKOFF_MOST) * scale if count else 0.0
         if now < since + pause:
             self._queue.add_after(key_of(daemon_set), since + pause - now, scaled=False)
@@ -569,14 +569,14 @@ class DaemonSetController:
             "observedGeneration": daemon_set["metadata"].get("generation", 0),
             **{name: count for name, count in optional.items() if count},
         }
-        last = self._api.find(_SETS, name_of(daemon_set), namespace_of(daemon_set))
+        last = self._cluster.find(_SETS, name_of(daemon_set), namespace_of(daemon_set))
         if last is None or uid_of(last) != uid_of(daemon_set):
             return
         for name in ("collisionCount", "conditions"):
             if name in (last.get("status") or {}):
                 status[name] = last["status"][name]
         if status != last.get("status"):
-            self._api.update_status(_SETS, {**last, "status": status})
+            self._cluster.update_status(_SETS, {**last, "status": status})
         seconds = daemon_set["spec"].get("minReadySeconds") or 0
         if seconds and ready != available:
             self._queue.add_after(key_of(daemon_set), seconds, scaled=False)

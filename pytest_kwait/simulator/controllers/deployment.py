@@ -274,9 +274,9 @@ class DeploymentView:
     """
 
     def __init__(
-        self, api: Cluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
+        self, cluster: Cluster, recorder: EventRecorder, deployment: Obj, sets: list[Obj]
     ) -> None:
-        self.api = api
+        self.cluster = cluster
         self.recorder = recorder
         self.deployment = deployment
         by_age = sorted(
@@ -300,13 +300,13 @@ class DeploymentView:
     def write_condition(self, status: str, reason: str, message: str) -> None:
         """Set the Progressing condition and write the status."""
         current = self.deployment.setdefault("status", {})
-        changed = make_condition("Progressing", status, reason, message, self.api.clock.stamp())
+        changed = make_condition("Progressing", status, reason, message, self.cluster.clock.stamp())
         current["conditions"] = set_condition(list(current.get("conditions") or ()), changed)
         self.write()
 
     def write(self) -> None:
         """Write the status, and the revision with it."""
-        self.deployment = clone(self.api.update_status(DEPLOYMENT_RESOURCE, self.deployment))
+        self.deployment = clone(self.cluster.update_status(DEPLOYMENT_RESOURCE, self.deployment))
 
     def record_scaling(self, message: str) -> None:
         """Record a ScalingReplicaSet event."""
@@ -326,7 +326,7 @@ class DeploymentView:
         annotations[MAX_REPLICAS] = str(wanted + surge)
         if changed == replica_set:
             return False
-        stored = self.api.update(REPLICA_SET_RESOURCE, changed)
+        stored = self.cluster.update(REPLICA_SET_RESOURCE, changed)
         if replica_set is self.new_set:
             self.new_set = stored
         else:
@@ -360,7 +360,7 @@ class ProgressSync:
         Source: kube-controller-manager, progress.go, `syncRolloutStatus`.
         """
         deployment = self.view.deployment
-        stamp = self.view.api.clock.stamp()
+        stamp = self.view.cluster.clock.stamp()
         status = calculate_status(deployment, self.view.all, self.view.new_set, stamp)
         if not only_counts and not is_being_deleted(deployment):
             status["conditions"] = self._progress(status, stamp)
@@ -402,7 +402,7 @@ class ProgressSync:
                 condition["lastTransitionTime"] = current["lastTransitionTime"]
             # Written even if only its update time changes: the deadline counts from that.
             return [*others, condition]
-        if has_timed_out(deployment, status, self.view.api.clock.time()):
+        if has_timed_out(deployment, status, self.view.cluster.clock.time()):
             message = f"{subject} has timed out progressing."
             condition = make_condition(
                 "Progressing", "False", "ProgressDeadlineExceeded", message, stamp
@@ -434,7 +434,7 @@ class ProgressSync:
             return
         # A second more, as timestamps are truncated to seconds.
         moment = parse_time(current["lastUpdateTime"]) + deadline + 1
-        soon = self.view.api.clock.time() + 0.1
+        soon = self.view.cluster.clock.time() + 0.1
         self._queue.add_at(key_of(self.view.deployment), max(moment, soon))
 
 
@@ -472,7 +472,7 @@ class NewReplicaSetSync:
             new_set["spec"].pop("minReadySeconds", None)
         if new_set != self.view.new_set:
             # Upstream conflicts with its own write here, and continues in the next sync.
-            new_set = self.view.new_set = self.view.api.update(REPLICA_SET_RESOURCE, new_set)
+            new_set = self.view.new_set = self.view.cluster.update(REPLICA_SET_RESOURCE, new_set)
         changed = self._set_revision(get_revision(new_set))
         if (
             get_progress_deadline(self.view.deployment) is not None
@@ -520,7 +520,7 @@ class NewReplicaSetSync:
         if spec.get("minReadySeconds"):
             new_set["spec"]["minReadySeconds"] = spec["minReadySeconds"]
         try:
-            self.view.new_set = self.view.api.create(
+            self.view.new_set = self.view.cluster.create(
                 REPLICA_SET_RESOURCE, new_set, namespace_of(deployment)
             )
         except StatusError as error:
@@ -743,7 +743,7 @@ class Rollout:
             and not is_being_deleted(one)
         ]
         for one in empty[: max(0, len(self.view.old_sets) - limit)]:
-            self.view.api.delete(
+            self.view.cluster.delete(
                 REPLICA_SET_RESOURCE, name_of(one), namespace_of(one), propagation="Background"
             )
 
@@ -756,14 +756,14 @@ class DeploymentController:
     """
 
     def __init__(
-        self, api: Cluster, sets: ControllerRefManager, pods: ControllerRefManager
+        self, cluster: Cluster, sets: ControllerRefManager, pods: ControllerRefManager
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._sets = sets
         self._pods = pods
-        self._recorder = EventRecorder(api, "deployment-controller")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "deployment-controller")
-        self._index = OwnerIndex(api, DEPLOYMENT_RESOURCE, sets, self._queue)
+        self._recorder = EventRecorder(cluster, "deployment-controller")
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "deployment-controller")
+        self._index = OwnerIndex(cluster, DEPLOYMENT_RESOURCE, sets, self._queue)
         pods.listen(self._pod_changed)
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
@@ -773,13 +773,13 @@ class DeploymentController:
         reference = owner_of(pod)
         if reference is None or reference["kind"] != "ReplicaSet":
             return
-        replica_set = self._api.find(REPLICA_SET_RESOURCE, reference["name"], namespace_of(pod))
+        replica_set = self._cluster.find(REPLICA_SET_RESOURCE, reference["name"], namespace_of(pod))
         owner = owner_of(replica_set) if replica_set is not None else None
         key = self._index.find_key(owner["uid"]) if owner is not None else None
         if key is None:
             return
         namespace, name = split_key(key)
-        deployment = self._api.find(DEPLOYMENT_RESOURCE, name, namespace)
+        deployment = self._cluster.find(DEPLOYMENT_RESOURCE, name, namespace)
         if (
             deployment is not None
             and (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
@@ -788,9 +788,9 @@ class DeploymentController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        deployment = self._api.find(DEPLOYMENT_RESOURCE, name, namespace)
+        deployment = self._cluster.find(DEPLOYMENT_RESOURCE, name, namespace)
         if deployment is None:
             return
         sets = self._sets.claim(deployment, *KIND, deployment["spec"]["selector"])
-        view = DeploymentView(self._api, self._recorder, clone(deployment), sets)
+        view = DeploymentView(self._cluster, self._recorder, clone(deployment), sets)
         Rollout(view, self._pods, self._queue).run()

@@ -49,17 +49,17 @@ class _UncountedError(Exception):
 class DisruptionController:
     """Keeps `status` of the budgets of one cluster."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "controllermanager")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "disruption")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "controllermanager")
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "disruption")
         self._stale: Workqueue[str] = Workqueue(
-            api.clock, self._clear_stale_disruption, "disruption stale pods"
+            cluster.clock, self._clear_stale_disruption, "disruption stale pods"
         )
         self._selectors: dict[str, dict[str, Obj | None]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}
-        api.subscribe(_BUDGETS, self._budget_changed)
-        api.subscribe("pods", self._pod_changed)
+        cluster.subscribe(_BUDGETS, self._budget_changed)
+        cluster.subscribe("pods", self._pod_changed)
 
     def _budget_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, namespace = key_of(new), namespace_of(new)
@@ -76,7 +76,7 @@ class DisruptionController:
             self._selectors.setdefault(namespace, {})[name_of(new)] = selector
             self._pods[key] = {
                 uid_of(pod): pod
-                for pod in self._api.list("pods", namespace)
+                for pod in self._cluster.list("pods", namespace)
                 if matches_label_selector(selector, labels_of(pod))
             }
         self._queue.add(key)
@@ -111,7 +111,7 @@ class DisruptionController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        budget = self._api.find(_BUDGETS, name, namespace)
+        budget = self._cluster.find(_BUDGETS, name, namespace)
         if budget is None:
             return
         pods = list(self._pods.get(key, {}).values())
@@ -125,7 +125,7 @@ class DisruptionController:
             self._recorder.event(budget, _KIND, WARNING, reason, message)
             self._record_failure(budget, str(error))
             return
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         disrupted, pause = self._disrupted(budget, pods, now)
         healthy = sum(
             not is_being_deleted(pod) and name_of(pod) not in disrupted and is_ready(pod)
@@ -155,7 +155,7 @@ class DisruptionController:
             "type": _ALLOWED,
             "status": value,
             "observedGeneration": status.get("observedGeneration", 0),
-            "lastTransitionTime": self._api.clock.stamp(),
+            "lastTransitionTime": self._cluster.clock.stamp(),
             "reason": reason,
             "message": message,
         }
@@ -167,7 +167,7 @@ class DisruptionController:
             conditions[conditions.index(before)] = condition
         status["conditions"] = conditions
         if status != last:
-            self._api.update_status(_BUDGETS, {**budget, "status": status})
+            self._cluster.update_status(_BUDGETS, {**budget, "status": status})
 
     def _record_failure(self, budget: Obj, message: str) -> None:
         """Allow no disruptions after a failed sync."""
@@ -185,7 +185,7 @@ class DisruptionController:
             since = given.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
-            left = parse_time(since) + _DELETION_TIMEOUT * self._api.clock.scale - now
+            left = parse_time(since) + _DELETION_TIMEOUT * self._cluster.clock.scale - now
             if left <= 0:
                 # Upstream names the namespace twice.
                 namespace = namespace_of(budget)
@@ -240,13 +240,13 @@ class DisruptionController:
     def _scale_of(self, reference: Obj, namespace: str) -> tuple[str, int] | None:
         """Return UID and replicas of a controller; of a ReplicaSet, its Deployment's."""
         version, name = reference["apiVersion"], reference["kind"]
-        kind = self._api.kinds.of_kind(version, name)
+        kind = self._cluster.kinds.of_kind(version, name)
         if kind is None:
             raise _UncountedError(f'no matches for kind "{name}" in version "{version}"')
         if "scale" not in kind.subresources:
             resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
             raise _UncountedError(f"{resource} does not implement the scale subresource")
-        obj = self._api.find(kind.bucket, reference["name"], namespace)
+        obj = self._cluster.find(kind.bucket, reference["name"], namespace)
         if obj is None or uid_of(obj) != reference["uid"]:
             return None
         owner = owner_of(obj)
@@ -258,13 +258,13 @@ class DisruptionController:
     def _clear_stale_disruption(self, key: str) -> None:
         """Reset a DisruptionTarget condition that has become stale."""
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is None or not _is_disruption_target(pod):
             return
         conditions = pod["status"]["conditions"]
         given = next(one for one in conditions if one["type"] == _DISRUPTED)
-        since, now = parse_time(given["lastTransitionTime"]), self._api.clock.time()
-        left = since + _STALE_DISRUPTION_TIMEOUT * self._api.clock.scale - now
+        since, now = parse_time(given["lastTransitionTime"]), self._cluster.clock.time()
+        left = since + _STALE_DISRUPTION_TIMEOUT * self._cluster.clock.scale - now
         if left > 0:
             self._stale.add_after(key, left, scaled=False)
             return
@@ -272,11 +272,11 @@ class DisruptionController:
             "type": _DISRUPTED,
             "status": "False",
             "lastProbeTime": None,
-            "lastTransitionTime": self._api.clock.stamp(),
+            "lastTransitionTime": self._cluster.clock.stamp(),
         }
         status = {**pod["status"]}
         status["conditions"] = [calm if one is given else one for one in conditions]
-        self._api.update_status("pods", {**pod, "status": status})
+        self._cluster.update_status("pods", {**pod, "status": status})
 
 
 def _is_disruption_target(pod: Obj) -> bool:

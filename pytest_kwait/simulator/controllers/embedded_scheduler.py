@@ -114,7 +114,7 @@ def is_preemption_victim(pod: Obj) -> bool:
 
 
 def find_candidate(
-    api: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
+    cluster: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
 ) -> tuple[Candidate | None, str]:
     """Return the preemption candidate for `pod`, or None, and the text of its condition.
 
@@ -130,7 +130,7 @@ def find_candidate(
     nominated = nodes.get((pod.get("status") or {}).get("nominatedNodeName") or "")
     if nominated is not None and _has_terminating_victims(nominated, pod):
         return None, format_fit_error([*error.rejections.values()], preemption=TERMINATING)
-    budgets = api.list(_BUDGETS)
+    budgets = cluster.list(_BUDGETS)
     rejections: list[Rejection] = []
     candidates: list[Candidate] = []
     most = max(len(nodes) // 10, _MIN_CANDIDATES)
@@ -171,7 +171,7 @@ def _try_preemption(
 
 
 def evict_victims(
-    api: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
+    cluster: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
 ) -> None:
     """Delete the victims and record an event of each.
 
@@ -183,8 +183,8 @@ def evict_victims(
         if is_being_deleted(victim):
             continue
         try:
-            _add_disruption_condition(api, victim)
-            api.delete("pods", name_of(victim), namespace_of(victim), uid=uid_of(victim))
+            _add_disruption_condition(cluster, victim)
+            cluster.delete("pods", name_of(victim), namespace_of(victim), uid=uid_of(victim))
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
@@ -193,8 +193,8 @@ def evict_victims(
         recorder.event(victim, NORMAL, "Preempted", "Preempting", message)
 
 
-def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
-    changed = clone(api.get("pods", name_of(victim), namespace_of(victim)))
+def _add_disruption_condition(cluster: Cluster, victim: Obj) -> None:
+    changed = clone(cluster.get("pods", name_of(victim), namespace_of(victim)))
     conditions = changed.setdefault("status", {}).setdefault("conditions", [])
     scheduler = victim["spec"].get("schedulerName", DEFAULT_SCHEDULER)
     target: Obj = {
@@ -202,13 +202,13 @@ def _add_disruption_condition(api: Cluster, victim: Obj) -> None:
         "observedGeneration": victim["metadata"].get("generation", 1),
         "status": "True",
         "lastProbeTime": None,
-        "lastTransitionTime": api.clock.stamp(),
+        "lastTransitionTime": cluster.clock.stamp(),
         "reason": _REASON,
         "message": f"{scheduler}: preempting to accommodate a higher priority pod",
     }
     conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
     conditions.append(target)
-    api.update_status("pods", changed)
+    cluster.update_status("pods", changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,18 +230,18 @@ class EmbeddedScheduler:
     An unschedulable pod is retried when a node changes or a pod leaves one.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = SchedulingRecorder(api, DEFAULT_SCHEDULER)
-        self._volumes = VolumeBinding(api, self._claim_changed)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = SchedulingRecorder(cluster, DEFAULT_SCHEDULER)
+        self._volumes = VolumeBinding(cluster, self._claim_changed)
         self._algorithm = Algorithm([*DEFAULT_PREDICATES, self._volumes.predicate])
         self._nodes: dict[str, NodeInfo] = {}
         self._pods_of_missing_nodes: dict[str, dict[str, Obj]] = {}
         self._unschedulable: dict[str, _UnschedulablePod] = {}
         self._nominated: dict[str, dict[str, Obj]] = {}
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._schedule, "scheduler")
-        api.subscribe("nodes", self._node_changed)
-        api.subscribe("pods", self._pod_changed)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._schedule, "scheduler")
+        cluster.subscribe("nodes", self._node_changed)
+        cluster.subscribe("pods", self._pod_changed)
 
     def list(self) -> list[NodeInfo]:
         """Return all nodes with the pods on them."""
@@ -249,7 +249,7 @@ class EmbeddedScheduler:
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it does not exist."""
-        namespace = self._api.find("namespaces", name)
+        namespace = self._cluster.find("namespaces", name)
         return None if namespace is None else namespace["metadata"].get("labels") or {}
 
     def spread_selectors(self, pod: Obj) -> Sequence[Mapping[str, Any]]:
@@ -258,8 +258,8 @@ class EmbeddedScheduler:
         reference, controller = find_spreading_controller(pod), None
         if reference is not None:
             kind, name = reference
-            controller = self._api.find(_OWNERS[kind], name, namespace)
-        return collect_spread_selectors(pod, self._api.list("services", namespace), controller)
+            controller = self._cluster.find(_OWNERS[kind], name, namespace)
+        return collect_spread_selectors(pod, self._cluster.list("services", namespace), controller)
 
     def _node_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
@@ -331,7 +331,7 @@ class EmbeddedScheduler:
 
     def _matches(self, condition: Callable[[Obj], bool], key: str) -> bool:
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         return pod is not None and condition(pod)
 
     def _claim_changed(self, key: str) -> None:
@@ -341,12 +341,12 @@ class EmbeddedScheduler:
     def _retry(self, key: str) -> None:
         attempt = self._unschedulable.get(key, _UnschedulablePod(0.0))
         pause = min(_INITIAL_BACKOFF * 2 ** min(attempt.tries - 1, 8), _MAX_BACKOFF)
-        until = attempt.at + pause * self._api.clock.scale
-        self._queue.add_after(key, until - self._api.clock.monotonic(), scaled=False)
+        until = attempt.at + pause * self._cluster.clock.scale
+        self._queue.add_after(key, until - self._cluster.clock.monotonic(), scaled=False)
 
     def _schedule(self, key: str) -> None:
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is None or pod["spec"].get("nodeName") or not self._is_ours(pod):
             return
         try:
@@ -360,9 +360,11 @@ class EmbeddedScheduler:
         try:
             if not self._volumes.reserve(pod, chosen):
                 # It is bound once its claims have their volumes.
-                self._unschedulable.setdefault(key, _UnschedulablePod(self._api.clock.monotonic()))
+                self._unschedulable.setdefault(
+                    key, _UnschedulablePod(self._cluster.clock.monotonic())
+                )
                 return
-            self._api.bind(namespace, name, chosen)
+            self._cluster.bind(namespace, name, chosen)
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise
@@ -396,13 +398,13 @@ class EmbeddedScheduler:
             return
 
         lister = self._list_with_nominated_pods(pod)
-        candidate, message = find_candidate(self._api, self._algorithm, lister, pod, error)
+        candidate, message = find_candidate(self._cluster, self._algorithm, lister, pod, error)
         if candidate is None:
             waits = message.endswith(TERMINATING) or not error.may_preempt
             self._report_unschedulable(key, pod, message, nominated_node=None if waits else "")
             return
         self._report_unschedulable(key, pod, message, nominated_node=candidate.node)
-        evict_victims(self._api, self._recorder, pod, candidate)
+        evict_victims(self._cluster, self._recorder, pod, candidate)
         own_priority = pod["spec"].get("priority") or 0
         for other in [*self._nominated.get(candidate.node, {}).values()]:
             if (other["spec"].get("priority") or 0) < own_priority:
@@ -413,7 +415,7 @@ class EmbeddedScheduler:
             changed["status"].pop("nominatedNodeName", None)
 
         namespace, name = split_key(key_of(pod))
-        self._api.modify("pods", name, namespace, withdraw, subresource="status")
+        self._cluster.modify("pods", name, namespace, withdraw, subresource="status")
 
     def _report_unschedulable(
         self,
@@ -433,14 +435,14 @@ class EmbeddedScheduler:
             nominated_node: the nominated node; empty to remove it; None to keep it.
         """
         tries = self._unschedulable[key].tries + 1 if key in self._unschedulable else 1
-        self._unschedulable[key] = _UnschedulablePod(self._api.clock.monotonic(), tries)
+        self._unschedulable[key] = _UnschedulablePod(self._cluster.clock.monotonic(), tries)
         self._recorder.event(pod, WARNING, "FailedScheduling", "Scheduling", message)
         last = get_condition(pod, "PodScheduled")
         now = (pod.get("status") or {}).get("nominatedNodeName") or ""
         same = last is not None and last["status"] == "False" and last.get("message") == message
         if same and nominated_node in (None, now):
             return
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
         since = (
             last["lastTransitionTime"] if last is not None and last["status"] == "False" else stamp
         )
@@ -461,7 +463,7 @@ class EmbeddedScheduler:
         elif nominated_node is not None:
             status.pop("nominatedNodeName", None)
         try:
-            self._api.update_status("pods", {**pod, "status": status})
+            self._cluster.update_status("pods", {**pod, "status": status})
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise

@@ -157,13 +157,13 @@ def _endpoint_fields(pod: Obj) -> tuple[object, ...]:
 class ServicePods:
     """The services of a cluster and their pods."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._selectors: dict[str, dict[str, Obj]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}
         self._listeners: list[Callable[[str, float], None]] = []
-        api.subscribe("services", self._service_changed)
-        api.subscribe("pods", self._pod_changed)
+        cluster.subscribe("services", self._service_changed)
+        cluster.subscribe("pods", self._pod_changed)
 
     def listen(self, listener: Callable[[str, float], None]) -> None:
         """Call `listener(service key, seconds)` when a service or its selected pods change.
@@ -199,7 +199,7 @@ class ServicePods:
             self._selectors.setdefault(namespace, {})[name] = selector
             self._pods[key] = {
                 uid_of(pod): pod
-                for pod in self._api.list("pods", namespace)
+                for pod in self._cluster.list("pods", namespace)
                 if selector.items() <= labels_of(pod).items()
             }
         self._notify(key, 0.0)
@@ -228,7 +228,7 @@ class ServicePods:
     def service(self, key: str) -> Obj | None:
         """Return the service with this key; None if it does not exist."""
         namespace, name = split_key(key)
-        return self._api.find("services", name, namespace)
+        return self._cluster.find("services", name, namespace)
 
 
 def build_subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
@@ -330,14 +330,14 @@ class EndpointsController:
     Source: kube-controller-manager, endpoints_controller.go.
     """
 
-    def __init__(self, api: Cluster, selected: ServicePods) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, selected: ServicePods) -> None:
+        self._cluster = cluster
         self._selected = selected
-        self._recorder = EventRecorder(api, _NAME)
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
+        self._recorder = EventRecorder(cluster, _NAME)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
         self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
-        api.subscribe(ENDPOINTS, self._changed)
+        cluster.subscribe(ENDPOINTS, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
@@ -348,8 +348,8 @@ class EndpointsController:
         service = self._selected.service(key)
         if service is None:
             self._times.forget(key)
-            if self._api.find(ENDPOINTS, name, namespace) is not None:
-                self._api.delete(ENDPOINTS, name, namespace)
+            if self._cluster.find(ENDPOINTS, name, namespace) is not None:
+                self._cluster.delete(ENDPOINTS, name, namespace)
             return
         spec = service["spec"]
         if spec.get("type") == "ExternalName" or not spec.get("selector"):
@@ -362,7 +362,7 @@ class EndpointsController:
         labels.pop(HEADLESS, None)
         if not has_cluster_ip(service):
             labels[HEADLESS] = ""
-        present = self._api.find(ENDPOINTS, name, namespace)
+        present = self._cluster.find(ENDPOINTS, name, namespace)
         if present is not None:
             was_truncated = _OVER_CAPACITY in (present["metadata"].get("annotations") or {})
             same = (present.get("subsets") or []) == subsets and labels_of(present) == labels
@@ -383,9 +383,9 @@ class EndpointsController:
     def _write(self, present: Obj | None, obj: Obj) -> None:
         try:
             if present is None:
-                self._api.create(ENDPOINTS, obj, namespace_of(obj))
+                self._cluster.create(ENDPOINTS, obj, namespace_of(obj))
             else:
-                self._api.update(ENDPOINTS, {**present, **obj})
+                self._cluster.update(ENDPOINTS, {**present, **obj})
         except StatusError as error:
             if is_namespace_terminating(error):
                 return

@@ -165,11 +165,11 @@ class SliceIndex:
         queue: receives the service of a slice that another writer changed.
     """
 
-    def __init__(self, api: Cluster, writer: str, queue: Workqueue[str]) -> None:
+    def __init__(self, cluster: Cluster, writer: str, queue: Workqueue[str]) -> None:
         self._writer = writer
         self._queue = queue
         self._by_service: dict[str, dict[str, Obj]] = {}
-        api.subscribe(SLICES, self._changed)
+        cluster.subscribe(SLICES, self._changed)
 
     def of(self, key: str) -> list[Obj]:
         """Return the slices of a service that are not being deleted."""
@@ -208,14 +208,14 @@ class EndpointSliceController:
     endpointslice_controller.go.
     """
 
-    def __init__(self, api: Cluster, selected: ServicePods) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, selected: ServicePods) -> None:
+        self._cluster = cluster
         self._selected = selected
-        self._recorder = EventRecorder(api, "endpoint-slice-controller")
+        self._recorder = EventRecorder(cluster, "endpoint-slice-controller")
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "endpoint-slice-controller", base_delay=_BASE_DELAY
+            cluster.clock, self._sync, "endpoint-slice-controller", base_delay=_BASE_DELAY
         )
-        self._slices = SliceIndex(api, _SLICE_CONTROLLER, self._queue)
+        self._slices = SliceIndex(cluster, _SLICE_CONTROLLER, self._queue)
         self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
 
@@ -261,7 +261,7 @@ class EndpointSliceController:
             for content in plan.create:
                 self._create(service, family, labels, content, time)
             for changed in plan.update:
-                self._api.update(SLICES, _with_trigger_time({**changed, "metadata": {
+                self._cluster.update(SLICES, _with_trigger_time({**changed, "metadata": {
                     **changed["metadata"], "labels": labels}}, time))  # fmt: skip
             for unwanted in plan.delete:
                 self._delete(unwanted)
@@ -279,11 +279,11 @@ class EndpointSliceController:
             "addressType": family,
             **content,
         }
-        self._api.create(SLICES, _with_trigger_time(slice_, time), namespace_of(service))
+        self._cluster.create(SLICES, _with_trigger_time(slice_, time), namespace_of(service))
 
     def _delete(self, slice_: Obj) -> None:
         with ignore_not_found():
-            self._api.delete(SLICES, name_of(slice_), namespace_of(slice_))
+            self._cluster.delete(SLICES, name_of(slice_), namespace_of(slice_))
 
     def _labels(self, service: Obj) -> dict[str, str]:
         reserved = (SERVICE_NAME_LABEL, SLICE_MANAGED_BY_LABEL, HEADLESS)
@@ -334,7 +334,7 @@ class EndpointSliceController:
             endpoint["hostname"] = name
         if node:
             endpoint["nodeName"] = node
-            found = self._api.find("nodes", node)
+            found = self._cluster.find("nodes", node)
             zone = labels_of(found).get(_ZONE) if found is not None else None
             if zone:
                 endpoint["zone"] = zone
@@ -381,25 +381,25 @@ class EndpointSliceMirroringController:
     Source: kube-controller-manager, endpointslicemirroring_controller.go.
     """
 
-    def __init__(self, api: Cluster, selected: ServicePods) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, selected: ServicePods) -> None:
+        self._cluster = cluster
         self._selected = selected
         self._queue: Workqueue[str] = Workqueue(
-            api.clock,
+            cluster.clock,
             self._sync,
             "endpoint-slice-mirroring-controller",
             base_delay=_BASE_DELAY,
             max_delay=_MIRRORING_MAX_DELAY,
         )
-        self._slices = SliceIndex(api, _MIRRORING_CONTROLLER, self._queue)
+        self._slices = SliceIndex(cluster, _MIRRORING_CONTROLLER, self._queue)
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
-        api.subscribe(ENDPOINTS, lambda _change, new, _old: self._queue.add(key_of(new)))
+        cluster.subscribe(ENDPOINTS, lambda _change, new, _old: self._queue.add(key_of(new)))
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
         existing = self._slices.of(key)
         service = self._selected.service(key)
-        endpoints = self._api.find(ENDPOINTS, name, namespace)
+        endpoints = self._cluster.find(ENDPOINTS, name, namespace)
         if (
             service is None
             or service["spec"].get("selector")
@@ -430,7 +430,7 @@ class EndpointSliceMirroringController:
                 self._create(endpoints, labels, annotations, {"addressType": family, **content})
             for changed in plan.update:
                 metadata = {**changed["metadata"], "labels": labels, "annotations": annotations}
-                self._api.update(SLICES, {**changed, "metadata": metadata})
+                self._cluster.update(SLICES, {**changed, "metadata": metadata})
             for unwanted in plan.delete:
                 self._delete(unwanted)
 
@@ -445,11 +445,11 @@ class EndpointSliceMirroringController:
             "ownerReferences": [make_controller_ref(endpoints, "v1", "Endpoints")],
         }
         try:
-            self._api.create(SLICES, {"metadata": metadata, **content}, namespace_of(endpoints))
+            self._cluster.create(SLICES, {"metadata": metadata, **content}, namespace_of(endpoints))
         except StatusError as error:
             if not is_namespace_terminating(error):
                 raise
 
     def _delete(self, slice_: Obj) -> None:
         with ignore_not_found():
-            self._api.delete(SLICES, name_of(slice_), namespace_of(slice_))
+            self._cluster.delete(SLICES, name_of(slice_), namespace_of(slice_))

@@ -52,17 +52,17 @@ class GarbageCollector:
     Source: kube-controller-manager, garbagecollector/garbagecollector.go.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._dependents: dict[str, dict[_ObjectRef, None]] = {}
         self._left: list[_ObjectRef] = []
         self._delete: Workqueue[_ObjectRef] = Workqueue(
-            api.clock, self._attempt_to_delete, "garbage collector"
+            cluster.clock, self._attempt_to_delete, "garbage collector"
         )
         self._finalize: Workqueue[_ObjectRef] = Workqueue(
-            api.clock, self._process_owner, "garbage collector owners"
+            cluster.clock, self._process_owner, "garbage collector owners"
         )
-        api.subscribe_all(self._changed)
+        cluster.subscribe_all(self._changed)
 
     def _changed(self, resource: str, change: str, new: Obj, old: Obj | None) -> None:
         metadata = new["metadata"]
@@ -97,7 +97,7 @@ class GarbageCollector:
             # Controllers that count dependents see the deletion first, as upstream: a Job's pods
             # are released.
             if not self._left:
-                self._api.clock.call_later(0, self._process_deleted_owners)
+                self._cluster.clock.call_later(0, self._process_deleted_owners)
             self._left += dependents
 
     def _finalize_owners(self, references: Iterable[Obj], namespace: str) -> None:
@@ -123,7 +123,7 @@ class GarbageCollector:
 
     def _find(self, place: _ObjectRef) -> Obj | None:
         try:
-            obj = self._api.find(place.resource, place.name, place.namespace)
+            obj = self._cluster.find(place.resource, place.name, place.namespace)
         except StatusError:
             # The kind itself was removed.
             return None
@@ -133,13 +133,13 @@ class GarbageCollector:
         self, reference: Obj, namespace: str, *, is_live: bool = False
     ) -> tuple[str, Obj] | None:
         """Return the resource and the owner; with `is_live` None is certain."""
-        kind = self._api.kinds.of_kind(reference["apiVersion"], reference["kind"])
+        kind = self._cluster.kinds.of_kind(reference["apiVersion"], reference["kind"])
         if kind is None:
             return None
         place = (kind.qualified, reference["name"], namespace if kind.namespaced else "")
-        obj = self._api.find(*place)
+        obj = self._cluster.find(*place)
         if is_live and (obj is None or uid_of(obj) != reference["uid"]):
-            obj = self._api.find_live(*place)
+            obj = self._cluster.find_live(*place)
         if obj is None or uid_of(obj) != reference["uid"]:
             return None
         return kind.qualified, obj
@@ -175,7 +175,7 @@ class GarbageCollector:
         else:
             policy = "Foreground" if FOREGROUND in finalizers else "Background"
         try:
-            self._api.delete(
+            self._cluster.delete(
                 place.resource, place.name, place.namespace, uid=place.uid, propagation=policy
             )
         except StatusError as error:
@@ -188,7 +188,7 @@ class GarbageCollector:
         dangling: list[str] = []
         waiting: list[str] = []
         for reference in obj["metadata"].get("ownerReferences") or ():
-            if self._api.kinds.of_kind(reference["apiVersion"], reference["kind"]) is None:
+            if self._cluster.kinds.of_kind(reference["apiVersion"], reference["kind"]) is None:
                 # Owners of unknown kinds count as existing, as upstream retries for ever.
                 solid.append(reference["uid"])
                 continue
@@ -263,7 +263,7 @@ class GarbageCollector:
     def _modify(self, place: _ObjectRef, change: Callable[[Obj], None]) -> None:
         """Change an object; no-op if it does not exist."""
         with ignore_not_found():
-            self._api.modify(place.resource, place.name, place.namespace, change)
+            self._cluster.modify(place.resource, place.name, place.namespace, change)
 
 
 def _waits_for_dependents(obj: Obj) -> bool:
@@ -278,12 +278,12 @@ def _make_object_ref(resource: str, obj: Obj) -> _ObjectRef:
 class PodGCController:
     """Deletes pods of deleted nodes."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "pod-garbage-collector")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "pod-garbage-collector")
         self._by_node: dict[str, dict[str, None]] = {}
-        api.subscribe("pods", self._pod_changed)
-        api.subscribe("nodes", self._node_changed)
+        cluster.subscribe("pods", self._pod_changed)
+        cluster.subscribe("nodes", self._node_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         key, node = key_of(new), new["spec"].get("nodeName")
@@ -296,7 +296,7 @@ class PodGCController:
                 self._by_node.pop(node, None)
         elif key not in self._by_node.setdefault(node, {}):
             self._by_node[node][key] = None
-            if self._api.find("nodes", node) is None:
+            if self._cluster.find("nodes", node) is None:
                 self._queue.add_after(key, _QUARANTINE_SECONDS)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -306,12 +306,15 @@ class PodGCController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
-        if pod is None or self._api.find("nodes", pod["spec"].get("nodeName") or "") is not None:
+        pod = self._cluster.find("pods", name, namespace)
+        if (
+            pod is None
+            or self._cluster.find("nodes", pod["spec"].get("nodeName") or "") is not None
+        ):
             return
         self._fail(pod)
         with ignore_not_found():
-            self._api.delete("pods", name, namespace, grace=0)
+            self._cluster.delete("pods", name, namespace, grace=0)
 
     def _fail(self, pod: Obj) -> None:
         """Set the pod's DisruptionTarget condition before its deletion.
@@ -321,7 +324,7 @@ class PodGCController:
         status = dict(pod.get("status") or {})
         if status.get("phase") in ("Succeeded", "Failed"):
             return
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
         condition = {
             "type": "DisruptionTarget", "status": "True", "lastProbeTime": None,
             "lastTransitionTime": stamp, "reason": "DeletionByPodGC",
@@ -331,7 +334,7 @@ class PodGCController:
             one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"
         ]
         status.update(phase="Failed", conditions=[*others, condition])
-        self._api.update_status("pods", {**pod, "status": status})
+        self._cluster.update_status("pods", {**pod, "status": status})
 
 
 def seconds_until_expiry(job: Obj, now: float) -> float | None:
@@ -351,12 +354,12 @@ class TTLAfterFinishedController:
     Source: kube-controller-manager, ttlafterfinished_controller.go.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "ttl-after-finished-controller"
+            cluster.clock, self._sync, "ttl-after-finished-controller"
         )
-        api.subscribe("jobs.batch", self._changed)
+        cluster.subscribe("jobs.batch", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and seconds_until_expiry(new, 0) is not None:
@@ -364,10 +367,10 @@ class TTLAfterFinishedController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        job = self._api.find("jobs.batch", name, namespace)
+        job = self._cluster.find("jobs.batch", name, namespace)
         if job is None or is_being_deleted(job):
             return
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         left = seconds_until_expiry(job, now)
         if left is None:
             return
@@ -375,7 +378,7 @@ class TTLAfterFinishedController:
             self._queue.add_at(key, now + left)
             return
         with ignore_not_found():
-            self._api.delete(
+            self._cluster.delete(
                 "jobs.batch", name, namespace, uid=uid_of(job), propagation="Foreground"
             )
 
@@ -387,24 +390,24 @@ class EventTTL:
         most: the number of events to keep.
     """
 
-    def __init__(self, api: Cluster, most: int = _MAX_EVENTS) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, most: int = _MAX_EVENTS) -> None:
+        self._cluster = cluster
         self._most = most
         self._written: OrderedDict[str, float] = OrderedDict()
         self._planned = False
-        api.subscribe(_EVENTS, self._changed)
-        api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
+        cluster.subscribe(_EVENTS, self._changed)
+        cluster.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         key = key_of(new)
         if change == "DELETED":
             self._written.pop(key, None)
             return
-        self._written[key] = self._api.clock.monotonic()
+        self._written[key] = self._cluster.clock.monotonic()
         self._written.move_to_end(key)
         if len(self._written) > self._most and not self._planned:
             self._planned = True
-            self._api.clock.call_soon(self._remove_surplus)
+            self._cluster.clock.call_soon(self._remove_surplus)
 
     def _remove_surplus(self) -> None:
         self._planned = False
@@ -412,12 +415,12 @@ class EventTTL:
             self._remove()
 
     def _remove_expired(self) -> None:
-        until = self._api.clock.monotonic() - _TTL_SECONDS
+        until = self._cluster.clock.monotonic() - _TTL_SECONDS
         while self._written and next(iter(self._written.values())) <= until:
             self._remove()
-        self._api.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
+        self._cluster.clock.call_later(_CHECK_PERIOD, self._remove_expired, scaled=False)
 
     def _remove(self) -> None:
         key, _ = self._written.popitem(last=False)
-        if self._api.store.get(_EVENTS, key) is not None:
-            self._api.store.remove(_EVENTS, key)
+        if self._cluster.store.get(_EVENTS, key) is not None:
+            self._cluster.store.remove(_EVENTS, key)

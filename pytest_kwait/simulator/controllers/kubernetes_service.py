@@ -58,49 +58,49 @@ class KubernetesServiceController:
         port: the port of the server.
     """
 
-    def __init__(self, api: Cluster, address: str, port: int) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, address: str, port: int) -> None:
+        self._cluster = cluster
         self._address = address
         self._port = port
         self._planned = False
         self._create_service_cidr()
         self._reconcile()
         for resource in (_SERVICES, _ENDPOINTS, _SLICES):
-            api.subscribe(resource, self._on_change)
+            cluster.subscribe(resource, self._on_change)
 
     def _create_service_cidr(self) -> None:
-        api, stamp = self._api, self._api.clock.stamp()
+        cluster, stamp = self._cluster, self._cluster.clock.stamp()
         metadata = {"name": KUBERNETES_SERVICE}
-        spec = {"cidrs": list(api.addresses.cidrs)}
-        created = api.create(_SERVICE_CIDRS, {"metadata": metadata, "spec": spec})
+        spec = {"cidrs": list(cluster.addresses.cidrs)}
+        created = cluster.create(_SERVICE_CIDRS, {"metadata": metadata, "spec": spec})
         condition = {
             "type": "Ready", "status": "True", "reason": "", "message": _READY_MESSAGE,
             "lastTransitionTime": stamp,
         }  # fmt: skip
-        api.update_status(_SERVICE_CIDRS, {**created, "status": {"conditions": [condition]}})
+        cluster.update_status(_SERVICE_CIDRS, {**created, "status": {"conditions": [condition]}})
 
     def _on_change(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED" and is_kubernetes_service(new) and not self._planned:
             self._planned = True
-            self._api.clock.call_later(_RECONCILE_SECONDS, self._reconcile)
+            self._cluster.clock.call_later(_RECONCILE_SECONDS, self._reconcile)
 
     def _reconcile(self) -> None:
         self._planned = False
         port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": self._port}
         labels = {"component": "apiserver", "provider": "kubernetes"}
-        address = self._api.addresses.kubernetes_address
+        address = self._cluster.addresses.kubernetes_address
         spec: Obj = {
             "clusterIP": address, "ports": [port], "sessionAffinity": "None", "type": "ClusterIP"
         }  # fmt: skip
-        service = self._api.find(_SERVICES, KUBERNETES_SERVICE, _NAMESPACE)
+        service = self._cluster.find(_SERVICES, KUBERNETES_SERVICE, _NAMESPACE)
         if service is None:
             metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
-            self._api.create(_SERVICES, {"metadata": metadata, "spec": spec}, _NAMESPACE)
+            self._cluster.create(_SERVICES, {"metadata": metadata, "spec": spec}, _NAMESPACE)
         elif service["spec"].get("ports") != [port]:
             # Other fields stay as they are, as upstream.
             changed = clone(service)
             changed["spec"]["ports"] = [port]
-            self._api.update(_SERVICES, changed)
+            self._cluster.update(_SERVICES, changed)
         self._keep(_ENDPOINTS, {"endpointslice.kubernetes.io/skip-mirror": "true"}, {
             "subsets": [{
                 "addresses": [{"ip": self._address}],
@@ -115,12 +115,12 @@ class KubernetesServiceController:
 
     def _keep(self, resource: str, labels: dict[str, str], content: Obj) -> None:
         """Create an object, or restore its contents."""
-        found = self._api.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
+        found = self._cluster.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
         if found is None:
             metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
-            self._api.create(resource, {"metadata": metadata, **clone(content)}, _NAMESPACE)
+            self._cluster.create(resource, {"metadata": metadata, **clone(content)}, _NAMESPACE)
         elif any(found.get(field) != value for field, value in content.items()):
-            self._api.update(resource, {**clone(found), **clone(content)})
+            self._cluster.update(resource, {**clone(found), **clone(content)})
 
 
 class IPAddressController:
@@ -129,12 +129,12 @@ class IPAddressController:
     Upstream's allocator creates them before it stores the service, and a repair loop keeps them.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._owners: dict[str, tuple[str, str]] = {}
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "ipallocator")
-        api.subscribe(_SERVICES, self._service_changed)
-        api.subscribe(_ADDRESSES, self._address_changed)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "ipallocator")
+        cluster.subscribe(_SERVICES, self._service_changed)
+        cluster.subscribe(_ADDRESSES, self._address_changed)
 
     def _service_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         owner = (namespace_of(new), name_of(new))
@@ -154,16 +154,16 @@ class IPAddressController:
 
     def _sync(self, address: str) -> None:
         owner = self._owners.get(address)
-        found = self._api.find(_ADDRESSES, address)
+        found = self._cluster.find(_ADDRESSES, address)
         if owner is not None and found is None:
             namespace, name = owner
             parent = {"resource": _SERVICES, "namespace": namespace, "name": name}
             metadata = {"name": address, "labels": dict(_ADDRESS_LABELS)}
-            self._api.create(_ADDRESSES, {"metadata": metadata, "spec": {"parentRef": parent}})
+            self._cluster.create(_ADDRESSES, {"metadata": metadata, "spec": {"parentRef": parent}})
         elif owner is None and found is not None and not is_being_deleted(found):
             labels = found["metadata"].get("labels") or {}
             if labels.items() >= _ADDRESS_LABELS.items():
-                self._api.delete(_ADDRESSES, address)
+                self._cluster.delete(_ADDRESSES, address)
 
 
 def _list_cluster_ips(service: Obj) -> set[str]:
@@ -176,28 +176,30 @@ class ServiceCIDRController:
     Source: kube-controller-manager, servicecidrs/servicecidrs_controller.go.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "service-cidr-controller")
-        api.subscribe(_SERVICE_CIDRS, lambda _change, new, _old: self._enqueue(new))
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._sync, "service-cidr-controller"
+        )
+        cluster.subscribe(_SERVICE_CIDRS, lambda _change, new, _old: self._enqueue(new))
         for resource in ("services", _ADDRESSES):
-            api.subscribe(resource, self._on_address_change)
+            cluster.subscribe(resource, self._on_address_change)
 
     def _enqueue(self, obj: Obj) -> None:
         """Sync a range, and the others, which it may replace."""
         self._queue.add(name_of(obj))
-        for other in self._api.list(_SERVICE_CIDRS):
+        for other in self._cluster.list(_SERVICE_CIDRS):
             if is_being_deleted(other):
                 self._queue.add(name_of(other))
 
     def _on_address_change(self, change: str, _new: Obj, _old: Obj | None) -> None:
         if change == "DELETED":
-            for each in self._api.list(_SERVICE_CIDRS):
+            for each in self._cluster.list(_SERVICE_CIDRS):
                 if is_being_deleted(each):
                     self._queue.add(name_of(each))
 
     def _sync(self, name: str) -> None:
-        found = self._api.find(_SERVICE_CIDRS, name)
+        found = self._cluster.find(_SERVICE_CIDRS, name)
         if found is None:
             return
         finalizers = found["metadata"].get("finalizers") or []
@@ -209,7 +211,7 @@ class ServiceCIDRController:
             if self._is_in_use(found):
                 self._set_ready(found, *_RANGE_IN_USE)
                 return
-            clock = self._api.clock
+            clock = self._cluster.clock
             deleted = parse_time(found["metadata"]["deletionTimestamp"])
             moment = deleted + _DELETION_GRACE_SECONDS * clock.scale
             if moment > clock.time():
@@ -225,7 +227,7 @@ class ServiceCIDRController:
         own = _list_networks(obj)
         others = [
             network
-            for other in self._api.list(_SERVICE_CIDRS)
+            for other in self._cluster.list(_SERVICE_CIDRS)
             if not is_being_deleted(other)
             for network in _list_networks(other)
         ]
@@ -236,25 +238,25 @@ class ServiceCIDRController:
         )
 
     def _list_addresses(self) -> Iterator[IPv4Address | IPv6Address]:
-        for service in self._api.list("services"):
+        for service in self._cluster.list("services"):
             for address in service["spec"].get("clusterIPs") or ():
                 if address != "None":
                     yield ip_address(address)
-        for address in self._api.list(_ADDRESSES):
+        for address in self._cluster.list(_ADDRESSES):
             yield ip_address(name_of(address))
 
     def _set_finalizers(self, obj: Obj, finalizers: list[str]) -> Obj:
         changed = clone(obj)
         changed["metadata"]["finalizers"] = finalizers
-        return self._api.update(_SERVICE_CIDRS, changed)
+        return self._cluster.update(_SERVICE_CIDRS, changed)
 
     def _set_ready(self, obj: Obj, status: str, reason: str, message: str) -> None:
         wanted = {"type": "Ready", "status": status, "reason": reason, "message": message}
         present = get_condition(obj, "Ready") or {}
         if {key: value for key, value in present.items() if key in wanted} == wanted:
             return
-        condition = {**wanted, "lastTransitionTime": self._api.clock.stamp()}
-        self._api.update_status(_SERVICE_CIDRS, {**obj, "status": {"conditions": [condition]}})
+        condition = {**wanted, "lastTransitionTime": self._cluster.clock.stamp()}
+        self._cluster.update_status(_SERVICE_CIDRS, {**obj, "status": {"conditions": [condition]}})
 
 
 def _list_networks(obj: Obj) -> list[IPv4Network | IPv6Network]:

@@ -119,18 +119,18 @@ class NamespaceDefaults:
     pkg/controller/certificates/rootcacertpublisher/publisher.go.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         # These are two controllers upstream: neither waits for the other.
         self._accounts: Workqueue[str] = Workqueue(
-            api.clock, self._create_account, "namespace-accounts"
+            cluster.clock, self._create_account, "namespace-accounts"
         )
         self._certificates: Workqueue[str] = Workqueue(
-            api.clock, self._publish_certificates, "namespace-certificates"
+            cluster.clock, self._publish_certificates, "namespace-certificates"
         )
-        api.subscribe("namespaces", self._namespace_changed)
-        api.subscribe("serviceaccounts", self._account_changed)
-        api.subscribe("configmaps", self._config_map_changed)
+        cluster.subscribe("namespaces", self._namespace_changed)
+        cluster.subscribe("serviceaccounts", self._account_changed)
+        cluster.subscribe("configmaps", self._config_map_changed)
 
     def _namespace_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED":
@@ -140,7 +140,7 @@ class NamespaceDefaults:
             (self._certificates, self._publish_certificates),
         ):
             # Changes stay invisible while the subscribers of this one wait for webhooks.
-            if self._api.clock.may_suspend() or self._api.clock.exploration is not None:
+            if self._cluster.clock.may_suspend() or self._cluster.clock.exploration is not None:
                 queue.add(name_of(new))
                 continue
             try:
@@ -157,31 +157,31 @@ class NamespaceDefaults:
             self._certificates.add(namespace_of(new))
 
     def _is_active(self, namespace: str) -> bool:
-        found = self._api.find("namespaces", namespace)
+        found = self._cluster.find("namespaces", namespace)
         return found is not None and not is_being_deleted(found)
 
     def _create_account(self, namespace: str) -> None:
         if (
             self._is_active(namespace)
-            and self._api.find("serviceaccounts", "default", namespace) is None
+            and self._cluster.find("serviceaccounts", "default", namespace) is None
         ):
             self._create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
 
     def _publish_certificates(self, namespace: str) -> None:
         if not self._is_active(namespace):
             return
-        data = {"ca.crt": self._api.root_ca}
-        present = self._api.find("configmaps", _ROOT_CA, namespace)
+        data = {"ca.crt": self._cluster.root_ca}
+        present = self._cluster.find("configmaps", _ROOT_CA, namespace)
         if present is None:
             annotations = {"kubernetes.io/description": _ROOT_CA_NOTE}
             metadata = {"name": _ROOT_CA, "annotations": annotations}
             self._create("configmaps", {"metadata": metadata, "data": data}, namespace)
         elif present.get("data") != data:
-            self._api.update("configmaps", {**clone(present), "data": data})
+            self._cluster.update("configmaps", {**clone(present), "data": data})
 
     def _create(self, resource: str, obj: Obj, namespace: str) -> None:
         try:
-            self._api.create(resource, obj, namespace)
+            self._cluster.create(resource, obj, namespace)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -193,14 +193,14 @@ class NamespaceController:
     Source: kube-controller-manager, deletion/namespaced_resources_deleter.go.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "namespace-controller", max_delay=_MAX_DELAY
+            cluster.clock, self._sync, "namespace-controller", max_delay=_MAX_DELAY
         )
         self._going: set[str] = set()
         self._stop_following_pods: Callable[[], None] | None = None
-        api.subscribe("namespaces", self._changed)
+        cluster.subscribe("namespaces", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -214,29 +214,29 @@ class NamespaceController:
             self._going.add(name)
             self._queue.add_after(name, DELETION_DELAY)
             if self._stop_following_pods is None:
-                self._stop_following_pods = self._api.subscribe("pods", self._pod_changed)
+                self._stop_following_pods = self._cluster.subscribe("pods", self._pod_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         # Upstream checks again after half the pods' longest grace period; that delay is useless
         # here.
         if change == "DELETED" and namespace_of(new) in self._going:
-            namespace = self._api.find("namespaces", namespace_of(new))
+            namespace = self._cluster.find("namespaces", namespace_of(new))
             if namespace is not None and (namespace.get("status") or {}).get("conditions"):
                 self._queue.add_after(namespace_of(new), _DELAY_AFTER_PODS)
 
     def _sync(self, name: str) -> None:
-        namespace = self._api.find("namespaces", name)
+        namespace = self._cluster.find("namespaces", name)
         if namespace is None or not is_being_deleted(namespace):
             return
         if _FINALIZER not in (namespace["spec"].get("finalizers") or ()):
             return
         errors: list[str] = []
-        pods = self._empty(self._api.kind_of("pods"), name, errors)
+        pods = self._empty(self._cluster.kind_of("pods"), name, errors)
         wait = self._longest_grace(namespace, pods)
         wrong: dict[str, tuple[str, str]] = {}
         remaining: dict[str, list[Obj]] = {}
         if not pods:
-            for kind in self._api.kinds.stored():
+            for kind in self._cluster.kinds.stored():
                 if kind.namespaced and "delete" in kind.verbs and kind.qualified != "pods":
                     left = self._empty(kind, name, errors)
                     if left:
@@ -255,18 +255,18 @@ class NamespaceController:
     def _empty(self, kind: Kind, namespace: str, errors: list[str]) -> list[Obj]:
         """Delete all objects of a kind; return the remaining ones."""
         resource = kind.qualified
-        found = self._api.list(resource, namespace)
+        found = self._cluster.list(resource, namespace)
         if not found:
             return found
         for obj in found:
             if is_being_deleted(obj):
                 continue
             try:
-                self._api.delete(resource, name_of(obj), namespace, propagation="Background")
+                self._cluster.delete(resource, name_of(obj), namespace, propagation="Background")
             except StatusError as error:
                 if error.reason not in ("NotFound", "Conflict"):
                     errors.append(error.message)
-        return self._api.list(resource, namespace)
+        return self._cluster.list(resource, namespace)
 
     def _longest_grace(self, namespace: Obj, pods: Iterable[Obj]) -> float:
         grace = max(
@@ -277,11 +277,13 @@ class NamespaceController:
             ),
             default=0,
         )
-        elapsed = self._api.clock.time() - parse_time(namespace["metadata"]["deletionTimestamp"])
+        elapsed = self._cluster.clock.time() - parse_time(
+            namespace["metadata"]["deletionTimestamp"]
+        )
         return float(max(grace - elapsed, 0.0))
 
     def _write_conditions(self, namespace: Obj, wrong: dict[str, tuple[str, str]]) -> None:
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
 
         def conditions_of(obj: Obj) -> list[Obj]:
             before = (obj.get("status") or {}).get("conditions") or ()
@@ -294,13 +296,13 @@ class NamespaceController:
         def write(changed: Obj) -> None:
             changed.setdefault("status", {})["conditions"] = conditions_of(changed)
 
-        self._api.modify("namespaces", name_of(namespace), "", write, subresource="status")
+        self._cluster.modify("namespaces", name_of(namespace), "", write, subresource="status")
 
     def _finalize(self, name: str) -> None:
-        namespace = clone(self._api.get("namespaces", name))
+        namespace = clone(self._cluster.get("namespaces", name))
         left = [one for one in namespace["spec"]["finalizers"] if one != _FINALIZER]
         namespace["spec"] = {**namespace["spec"], "finalizers": left}
-        self._api.update("namespaces", namespace, subresource="finalize")
+        self._cluster.update("namespaces", namespace, subresource="finalize")
 
 
 def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, str]]:
@@ -331,46 +333,46 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
 class TokensController:
     """Follows secrets and service accounts."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._queue: Workqueue[tuple[str, str]] = Workqueue(
-            api.clock, self._sync, "service-account-tokens"
+            cluster.clock, self._sync, "service-account-tokens"
         )
-        api.subscribe("secrets", self._secret_changed)
-        api.subscribe("serviceaccounts", self._account_changed)
+        cluster.subscribe("secrets", self._secret_changed)
+        cluster.subscribe("serviceaccounts", self._account_changed)
 
     def _secret_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and new.get("type") == _TYPE:
             self._queue.add((namespace_of(new), name_of(new)))
 
     def _account_changed(self, change: str, new: Obj, _: Obj | None) -> None:
-        if change == "MODIFIED" or self._api.store.count("secrets") == 0:
+        if change == "MODIFIED" or self._cluster.store.count("secrets") == 0:
             return
-        for secret in self._api.list("secrets", namespace_of(new)):
+        for secret in self._cluster.list("secrets", namespace_of(new)):
             if secret.get("type") == _TYPE and _account(secret) == name_of(new):
                 self._queue.add((namespace_of(secret), name_of(secret)))
 
     def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
-        secret = self._api.find("secrets", name, namespace)
+        secret = self._cluster.find("secrets", name, namespace)
         if secret is None or secret.get("type") != _TYPE:
             return
         place = ("serviceaccounts", _account(secret), namespace)
-        account = self._api.find(*place)
+        account = self._cluster.find(*place)
         wanted = (secret["metadata"].get("annotations") or {}).get(_UID)
         if account is None or (wanted and wanted != uid_of(account)):
-            account = self._api.find_live(*place)
+            account = self._cluster.find_live(*place)
         if account is None or (wanted and wanted != uid_of(account)):
-            self._api.delete("secrets", name, namespace, uid=uid_of(secret))
+            self._cluster.delete("secrets", name, namespace, uid=uid_of(secret))
             return
         given = secret.get("data") or {}
         data = {
             **given,
-            "ca.crt": _encode_base64(self._api.root_ca),
+            "ca.crt": _encode_base64(self._cluster.root_ca),
             "namespace": given.get("namespace") or _encode_base64(namespace),
         }
         if not data.get("token"):
-            data["token"] = _encode_base64(self._api.accounts.legacy(account, secret))
+            data["token"] = _encode_base64(self._cluster.accounts.legacy(account, secret))
         if data == given:
             return
         notes = {_NAME: name_of(account), _UID: uid_of(account)}
@@ -379,7 +381,7 @@ class TokensController:
             changed["data"] = data
             changed["metadata"].setdefault("annotations", {}).update(notes)
 
-        self._api.modify("secrets", name, namespace, fill)
+        self._cluster.modify("secrets", name, namespace, fill)
 
 
 def _account(secret: Obj) -> str:

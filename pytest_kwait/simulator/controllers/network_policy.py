@@ -21,9 +21,9 @@ _MESSAGE = "the embedded cluster does not enforce network policies: all traffic 
 class NetworkPolicyReporter:
     """Records the event `NotEnforced` once for each network policy."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._recorder = EventRecorder(api, "kwait-network")
-        api.subscribe(_NETWORK_POLICIES, self._on_change)
+    def __init__(self, cluster: Cluster) -> None:
+        self._recorder = EventRecorder(cluster, "kwait-network")
+        cluster.subscribe(_NETWORK_POLICIES, self._on_change)
 
     def _on_change(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "ADDED":

@@ -63,19 +63,19 @@ def list_condition_taints(node: Obj) -> list[str]:
 
 
 def swap_taints(
-    api: Cluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
+    cluster: Cluster, name: str, effect: str, add: Collection[str], remove: Collection[str]
 ) -> bool:
     """Add and remove taints of one effect; return whether the node changed.
 
     Source: kube-controller-manager, util/node/controller_utils.go, `SwapNodeControllerTaint`.
     """
-    node = api.find("nodes", name)
+    node = cluster.find("nodes", name)
     if node is None:
         return False
     before = (node.get("spec") or {}).get("taints") or []
     taints = [one for one in before if one["effect"] != effect or one["key"] not in remove]
     present = {one["key"] for one in taints if one["effect"] == effect}
-    stamp = api.clock.stamp()
+    stamp = cluster.clock.stamp()
     taints += [
         {"key": key, "effect": effect, "timeAdded": stamp} for key in add if key not in present
     ]
@@ -89,27 +89,31 @@ def swap_taints(
         else:
             spec.pop("taints", None)
 
-    api.modify("nodes", name, "", taint)
+    cluster.modify("nodes", name, "", taint)
     return True
 
 
 class NodeTaintController:
     """Maintains the NoSchedule taints of every node."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "node-lifecycle-controller")
-        api.subscribe("nodes", self._changed)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._sync, "node-lifecycle-controller"
+        )
+        cluster.subscribe("nodes", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and _present(new) != set(list_condition_taints(new)):
             self._queue.add(name_of(new))
 
     def _sync(self, name: str) -> None:
-        node = self._api.find("nodes", name)
+        node = self._cluster.find("nodes", name)
         if node is not None:
             wanted = list_condition_taints(node)
-            swap_taints(self._api, name, "NoSchedule", wanted, _MANAGED_TAINTS.difference(wanted))
+            swap_taints(
+                self._cluster, name, "NoSchedule", wanted, _MANAGED_TAINTS.difference(wanted)
+            )
 
 
 def _present(node: Obj) -> set[str]:
@@ -141,18 +145,18 @@ class NodeLifecycleController:
     cluster's timing: its kubelet renews the lease at a real pace.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "node-controller")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "node-controller")
         self._node_health: dict[str, _NodeHealth] = {}
         self._known: dict[str, Obj] = {}
         self._ours: set[str] = set()
         self._leaving: dict[str, None] = {}
         self._next_eviction: dict[str, float] = {}
-        self._due = api.clock.monotonic() + _MONITOR_PERIOD * api.clock.scale
-        api.subscribe("nodes", self._node_changed)
-        api.subscribe(_LEASES, self._lease_changed)
-        api.clock.call_later(_MONITOR_PERIOD, self._monitor)
+        self._due = cluster.clock.monotonic() + _MONITOR_PERIOD * cluster.clock.scale
+        cluster.subscribe("nodes", self._node_changed)
+        cluster.subscribe(_LEASES, self._lease_changed)
+        cluster.clock.call_later(_MONITOR_PERIOD, self._monitor)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
@@ -164,23 +168,23 @@ class NodeLifecycleController:
         heartbeat = None if ready is None else ready.get("lastHeartbeatTime") or ""
         seen = self._node_health.get(name)
         if seen is None:
-            self._node_health[name] = _NodeHealth(self._api.clock.monotonic(), heartbeat)
+            self._node_health[name] = _NodeHealth(self._cluster.clock.monotonic(), heartbeat)
         elif seen.heartbeat != heartbeat:
-            seen.heartbeat, seen.heartbeat_at = heartbeat, self._api.clock.monotonic()
+            seen.heartbeat, seen.heartbeat_at = heartbeat, self._cluster.clock.monotonic()
 
     def _lease_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and namespace_of(new) == "kube-node-lease":
             seen = self._node_health.get(name_of(new))
             if seen is not None:
-                seen.heartbeat_at = self._api.clock.monotonic()
+                seen.heartbeat_at = self._cluster.clock.monotonic()
 
     def _monitor(self) -> None:
-        clock = self._api.clock
+        clock = self._cluster.clock
         clock.call_later(_MONITOR_PERIOD, self._monitor)
         # No heartbeat could arrive while this process was suspended, so that time does not count.
         delay = clock.monotonic() - self._due
         self._due = clock.monotonic() + _MONITOR_PERIOD * clock.scale
-        nodes = self._api.list("nodes")
+        nodes = self._cluster.list("nodes")
         self._record_node_changes({name_of(node): node for node in nodes})
         observed: dict[str, str] = {}
         for node in nodes:
@@ -207,17 +211,17 @@ class NodeLifecycleController:
 
     def _is_silent(self, name: str, seen: _NodeHealth) -> bool:
         grace = _STARTUP_GRACE_PERIOD if seen.heartbeat is None else _MONITOR_GRACE_PERIOD
-        if name in self._api.kubelets:
+        if name in self._cluster.kubelets:
             self._ours.add(name)
         if name in self._ours:
-            grace *= self._api.clock.scale
-        return self._api.clock.monotonic() > seen.heartbeat_at + grace
+            grace *= self._cluster.clock.scale
+        return self._cluster.clock.monotonic() > seen.heartbeat_at + grace
 
     def _mark_unknown(self, node: Obj) -> None:
         """Set the conditions reported by the kubelet to Unknown."""
         status = clone(node.get("status") or {})
         conditions = status.setdefault("conditions", [])
-        stamp, changed = self._api.clock.stamp(), False
+        stamp, changed = self._cluster.clock.stamp(), False
         for kind in _TYPES:
             present = next((one for one in conditions if one["type"] == kind), None)
             if present is None:
@@ -247,14 +251,14 @@ class NodeLifecycleController:
         name = name_of(node)
         if observed == "True":
             self._leaving.pop(name, None)
-            swap_taints(self._api, name, "NoExecute", (), (NOT_READY, UNREACHABLE))
+            swap_taints(self._cluster, name, "NoExecute", (), (NOT_READY, UNREACHABLE))
         else:
             key, other = _taint_key(observed)
             if _has_taint(node, other):
-                swap_taints(self._api, name, "NoExecute", (key,), (other,))
+                swap_taints(self._cluster, name, "NoExecute", (key,), (other,))
             elif not _has_taint(node, key):
                 self._leaving[name] = None
-        now = self._api.find("nodes", name)
+        now = self._cluster.find("nodes", name)
         ready = None if now is None else get_condition(now, "Ready")
         if observed == "True" and ready is not None and ready["status"] != "True":
             self._record_event(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
@@ -265,7 +269,7 @@ class NodeLifecycleController:
 
         Source: util/node/controller_utils.go, `MarkPodsNotReady`.
         """
-        for pod in self._api.list("pods"):
+        for pod in self._cluster.list("pods"):
             if pod["spec"].get("nodeName") != node:
                 continue
             ready = get_condition(pod, "Ready")
@@ -273,7 +277,7 @@ class NodeLifecycleController:
                 continue
             changed = clone(pod)
             ready = get_condition(changed, "Ready") or {}
-            ready.update(status="False", lastTransitionTime=self._api.clock.stamp())
+            ready.update(status="False", lastTransitionTime=self._cluster.clock.stamp())
             if self._update("pods", changed):
                 kind = ("v1", "Pod")
                 self._recorder.event(pod, kind, WARNING, "NodeNotReady", "Node is not ready")
@@ -289,13 +293,13 @@ class NodeLifecycleController:
             return
         if all(observed[name_of(node)] != "True" for node in nodes):
             for node in nodes:
-                swap_taints(self._api, name_of(node), "NoExecute", (), (NOT_READY, UNREACHABLE))
+                swap_taints(self._cluster, name_of(node), "NoExecute", (), (NOT_READY, UNREACHABLE))
             self._leaving.clear()
             return
         zones: dict[str, list[str]] = {}
         for node in nodes:
             zones.setdefault(_zone(node), []).append(name_of(node))
-        now = self._api.clock.monotonic()
+        now = self._cluster.clock.monotonic()
         for zone, names in zones.items():
             if _is_disrupted([observed[name] != "True" for name in names]):
                 continue
@@ -304,22 +308,22 @@ class NodeLifecycleController:
                     continue
                 del self._leaving[name]
                 if self._add_no_execute_taint(name):
-                    pause = _EVICTION_PERIOD * self._api.clock.scale
+                    pause = _EVICTION_PERIOD * self._cluster.clock.scale
                     self._next_eviction[zone] = now + pause
 
     def _add_no_execute_taint(self, name: str) -> bool:
-        node = self._api.find("nodes", name)
+        node = self._cluster.find("nodes", name)
         ready = None if node is None else get_condition(node, "Ready")
         if ready is None or ready["status"] == "True":
             return False
         key, other = _taint_key(ready["status"])
-        return swap_taints(self._api, name, "NoExecute", (key,), (other,))
+        return swap_taints(self._cluster, name, "NoExecute", (key,), (other,))
 
     # -- writing
 
     def _update(self, resource: str, obj: Obj) -> bool:
         try:
-            self._api.update_status(resource, obj)
+            self._cluster.update_status(resource, obj)
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise

@@ -209,8 +209,10 @@ class PodControl:
         kind: of the owners.
     """
 
-    def __init__(self, api: Cluster, recorder: EventRecorder, api_version: str, kind: str) -> None:
-        self._api = api
+    def __init__(
+        self, cluster: Cluster, recorder: EventRecorder, api_version: str, kind: str
+    ) -> None:
+        self._cluster = cluster
         self._recorder = recorder
         self._kind = (api_version, kind)
         self._made: tuple[Obj, Obj] = ({}, {})
@@ -227,10 +229,10 @@ class PodControl:
             if self._made[0] is not pod:
                 self._made = (
                     pod,
-                    self._api.decode(self._api.kinds["pods"], pod, internal_caller()),
+                    self._cluster.decode(self._cluster.kinds["pods"], pod, internal_caller()),
                 )
             made = clone(self._made[1])
-            created = self._api.create("pods", made, namespace_of(owner), decoded=True)
+            created = self._cluster.create("pods", made, namespace_of(owner), decoded=True)
         except StatusError as error:
             if not is_namespace_terminating(error):
                 message = f"Error creating: {error.message}"
@@ -247,7 +249,7 @@ class PodControl:
         """
         name = name_of(pod)
         try:
-            self._api.delete("pods", name, namespace_of(pod))
+            self._cluster.delete("pods", name, namespace_of(pod))
         except StatusError as error:
             if error.reason == "NotFound":
                 return

@@ -88,7 +88,7 @@ def read_tolerances(behavior: Obj) -> Tolerances:
 
 
 def read_metric(
-    api: Cluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
+    cluster: Cluster, obj: Obj, metric: Obj, pods: Sequence[Obj], current: int
 ) -> MetricReading | None:
     """Read a metric of the autoscaler `obj`; None if no server provides it.
 
@@ -100,7 +100,7 @@ def read_metric(
     source = metric[kind[0].lower() + kind[1:]]
     match kind:
         case "Resource" | "ContainerResource":
-            return _resource(api, kind, source, pods, current, tolerances)
+            return _resource(cluster, kind, source, pods, current, tolerances)
         case "Pods":
             name = source["metric"]["name"]
             usage = _values(pods, name)
@@ -119,7 +119,7 @@ def read_metric(
             )
         case "Object":
             about = source["describedObject"]
-            described = _find_described_object(api, about, namespace_of(obj))
+            described = _find_described_object(cluster, about, namespace_of(obj))
             name = f"{about['kind']} metric {source['metric']['name']}"
             return _total(kind, source, described, name, pods, current, tolerances)
     identifier = source["metric"]
@@ -128,7 +128,7 @@ def read_metric(
 
 
 def _resource(
-    api: Cluster,
+    cluster: Cluster,
     kind: str,
     source: Obj,
     pods: Sequence[Obj],
@@ -156,7 +156,7 @@ def _resource(
         tolerances,
         target=percent if percent is not None else parse_milli_value(target["averageValue"]),
         requests=requests,
-        young=api.clock.time() if name == "cpu" else None,
+        young=cluster.clock.time() if name == "cpu" else None,
     )
     shown: Obj = {"averageValue": _format_milli(count.average)}
     if count.utilization is not None:
@@ -204,11 +204,11 @@ def _values(pods: Sequence[Obj], metric: str) -> dict[str, int]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _find_described_object(api: Cluster, reference: Obj, namespace: str) -> Obj | None:
-    kind = api.kinds.of_kind(reference.get("apiVersion") or "v1", reference["kind"])
+def _find_described_object(cluster: Cluster, reference: Obj, namespace: str) -> Obj | None:
+    kind = cluster.kinds.of_kind(reference.get("apiVersion") or "v1", reference["kind"])
     if kind is None:
         return None
-    return api.find(kind.bucket, reference["name"], namespace)
+    return cluster.find(kind.bucket, reference["name"], namespace)
 
 
 def _format_milli(milli: int) -> str:
@@ -387,14 +387,14 @@ def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
 class HorizontalController:
     """Scales the targets of autoscalers."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "horizontal-pod-autoscaler")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "horizontal-pod-autoscaler")
         self._histories: dict[str, ScalingHistory] = {}
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "horizontal-pod-autoscaler-controller"
+            cluster.clock, self._sync, "horizontal-pod-autoscaler-controller"
         )
-        api.subscribe(_AUTOSCALERS, self._changed)
+        cluster.subscribe(_AUTOSCALERS, self._changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         if change == "DELETED":
@@ -408,7 +408,7 @@ class HorizontalController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        found = self._api.find(_AUTOSCALERS, name, namespace)
+        found = self._cluster.find(_AUTOSCALERS, name, namespace)
         if found is None:
             return
         self._queue.add_after(key, _RESYNC_PERIOD)
@@ -417,7 +417,7 @@ class HorizontalController:
         obj = clone(found)
         self._reconcile(obj)
         if obj["status"] != found.get("status"):
-            self._api.update_status(_AUTOSCALERS, obj)
+            self._cluster.update_status(_AUTOSCALERS, obj)
 
     def _reconcile(self, obj: Obj) -> None:
         status = obj.setdefault("status", {})
@@ -456,14 +456,14 @@ class HorizontalController:
             return
 
         recommendation, metric = proposal
-        spec, now = obj["spec"], self._api.clock.time()
+        spec, now = obj["spec"], self._cluster.clock.time()
         history = self._histories.setdefault(uid_of(obj), ScalingHistory())
         behavior, bounds = (
             spec.get("behavior") or {},
             (spec.get("minReplicas", 1), spec["maxReplicas"]),
         )
         why = f"{metric} above target" if recommendation > current else "All metrics below target"
-        scale = self._api.clock.scale
+        scale = self._cluster.clock.scale
         agreed, reason, text = stabilize_recommendation(
             history, behavior, now, current, recommendation, scale
         )
@@ -480,18 +480,18 @@ class HorizontalController:
         selector = parse_labels(text)
         return [
             pod
-            for pod in self._api.list("pods", namespace_of(target))
+            for pod in self._cluster.list("pods", namespace_of(target))
             if selector.matches(pod["metadata"].get("labels") or {})
         ]
 
     def _target(self, obj: Obj) -> tuple[Kind, Obj]:
         reference = obj["spec"]["scaleTargetRef"]
         version, name = reference.get("apiVersion", ""), reference["kind"]
-        kind = self._api.kinds.of_kind(version, name)
+        kind = self._cluster.kinds.of_kind(version, name)
         if kind is None or "scale" not in kind.subresources:
             text = f'no matches for kind "{name}" in group "{version.rpartition("/")[0]}"'
             raise StatusError(404, "NotFound", text)
-        return kind, self._api.get(kind.bucket, reference["name"], namespace_of(obj))
+        return kind, self._cluster.get(kind.bucket, reference["name"], namespace_of(obj))
 
     def _scale(
         self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
@@ -507,7 +507,7 @@ class HorizontalController:
             place[field] = wanted
 
         try:
-            self._api.modify(kind.bucket, name_of(target), namespace_of(target), resize)
+            self._cluster.modify(kind.bucket, name_of(target), namespace_of(target), resize)
         except StatusError as error:
             text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
             self._record_event(obj, WARNING, "FailedRescale", text)
@@ -520,7 +520,7 @@ class HorizontalController:
         message = f"New size: {wanted}; reason: {reason}"
         self._record_event(obj, NORMAL, "SuccessfulRescale", message)
         status.update(currentReplicas=current, desiredReplicas=wanted)
-        status["lastScaleTime"] = self._api.clock.stamp()
+        status["lastScaleTime"] = self._cluster.clock.stamp()
         return True
 
     def _compute_replicas(self, obj: Obj, pods: list[Obj], current: int) -> tuple[int, str] | None:
@@ -560,7 +560,7 @@ class HorizontalController:
     ) -> tuple[MetricReading | None, tuple[str, str, str]]:
         """Return the reading of a metric, or reason, text and summary of its failure."""
         try:
-            reading = read_metric(self._api, obj, metric, pods, current)
+            reading = read_metric(self._cluster, obj, metric, pods, current)
         except MetricError as error:
             return None, format_metric_failure(metric, str(error))
         return reading, format_metric_failure(metric)
@@ -572,5 +572,5 @@ class HorizontalController:
             condition = {"type": kind}
             conditions.append(condition)
         if condition.get("status") != value:
-            condition["lastTransitionTime"] = self._api.clock.stamp()
+            condition["lastTransitionTime"] = self._cluster.clock.stamp()
         condition.update(status=value, reason=reason, message=message)

@@ -230,18 +230,18 @@ def calculate_status(
 class ReplicaSetController:
     """Keeps the pods of one of the two kinds."""
 
-    def __init__(self, api: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, kind: ReplicaKind, pods: ControllerRefManager) -> None:
+        self._cluster = cluster
         self._kind = kind
         self._pods = pods
         self._control = PodControl(
-            api, EventRecorder(api, kind.component), kind.api_version, kind.kind
+            cluster, EventRecorder(cluster, kind.component), kind.api_version, kind.kind
         )
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, kind.component)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, kind.component)
         # Registered before the owners' handlers, which read these counts.
         self._tallies = PodCounters(pods)
-        OwnerIndex(api, kind.resource, pods, self._queue, _PAUSE_PER_POD)
-        api.subscribe(kind.resource, self._changed)
+        OwnerIndex(cluster, kind.resource, pods, self._queue, _PAUSE_PER_POD)
+        cluster.subscribe(kind.resource, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
@@ -249,7 +249,7 @@ class ReplicaSetController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        obj = self._api.find(self._kind.resource, name, namespace)
+        obj = self._cluster.find(self._kind.resource, name, namespace)
         if obj is None:
             return
         spec, selector = obj["spec"], self._kind.selector(obj)
@@ -260,17 +260,17 @@ class ReplicaSetController:
         # The status reports the pods before this sync changes them.
         counts, delay = tally.counts, spec.get("minReadySeconds") or 0
         waits: list[float | None] = []
-        available, now = counts.ready, self._api.clock.time()
+        available, now = counts.ready, self._cluster.clock.time()
         if delay:
             waits = [seconds_until_available(pod, delay, now) for pod in tally.active()]
             available = waits.count(0.0)
         failure = None
         if not is_being_deleted(obj):
             failure = self._manage(obj, tally)
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
         status = calculate_status(self._kind, obj, counts, available, failure, stamp)
         if status != obj.get("status"):
-            self._api.update_status(self._kind.resource, {**obj, "status": status})
+            self._cluster.update_status(self._kind.resource, {**obj, "status": status})
         if failure is not None:
             raise failure
         if any(waits):

@@ -40,12 +40,14 @@ _RESYNC_PERIOD = 300.0
 class ResourceQuotaController:
     """Updates the status of the quotas of one cluster."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "resource-quota-controller")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._sync, "resource-quota-controller"
+        )
         self._by_namespace: dict[str, set[str]] = {}
-        api.subscribe(_QUOTAS, self._quota_changed)
-        api.subscribe_all(self._changed)
+        cluster.subscribe(_QUOTAS, self._quota_changed)
+        cluster.subscribe_all(self._changed)
 
     def _quota_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, namespace = key_of(new), namespace_of(new)
@@ -68,7 +70,7 @@ class ResourceQuotaController:
             return
         if change == "DELETED" or (old is not None and self._frees_quota(resource, new, old)):
             for key in keys:
-                quota = self._api.find(_QUOTAS, split_key(key)[1], namespace_of(new))
+                quota = self._cluster.find(_QUOTAS, split_key(key)[1], namespace_of(new))
                 if quota is not None and matching_resource_names(
                     resource, quota["spec"].get("hard", ())
                 ):
@@ -77,7 +79,7 @@ class ResourceQuotaController:
     def _frees_quota(self, resource: str, new: Obj, old: Obj) -> bool:
         match resource:
             case "pods":
-                now = self._api.clock.time()
+                now = self._cluster.clock.time()
                 return has_deadline(new) != has_deadline(old) or (
                     is_pod_counted(old, now) and not is_pod_counted(new, now)
                 )
@@ -89,7 +91,7 @@ class ResourceQuotaController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        quota = self._api.find(_QUOTAS, name, namespace)
+        quota = self._cluster.find(_QUOTAS, name, namespace)
         if quota is None:
             return
         hard = quota["spec"].get("hard", {})
@@ -103,11 +105,11 @@ class ResourceQuotaController:
         present = parse_resource_list(status.get("used"))
         if hard != status.get("hard", {}) or used != present or _lacks_status(status, hard):
             shown = {one: str(amount) for one, amount in used.items()}
-            self._api.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
+            self._cluster.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
         self._queue.add_after(key, _RESYNC_PERIOD)
 
     def _count(self, quota: Obj, namespace: str) -> ResourceList:
-        spec, now = quota["spec"], self._api.clock.time()
+        spec, now = quota["spec"], self._cluster.clock.time()
         by_resource: dict[str, list[str]] = {}
         for name in spec.get("hard", {}):
             by_resource.setdefault(resource_of_quota_name(name), []).append(name)
@@ -115,13 +117,13 @@ class ResourceQuotaController:
         total: ResourceList = {}
         for resource, names in by_resource.items():
             try:
-                kind = self._api.kind_of(resource)
+                kind = self._cluster.kind_of(resource)
             except StatusError:
                 continue  # a kind that is not served, or not yet
             if not kind.namespaced:
                 continue
             sums: ResourceList = {name: Quantity(Fraction(0)) for name in names}
-            for obj in self._api.list(resource, namespace):
+            for obj in self._cluster.list(resource, namespace):
                 if is_in_scopes(spec, resource, obj):
                     taken = object_usage(resource, obj, now)
                     add_resources(sums, {name: taken[name] for name in names if name in taken})

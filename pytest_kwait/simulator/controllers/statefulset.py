@@ -302,8 +302,8 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
 class ClaimControl:
     """Creates claims and maintains their owner references."""
 
-    def __init__(self, api: Cluster, recorder: EventRecorder) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
         self._recorder = recorder
 
     def is_stale(self, stateful_set: Obj, pod: Obj) -> bool:
@@ -316,7 +316,7 @@ class ClaimControl:
         )
 
     def _find(self, claim: Obj) -> Obj | None:
-        return self._api.find(_CLAIMS, name_of(claim), namespace_of(claim))
+        return self._cluster.find(_CLAIMS, name_of(claim), namespace_of(claim))
 
     def make(self, stateful_set: Obj, pod: Obj) -> None:
         """Create the missing claims of the pod.
@@ -333,7 +333,7 @@ class ClaimControl:
                 continue
             about = f"Pod {name_of(pod)} in StatefulSet {name_of(stateful_set)}"
             try:
-                self._api.create(_CLAIMS, claim, namespace_of(claim))
+                self._cluster.create(_CLAIMS, claim, namespace_of(claim))
             except StatusError as error:
                 message = f"Create Claim {name} for {about} failed error: {error.message}"
                 self._recorder.event(stateful_set, KIND, WARNING, "FailedCreate", message)
@@ -371,7 +371,7 @@ class ClaimControl:
             metadata = {**found["metadata"], "ownerReferences": owners}
             if not owners:
                 del metadata["ownerReferences"]
-            self._api.update(_CLAIMS, {**found, "metadata": metadata})
+            self._cluster.update(_CLAIMS, {**found, "metadata": metadata})
 
 
 def _make_claim_error(message: str, cause: StatusError | None = None) -> StatusError:
@@ -452,14 +452,14 @@ class StatefulSetControl:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         recorder: EventRecorder,
         claims: ClaimControl,
         stateful_set: Obj,
         revisions: StatefulSetRevisions,
         pods: list[Obj],
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._recorder = recorder
         self._claims = claims
         self._set = stateful_set
@@ -468,7 +468,7 @@ class StatefulSetControl:
         spec = stateful_set["spec"]
         self._ordered: bool = spec.get("podManagementPolicy") != "Parallel"
         self._min_ready = spec.get("minReadySeconds") or 0
-        self._now = api.clock.time()
+        self._now = cluster.clock.time()
         self._first_unavailable: Obj | None = None
         self.stale = False
         """True if a pod waits for the deletion of an earlier one's claim."""
@@ -603,7 +603,7 @@ class StatefulSetControl:
     def _create(self, pod: Obj) -> None:
         try:
             self._claims.make(self._set, pod)
-            self._api.create("pods", pod, namespace_of(self._set))
+            self._cluster.create("pods", pod, namespace_of(self._set))
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 self._record_event("create", pod, error)
@@ -615,7 +615,7 @@ class StatefulSetControl:
         try:
             self._claims.make(self._set, pod)
             self._own(pod)
-            self._api.update("pods", add_identity_labels(pod))
+            self._cluster.update("pods", add_identity_labels(pod))
         except StatusError as error:
             self._record_event("update", pod, error)
             raise
@@ -623,7 +623,7 @@ class StatefulSetControl:
 
     def _delete(self, pod: Obj) -> None:
         try:
-            self._api.delete("pods", name_of(pod), namespace_of(pod))
+            self._cluster.delete("pods", name_of(pod), namespace_of(pod))
         except StatusError as error:
             if error.reason != "NotFound":
                 self._record_event("delete", pod, error)
@@ -649,19 +649,19 @@ class StatefulSetController:
     """
 
     def __init__(
-        self, api: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
+        self, cluster: Cluster, pods: ControllerRefManager, revisions: ControllerRefManager
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._pods = pods
-        self._recorder = EventRecorder(api, _NAME)
-        self._claims = ClaimControl(api, self._recorder)
-        self._history = ControllerHistory(api, revisions, KIND)
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, _NAME)
-        OwnerIndex(api, _SETS, pods, self._queue, _PAUSE_PER_POD)
+        self._recorder = EventRecorder(cluster, _NAME)
+        self._claims = ClaimControl(cluster, self._recorder)
+        self._history = ControllerHistory(cluster, revisions, KIND)
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
+        OwnerIndex(cluster, _SETS, pods, self._queue, _PAUSE_PER_POD)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        stateful_set = self._api.find(_SETS, name, namespace)
+        stateful_set = self._cluster.find(_SETS, name, namespace)
         if stateful_set is None:
             return
         spec = stateful_set["spec"]
@@ -670,7 +670,7 @@ class StatefulSetController:
         )
         revisions = get_revisions(self._history, stateful_set)
         rollout = StatefulSetControl(
-            self._api, self._recorder, self._claims, stateful_set, revisions, pods
+            self._cluster, self._recorder, self._claims, stateful_set, revisions, pods
         )
         status, failure = rollout.run()
         self._write(stateful_set, status)
@@ -679,7 +679,7 @@ class StatefulSetController:
             raise failure
         if rollout.stale:
             self._queue.add_after(key, _STALE_CLAIM)
-        now, min_ready = self._api.clock.time(), spec.get("minReadySeconds") or 0
+        now, min_ready = self._cluster.clock.time(), spec.get("minReadySeconds") or 0
         waits = [wait for pod in pods if (wait := seconds_until_available(pod, min_ready, now))]
         if waits:
             self._queue.add_after(key, min(waits), scaled=False)
@@ -695,7 +695,7 @@ class StatefulSetController:
         if rolling and numbers == {wanted}:
             status["currentReplicas"] = wanted
             status["currentRevision"] = status["updateRevision"]
-        last = self._api.find(_SETS, name_of(stateful_set), namespace_of(stateful_set))
+        last = self._cluster.find(_SETS, name_of(stateful_set), namespace_of(stateful_set))
         if last is None or uid_of(last) != uid_of(stateful_set):
             return
         for name in _OPTIONAL:
@@ -707,4 +707,4 @@ class StatefulSetController:
             return
         if conditions:
             status["conditions"] = conditions
-        self._api.update_status(_SETS, {**last, "status": status})
+        self._cluster.update_status(_SETS, {**last, "status": status})

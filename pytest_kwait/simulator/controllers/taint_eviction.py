@@ -17,7 +17,7 @@ from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 _MESSAGE = "Taint manager: deleting due to NoExecute taint"
@@ -45,7 +45,7 @@ def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) ->
 @dataclass(slots=True)
 class _ScheduledEviction:
     uid: str
-    timer: Timer
+    timer: ScheduledCall
 
 
 class TaintEvictionController:
@@ -54,16 +54,18 @@ class TaintEvictionController:
     Their `tolerationSeconds` are real seconds, as are all durations of manifests.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "taint-eviction-controller")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._evict, "taint-eviction-controller")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "taint-eviction-controller")
+        self._queue: Workqueue[str] = Workqueue(
+            cluster.clock, self._evict, "taint-eviction-controller"
+        )
         self._taints: dict[str, list[Obj]] = {}
         self._planned: dict[str, _ScheduledEviction] = {}
         self._marked: dict[str, str] = {}
         """The UIDs of the pods that are marked for deletion."""
-        api.subscribe("nodes", self._node_changed)
-        api.subscribe("pods", self._pod_changed)
+        cluster.subscribe("nodes", self._node_changed)
+        cluster.subscribe("pods", self._pod_changed)
 
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name, taints = name_of(new), []
@@ -76,7 +78,7 @@ class TaintEvictionController:
             self._taints[name] = taints
         else:
             del self._taints[name]
-        for pod in self._api.list("pods"):
+        for pod in self._cluster.list("pods"):
             if pod["spec"].get("nodeName") == name:
                 self._consider(pod)
 
@@ -104,7 +106,7 @@ class TaintEvictionController:
         if planned is not None and toleration_seconds:
             return
         self._cancel(pod)
-        timer = self._api.clock.call_later(toleration_seconds, self._due, key, scaled=False)
+        timer = self._cluster.clock.call_later(toleration_seconds, self._due, key, scaled=False)
         self._planned[key] = _ScheduledEviction(uid_of(pod), timer)
 
     def _cancel(self, pod: Obj) -> None:
@@ -116,7 +118,7 @@ class TaintEvictionController:
     def _due(self, key: str) -> None:
         planned = self._planned.pop(key)
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is not None and uid_of(pod) == planned.uid:
             self._record_event(pod, f"Marking for deletion Pod {key}")
             self._marked[key] = planned.uid
@@ -124,7 +126,7 @@ class TaintEvictionController:
 
     def _evict(self, key: str) -> None:
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is None or is_being_deleted(pod) or uid_of(pod) != self._marked.get(key):
             self._marked.pop(key, None)  # another pod may have the name by now
             return
@@ -135,13 +137,13 @@ class TaintEvictionController:
                 "observedGeneration": pod["metadata"].get("generation", 1),
                 "status": "True",
                 "lastProbeTime": None,
-                "lastTransitionTime": self._api.clock.stamp(),
+                "lastTransitionTime": self._cluster.clock.stamp(),
                 "reason": "DeletionByTaintManager",
                 "message": _MESSAGE,
             }
             changed.setdefault("status", {}).setdefault("conditions", []).append(target)
-            self._api.update_status("pods", changed)
-        self._api.delete("pods", name, namespace, uid=uid_of(pod))
+            self._cluster.update_status("pods", changed)
+        self._cluster.delete("pods", name, namespace, uid=uid_of(pod))
         self._marked.pop(key, None)
 
     def _record_event(self, pod: Obj, message: str) -> None:

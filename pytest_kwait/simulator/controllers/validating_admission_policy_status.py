@@ -179,19 +179,19 @@ class _BuiltInSchemas:
 class PolicyStatusController:
     """Type checks each generation of a validating policy once."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "validatingadmissionpolicy-status"
+            cluster.clock, self._sync, "validatingadmissionpolicy-status"
         )
-        api.subscribe(POLICIES, self._changed)
+        cluster.subscribe(POLICIES, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED":
             self._queue.add(name_of(new))
 
     def _sync(self, name: str) -> None:
-        policy = self._api.find(POLICIES, name)
+        policy = self._cluster.find(POLICIES, name)
         if policy is None:
             return
         generation = policy["metadata"].get("generation", 0)
@@ -199,7 +199,7 @@ class PolicyStatusController:
             return
         # Imported late: the expressions' library is loaded with the first policy.
 
-        warnings = type_check_warnings(policy, self._api.kinds)
+        warnings = type_check_warnings(policy, self._cluster.kinds)
         checked: Obj = {"expressionWarnings": warnings} if warnings else {}
 
         def set_status(changed: Obj) -> None:
@@ -210,4 +210,4 @@ class PolicyStatusController:
                 "typeChecking": checked,
             }
 
-        self._api.modify(POLICIES, name, "", set_status, subresource="status")
+        self._cluster.modify(POLICIES, name, "", set_status, subresource="status")

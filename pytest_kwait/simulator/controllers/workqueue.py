@@ -15,7 +15,7 @@ from pytest_kwait.simulator.objects import name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.exploration.queues import ExploredQueue
     from pytest_kwait.simulator.objects import Obj
@@ -85,7 +85,7 @@ class Workqueue(Generic[Key]):
         self._name = name
         self._delays = (base_delay, max_delay)
         self._ready: dict[Key, None] = {}
-        self._waiting: dict[Key, Timer] = {}
+        self._waiting: dict[Key, ScheduledCall] = {}
         self._failures: dict[Key, int] = {}
         self._suspended: dict[Key, bool] = {}
         """Suspended keys, and whether they were added again meanwhile."""

@@ -46,7 +46,7 @@ class Decision(NamedTuple):
     """Seconds; 1.0 for a perturbation without a size."""
 
 
-class Timed(Protocol):
+class ExplorationClock(Protocol):
     """The clock of an exploration."""
 
     scale: float
@@ -119,7 +119,7 @@ class Exploration:
     """
 
     def __init__(
-        self, clock: Timed, seed: int, level: object, only: Iterable[str] | None = None
+        self, clock: ExplorationClock, seed: int, level: object, only: Iterable[str] | None = None
     ) -> None:
         if not 0 <= seed <= MAX_SEED:
             raise InvalidExploration(f"seed: {seed} is invalid: use 0 to {MAX_SEED}")

@@ -28,9 +28,9 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     SIGNALS,
     Process,
     ProcessContext,
+    ProcessCredentials,
     Sleep,
     Task,
-    User,
 )
 from pytest_kwait.simulator.kubelet.images import Image, is_busybox
 from pytest_kwait.simulator.kubelet_api import StartError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
     from pytest_kwait.simulator.busybox.os.streams import Input, Sink
-    from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.objects import Obj
 
 SIGKILL_EXIT_CODE = 137
@@ -280,7 +280,7 @@ class Container:
     message_path: str = ""
     message_from_log: bool = False
     directory: str = ""
-    user: User = ROOT
+    user: ProcessCredentials = ROOT
     memory: int | None = None
     container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
     started_at: float | None = None
@@ -295,7 +295,7 @@ class Container:
     _attached_sinks: list[Sink] = field(default_factory=list)
     _stdin: Pipe | None = None
     _graceful: bool = False
-    _kill: Timer | None = None
+    _kill: ScheduledCall | None = None
 
     def __post_init__(self) -> None:
         self.context = ProcessContext(self.clock.time)

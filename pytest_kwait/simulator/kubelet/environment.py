@@ -64,12 +64,12 @@ _HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
 _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 
-def make_service_variables(api: Cluster, pod: Obj) -> dict[str, str]:
+def make_service_variables(cluster: Cluster, pod: Obj) -> dict[str, str]:
     """Return the environment variables for services of the pod's namespace and the API server."""
     found = []
     if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
-        found = api.list("services", namespace_of(pod))
-    master = api.find("services", "kubernetes", "default")
+        found = cluster.list("services", namespace_of(pod))
+    master = cluster.find("services", "kubernetes", "default")
     if master is not None:
         found = [*found, master]
     env: dict[str, str] = {}
@@ -221,7 +221,7 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 
 def make_environment(
-    api: Cluster, pod: Obj, container: Obj, node: dict[str, str], path: str | None = None
+    cluster: Cluster, pod: Obj, container: Obj, node: dict[str, str], path: str | None = None
 ) -> dict[str, str]:
     """Return the environment variables of a container.
 
@@ -237,22 +237,22 @@ def make_environment(
     env = {"PATH": _PATH if path is None else path, "HOSTNAME": get_hostname(pod)}
     if not env["PATH"]:
         del env["PATH"]
-    env.update(make_service_variables(api, pod))
+    env.update(make_service_variables(cluster, pod))
     for source in container.get("envFrom") or ():
-        for key, value in _read_env_from(api, pod, source):
+        for key, value in _read_env_from(cluster, pod, source):
             env[(source.get("prefix") or "") + key] = value
     for variable in container.get("env") or ():
         origin = variable.get("valueFrom")
         if not origin:
             env[variable["name"]] = expand(variable.get("value") or "", env)
             continue
-        found = _read_value_from(api, pod, container, origin, node)
+        found = _read_value_from(cluster, pod, container, origin, node)
         if found is not None:
             env[variable["name"]] = found
     return env
 
 
-def _read_env_from(api: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
+def _read_env_from(cluster: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[str, str]]:
     for field, resource, noun in (
         ("configMapRef", "configmaps", "configmap"),
         ("secretRef", "secrets", "secret"),
@@ -260,7 +260,7 @@ def _read_env_from(api: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[str, s
         reference = source.get(field)
         if not reference:
             continue
-        found = api.find(resource, reference["name"], namespace_of(pod))
+        found = cluster.find(resource, reference["name"], namespace_of(pod))
         if found is None:
             if not reference.get("optional"):
                 raise ContainerConfigError(f'{noun} "{reference["name"]}" not found')
@@ -279,12 +279,14 @@ def decode_data(obj: Obj) -> dict[str, str]:
 
 
 def _read_value_from(
-    api: Cluster, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
+    cluster: Cluster, pod: Obj, container: Obj, origin: Obj, node: dict[str, str]
 ) -> str | None:
     if "fieldRef" in origin:
         return extract_field(pod, origin["fieldRef"]["fieldPath"], node)
     if "resourceFieldRef" in origin:
-        return extract_resource(api, container, origin["resourceFieldRef"], node["spec.nodeName"])
+        return extract_resource(
+            cluster, container, origin["resourceFieldRef"], node["spec.nodeName"]
+        )
     for field, resource, noun, kind in (
         ("configMapKeyRef", "configmaps", "configmap", "ConfigMap"),
         ("secretKeyRef", "secrets", "secret", "Secret"),
@@ -293,7 +295,7 @@ def _read_value_from(
         if not reference:
             continue
         namespace = namespace_of(pod)
-        found = api.find(resource, reference["name"], namespace)
+        found = cluster.find(resource, reference["name"], namespace)
         if found is None:
             if reference.get("optional"):
                 return None
@@ -330,7 +332,7 @@ def extract_field(pod: Obj, path: str, node: dict[str, str]) -> str:
     return str(known.get(path, ""))
 
 
-def extract_resource(api: Cluster, container: Obj, reference: Obj, node_name: str) -> str:
+def extract_resource(cluster: Cluster, container: Obj, reference: Obj, node_name: str) -> str:
     """Return a container's resource as text, in units of the divisor, rounded up.
 
     An unset limit is the node's allocatable amount.
@@ -341,7 +343,7 @@ def extract_resource(api: Cluster, container: Obj, reference: Obj, node_name: st
     resources = container.get("resources") or {}
     amount = (resources.get(kind) or {}).get(name)
     if amount is None and kind == "limits":
-        node = api.find("nodes", node_name) or {}
+        node = cluster.find("nodes", node_name) or {}
         amount = ((node.get("status") or {}).get("allocatable") or {}).get(name)
     divisor = _parse_amount(str(reference.get("divisor") or "1"))
     if not divisor.amount:

@@ -18,7 +18,7 @@ from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
     from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
     from pytest_kwait.simulator.objects import Obj
@@ -159,7 +159,7 @@ class EvictionManager:
         self._limited: dict[EvictablePod, dict[str, int]] = {}
         self._short: list[ResourceShortage] = []
         self._syncs = 0
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
 
     # -- watching
 
@@ -221,7 +221,7 @@ class EvictionManager:
 
     def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
-        found = node.api.find("nodes", node.name)
+        found = node.cluster.find("nodes", node.name)
         if found is not None and not node.is_partitioned:
             message = f"Attempting to reclaim {shortage.resource}"
             node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", message)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.network import Network, ProgramPorts
     from pytest_kwait.simulator.busybox.os.streams import Session
-    from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
@@ -139,7 +139,9 @@ class HttpGet:
         self._data = b""
         self._is_tls = False
         self._redirects = 0
-        self._timer: Timer | None = clock.call_later(timeout, self._on_timeout, scaled=False)
+        self._timer: ScheduledCall | None = clock.call_later(
+            timeout, self._on_timeout, scaled=False
+        )
         self._connect()
 
     def cancel(self) -> None:
@@ -179,7 +181,7 @@ class HttpGet:
             target.host, target.port, self._on_connected, tls=target.scheme == "https"
         )
 
-    def _on_connected(self, connection: Connection) -> None:
+    def _on_connected(self, connection: DialResult) -> None:
         self._dialing = None
         if connection.error:
             self._fail(connection.error)
@@ -269,7 +271,7 @@ class HttpGet:
         self._connect()
 
 
-class Connection(NamedTuple):
+class DialResult(NamedTuple):
     """The result of dialing.
 
     Args:
@@ -287,7 +289,7 @@ class Dial(Protocol):
     """Connects to a host and port."""
 
     def __call__(
-        self, host: str, port: int, done: Callable[[Connection], None], *, tls: bool = False
+        self, host: str, port: int, done: Callable[[DialResult], None], *, tls: bool = False
     ) -> asyncio.Future[None] | None:
         """Call `done` with the result, at once or later; never if nothing answers.
 
@@ -326,7 +328,7 @@ def make_dialer(worker: PodContext) -> Dial:
     """
 
     def dial(
-        host: str, port: int, done: Callable[[Connection], None], *, tls: bool = False
+        host: str, port: int, done: Callable[[DialResult], None], *, tls: bool = False
     ) -> asyncio.Future[None] | None:
         host = _resolve_host(worker, host)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -336,7 +338,7 @@ def make_dialer(worker: PodContext) -> Dial:
         elif _is_loopback(host) or host == worker.node.address:
             network = worker.node.network
         elif not _is_address(host):
-            done(Connection(f"dial tcp: lookup {host}: no such host"))
+            done(DialResult(f"dial tcp: lookup {host}: no such host"))
             return None
         else:
             network = worker.node.find_network(host)
@@ -344,9 +346,9 @@ def make_dialer(worker: PodContext) -> Dial:
                 return None
         session = network.connect(port)
         if session is not None:
-            done(Connection(session=session))
+            done(DialResult(session=session))
         elif network.programs is None:
-            done(Connection(f"dial tcp {where}: connect: connection refused"))
+            done(DialResult(f"dial tcp {where}: connect: connection refused"))
         else:
             return _dial_program(network.programs, where, port, done, tls=tls)
         return None
@@ -355,7 +357,7 @@ def make_dialer(worker: PodContext) -> Dial:
 
 
 def _dial_program(
-    programs: ProgramPorts, where: str, port: int, done: Callable[[Connection], None], *, tls: bool
+    programs: ProgramPorts, where: str, port: int, done: Callable[[DialResult], None], *, tls: bool
 ) -> asyncio.Future[None]:
     """Connect to a real program."""
 
@@ -363,12 +365,12 @@ def _dial_program(
         try:
             session = await programs.connect(port, tls=tls)
         except (ssl.SSLError, ConnectionResetError) as error:
-            connection = Connection(_describe_tls_error(error))
+            connection = DialResult(_describe_tls_error(error))
         except OSError as error:
             why = _describe_connect_error(error)
-            connection = Connection(f"dial tcp {where}: connect: {why}")
+            connection = DialResult(f"dial tcp {where}: connect: {why}")
         else:
-            connection = Connection(session=session, is_tls=tls)
+            connection = DialResult(session=session, is_tls=tls)
         done(connection)
 
     return asyncio.ensure_future(connect())
@@ -418,7 +420,7 @@ class Handler(Protocol):
 class _DecidedHandler:
     """A handler whose result is already scheduled."""
 
-    def __init__(self, timer: Timer) -> None:
+    def __init__(self, timer: ScheduledCall) -> None:
         self._timer = timer
 
     def cancel(self) -> None:
@@ -456,7 +458,7 @@ class ExecHandler:
         self._argv = argv
         self._timeout = timeout
         self._done: Callable[[HandlerResult], None] | None = done
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         self._written = {1: b"", 2: b""}
         self._session: Session | None = None
         try:
@@ -531,7 +533,7 @@ def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
 
 
 def _make_user_agent(worker: PodContext, word: str) -> str:
-    version = worker.api.kinds.version
+    version = worker.cluster.kinds.version
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 
@@ -596,7 +598,7 @@ class _TcpHandler:
         if self._dialing is not None:
             self._dialing.cancel()
 
-    def _on_connected(self, connection: Connection) -> None:
+    def _on_connected(self, connection: DialResult) -> None:
         if connection.session is not None:
             connection.session.stop()
         kind = ResultKind.FAILURE if connection.error else ResultKind.SUCCESS

@@ -174,7 +174,9 @@ class ImageManager:
         names = [one.get("name") for one in worker.pod["spec"].get("imagePullSecrets") or ()]
         namespace = namespace_of(worker.pod)
         missing = [
-            name for name in names if name and worker.api.find("secrets", name, namespace) is None
+            name
+            for name in names
+            if name and worker.cluster.find("secrets", name, namespace) is None
         ]
         if missing:
             worker.record_event(
@@ -225,7 +227,7 @@ class ImageManager:
         return (
             is_preloaded(image)
             or self._worker.node.has_image(str(image))
-            or self._worker.api.images.find(image) is not None
+            or self._worker.cluster.images.find(image) is not None
         )
 
     def _pull(
@@ -234,11 +236,11 @@ class ImageManager:
         worker = self._worker
         clock, backoff = worker.node.clock, worker.node.backoff
         key = f"{uid_of(worker.pod)}/pull/{reference}"
-        injected_delay, injected_error = worker.api.faults.apply_to_pull(
+        injected_delay, injected_error = worker.cluster.faults.apply_to_pull(
             namespace_of(worker.pod), str(image)
         )
         failure = injected_error or script.pull_error
-        if worker.api.images.find(image) is None:
+        if worker.cluster.images.find(image) is None:
             failure = failure or find_pull_error(reference, image)
         if backoff.remaining_since_update(key, clock.time()) > 0:
             message = f'Back-off pulling image "{reference}"'

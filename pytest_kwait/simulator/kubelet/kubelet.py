@@ -19,7 +19,7 @@ from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder
 from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
 from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceShortage
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
-from pytest_kwait.simulator.kubelet.restart_policy import Backoff
+from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
 from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class NodeFaults:
     def begin(self, *, dead: bool) -> None:
         """Partition the node, or stop its kubelet if `dead`."""
         if not self._cuts:
-            self._server = self._node.api.kubelets.pop(self._node.name, None)
+            self._server = self._node.cluster.kubelets.pop(self._node.name, None)
         self._cuts.append(dead)
 
     def end(self, *, dead: bool) -> None:
@@ -122,12 +122,12 @@ class NodeFaults:
             return
         node = self._node
         if self._server is not None:
-            node.api.kubelets[node.name] = self._server
+            node.cluster.kubelets[node.name] = self._server
         node.renew_lease()
         node.report()
         bound = {
             uid_of(pod): pod
-            for pod in node.api.list("pods")
+            for pod in node.cluster.list("pods")
             if pod["spec"].get("nodeName") == node.name
         }
         for worker in list(node.workers):
@@ -162,7 +162,7 @@ class NodeFaults:
         node.report()
         event_reason = pressure.event if short else pressure.enough[0].replace("Kubelet", "Node")
         text = f"Node {node.name} status is now: {event_reason}"
-        found = node.api.find("nodes", node.name)
+        found = node.cluster.find("nodes", node.name)
         if found is not None and not self.is_partitioned:
             node.recorder.event(found, ("v1", "Node"), NORMAL, event_reason, text)
 
@@ -182,16 +182,16 @@ class Kubelet:
         number: from 1; addresses are derived from it.
     """
 
-    def __init__(self, api: Cluster, name: str, number: int) -> None:
-        self.api = api
-        self.clock = api.clock
+    def __init__(self, cluster: Cluster, name: str, number: int) -> None:
+        self.cluster = cluster
+        self.clock = cluster.clock
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
         self.network = Network()
         self.peers: Mapping[str, Kubelet] = {name: self}
         """All nodes of the cluster by name."""
-        self.recorder = EventRecorder(api, "kubelet", name, _MAX_REMEMBERED_EVENTS)
-        self.backoff = Backoff(api.clock.scale)
+        self.recorder = EventRecorder(cluster, "kubelet", name, _MAX_REMEMBERED_EVENTS)
+        self.backoff = KeyedBackoff(cluster.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
         self._subnet = f"10.{244 + number // 250}.{number % 250}"
         self._next_address = 1
@@ -203,10 +203,10 @@ class Kubelet:
         self._relisting = False
         self.conditions = {kind: event_reason for kind, *event_reason in _CONDITIONS}
         self.eviction_manager = EvictionManager(self, lambda: self.workers)
-        self.deferred_resizes = DeferredResizes(api.clock, self.admit_resize)
+        self.deferred_resizes = DeferredResizes(cluster.clock, self.admit_resize)
         self.node_faults = NodeFaults(self)
         self._info: NodeInfo | None = None
-        api.clock.listen_to_jumps(self._on_clock_jump)
+        cluster.clock.listen_to_jumps(self._on_clock_jump)
 
     # -- the Node
 
@@ -232,7 +232,7 @@ class Kubelet:
             },
             "spec": {"podCIDR": f"{self._subnet}.0/24", "podCIDRs": [f"{self._subnet}.0/24"]},
         }
-        created = self.api.create("nodes", node)
+        created = self.cluster.create("nodes", node)
         status: Obj = {
             "addresses": [
                 {"type": "InternalIP", "address": self.address},
@@ -251,12 +251,12 @@ class Kubelet:
             "nodeInfo": {
                 "architecture": "amd64", "bootID": str(uuid.uuid4()), "containerRuntimeVersion": "containerd://2.1.0",
                 "kernelVersion": "6.12.0", "kubeProxyVersion": "", "machineID": machine.hex,
-                "kubeletVersion": self.api.kinds.version.get("gitVersion", ""),
+                "kubeletVersion": self.cluster.kinds.version.get("gitVersion", ""),
                 "operatingSystem": "linux", "osImage": "pytest-kwait embedded",
                 "systemUUID": str(machine),
             },
         }  # fmt: skip
-        stored = self.api.update_status("nodes", {**clone(created), "status": status})
+        stored = self.cluster.update_status("nodes", {**clone(created), "status": status})
         self._info = NodeInfo(stored)
         self._create_lease(stored)
         self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
@@ -274,7 +274,7 @@ class Kubelet:
                 "renewTime": format_micro_time(self.clock.time()),
             },
         }
-        self.api.create("leases.coordination.k8s.io", lease, _LEASES)
+        self.cluster.create("leases.coordination.k8s.io", lease, _LEASES)
 
     def _renew(self) -> None:
         exploration, late = self.clock.exploration, None
@@ -292,8 +292,8 @@ class Kubelet:
 
     def renew_lease(self) -> None:
         """Renew the lease, or create it again."""
-        if not self.api.renew(_LEASES, self.name):
-            node = self.api.find("nodes", self.name)
+        if not self.cluster.renew(_LEASES, self.name):
+            node = self.cluster.find("nodes", self.name)
             if node is not None:
                 self._create_lease(node)
 
@@ -317,7 +317,7 @@ class Kubelet:
         if self.node_faults.is_partitioned:
             return
         try:
-            self.api.modify("nodes", self.name, "", update_status, subresource="status")
+            self.cluster.modify("nodes", self.name, "", update_status, subresource="status")
         except StatusError as error:
             if error.reason != "NotFound":
                 raise
@@ -369,7 +369,7 @@ class Kubelet:
         if rejection is not None:
             return rejection
         # The labels of the node may have changed.
-        node = self.api.find("nodes", self.name)
+        node = self.cluster.find("nodes", self.name)
         if node is not None and node is not self._info.node:
             self._info.set_node(node)
         pod_info = PodInfo(pod)

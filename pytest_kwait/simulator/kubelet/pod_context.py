@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.event_recorder import EventRecorder
-    from pytest_kwait.simulator.kubelet.restart_policy import Backoff
+    from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
     from pytest_kwait.simulator.objects import Obj
 
 EVICTED = "Evicted"
@@ -34,7 +34,7 @@ class NodeContext(Protocol):
     """A node and its kubelet."""
 
     @property
-    def api(self) -> Cluster:
+    def cluster(self) -> Cluster:
         """The cluster."""
         ...
 
@@ -59,7 +59,7 @@ class NodeContext(Protocol):
         ...
 
     @property
-    def backoff(self) -> Backoff:
+    def backoff(self) -> KeyedBackoff:
         """The back-off of restarts and image pulls."""
         ...
 
@@ -122,7 +122,7 @@ class PodContext(Protocol):
         ...
 
     @property
-    def api(self) -> Cluster:
+    def cluster(self) -> Cluster:
         """The cluster."""
         ...
 

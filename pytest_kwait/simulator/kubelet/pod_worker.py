@@ -35,7 +35,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.container import Container
@@ -69,7 +69,7 @@ class PodWorker:
 
     def __init__(self, node: NodeContext, pod: Obj, resizes: DeferredResizes) -> None:
         self.node = node
-        self.api = node.api
+        self.cluster = node.cluster
         self.pod = pod
         self.allocation = PodAllocation(self, resizes)
         self.pod_ip = ""
@@ -84,7 +84,7 @@ class PodWorker:
         self._task: Generator[float | None, None, None] | None = None
         self._is_dirty = False
         self._is_scheduled = False
-        self._retry: Timer | None = None
+        self._retry: ScheduledCall | None = None
         self._idle = False
         self._stepping = False
         self._terminating = False
@@ -248,7 +248,7 @@ class PodWorker:
             yield from self._terminate(phase)
             return
         if not self._sandbox:
-            missing = find_missing_volume(self.api, self.pod)
+            missing = find_missing_volume(self.cluster, self.pod)
             if missing is not None:
                 self._wait_for_volume(*missing)
                 return
@@ -277,7 +277,7 @@ class PodWorker:
                 yield _SANDBOX_SECONDS
                 self.pod_ip = self.node.assign_address(self.pod)
                 if self.network is not self.node.network:
-                    get_pod_networks(self.api).add_simulated(self.pod_ip, self.network)
+                    get_pod_networks(self.cluster).add_simulated(self.pod_ip, self.network)
             self._sandbox = True
             self._write(self._status.with_sandbox())
             if self._removed:
@@ -325,7 +325,7 @@ class PodWorker:
     def _leave_network(self) -> None:
         """Close the ports of simulated containers to programs of other pods."""
         if self.pod_ip and self.network is not self.node.network:
-            get_pod_networks(self.api).remove_simulated(self.pod_ip)
+            get_pod_networks(self.cluster).remove_simulated(self.pod_ip)
 
     def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
         """Terminate containers within their grace period."""
@@ -360,7 +360,7 @@ class PodWorker:
         if self.node.is_partitioned:
             return
         try:
-            self.api.delete(
+            self.cluster.delete(
                 "pods", name_of(self.pod), namespace_of(self.pod), uid=uid_of(self.pod), grace=0
             )
         except StatusError as error:
@@ -465,7 +465,7 @@ class PodWorker:
                 for key, value in self.pod["metadata"].items()
                 if key != "resourceVersion"
             }
-            stored = self.api.update_status(
+            stored = self.cluster.update_status(
                 "pods", {**self.pod, "metadata": metadata, "status": status}
             )
         except StatusError as error:

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, s
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.clock import SimClock, Timer
+    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.handlers import Handler
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
@@ -65,7 +65,7 @@ class ProbeWorker:
         self._start_handler = start_handler
         self._on_event = on_event
         self._on_change = on_change
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         self._action: Handler | None = None
         self._started_at = 0.0
         self._last: bool | None = None
@@ -191,7 +191,7 @@ class ContainerProbes:
         self._probers: dict[str, ProbeWorker] = {}
         self._is_scripted = ready is not None
         self._scripted_ready = False
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         if ready is not None:
             if ready != math.inf:
                 clock = worker.node.clock

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.container_runtime.runtime import (
         Exit,
@@ -89,10 +89,10 @@ _PRIVATE_FOLDERS = ("/tmp", "/run", "/var/tmp")  # noqa: S108
 _TERMINATION_LOG = "/dev/termination-log"
 
 
-def find_mapping(api: Cluster, reference: str) -> ImageMapping | None:
+def find_mapping(cluster: Cluster, reference: str) -> ImageMapping | None:
     """Return the program that an image is mapped to; None if it is not mapped."""
     try:
-        return api.images.find(parse_image(reference))
+        return cluster.images.find(parse_image(reference))
     except InvalidImageError:
         return None
 
@@ -100,8 +100,8 @@ def find_mapping(api: Cluster, reference: str) -> ImageMapping | None:
 class ClusterPrograms:
     """The container runtime of a cluster and the folders of its volumes, made on first use."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._folder: TempDir | None = None
         self._runtime: ContainerRuntime | None = None
         self._network: PodNetwork | None = None
@@ -127,20 +127,20 @@ class ClusterPrograms:
             gateway = next(ip_network(POD_NETWORK).hosts())
             prefix = ip_network(POD_NETWORK).prefixlen
             network = NetworkConfig(
-                f"{gateway}/{prefix}", (*self._api.addresses.cidrs, NODE_NETWORK)
+                f"{gateway}/{prefix}", (*self._cluster.addresses.cidrs, NODE_NETWORK)
             )
             runtime_folder = self.folder / "runtime"
             runtime_folder.mkdir(exist_ok=True)
             runtime = ContainerRuntime(runtime_folder, network, on_failed=self._on_runtime_failed)
             self._runtime = runtime
             self._network = PodNetwork(
-                self._api, runtime, self._find_network, self._api.server_address
+                self._cluster, runtime, self._find_network, self._cluster.server_address
             )
-            get_pod_networks(self._api).start(self._network)
+            get_pod_networks(self._cluster).start(self._network)
         return self._runtime
 
     def _find_network(self, address: str) -> Network | None:
-        for kubelet in self._api.kubelets.values():
+        for kubelet in self._cluster.kubelets.values():
             found = kubelet.find_network(address)
             if found is not None:
                 return found
@@ -171,7 +171,7 @@ class ClusterPrograms:
         self._runtime = None
         network, self._network = self._network, None
         if network is not None:
-            get_pod_networks(self._api).current = None
+            get_pod_networks(self._cluster).current = None
             self._closing = asyncio.ensure_future(network.close())
         for pod in list(self.pods):
             pod.on_sandbox_lost(why)
@@ -188,14 +188,14 @@ class ClusterPrograms:
             self._folder.remove()
 
 
-def get_cluster_programs(api: Cluster) -> ClusterPrograms:
+def get_cluster_programs(cluster: Cluster) -> ClusterPrograms:
     """Return the programs of a cluster."""
-    return api.clock.get_shared(ClusterPrograms, lambda: ClusterPrograms(api))
+    return cluster.clock.get_shared(ClusterPrograms, lambda: ClusterPrograms(cluster))
 
 
-async def close_programs(api: Cluster) -> None:
+async def close_programs(cluster: Cluster) -> None:
     """End the programs of a cluster, if there are any."""
-    await get_cluster_programs(api).close()
+    await get_cluster_programs(cluster).close()
 
 
 class PodPrograms:
@@ -216,7 +216,7 @@ class PodPrograms:
         self._sandbox: Sandbox | None = None
         self._ports: ProgramPorts | None = None
         self._volumes: PodVolumeFolders | None = None
-        self._sync: Timer | None = None
+        self._sync: ScheduledCall | None = None
         self._containers: list[ProgramContainer] = []
         self._stopped = False
 
@@ -230,17 +230,17 @@ class PodPrograms:
         """The folders of the volumes."""
         if self._volumes is None:
             worker = self._worker
-            programs = get_cluster_programs(worker.api)
+            programs = get_cluster_programs(worker.cluster)
             self._shared.move_to_disk(programs.folder)
             folder = programs.folder / "pods" / uid_of(worker.pod)
-            self._volumes = PodVolumeFolders(worker.api, folder, self._shared)
+            self._volumes = PodVolumeFolders(worker.cluster, folder, self._shared)
         return self._volumes
 
     def is_needed(self) -> bool:
         """Return whether an image of the pod is mapped."""
-        spec, api = self._worker.pod["spec"], self._worker.api
+        spec, cluster = self._worker.pod["spec"], self._worker.cluster
         return any(
-            find_mapping(api, one["image"]) is not None
+            find_mapping(cluster, one["image"]) is not None
             for kind in ("initContainers", "containers", "ephemeralContainers")
             for one in spec.get(kind) or ()
         )
@@ -248,7 +248,7 @@ class PodPrograms:
     def run_sandbox(self) -> Generator[float | None, None, str]:
         """Create the sandbox and write the volumes; return why it failed, or ""."""
         worker = self._worker
-        pod, programs = worker.pod, get_cluster_programs(worker.api)
+        pod, programs = worker.pod, get_cluster_programs(worker.cluster)
         if programs.is_closed:
             return "the cluster is being stopped"
         if self._sandbox is not None:
@@ -298,7 +298,10 @@ class PodPrograms:
             empty_dirs=self.volumes.list_empty_dirs(pod),
             files=files,
             sysctls={one["name"]: one["value"] for one in security.get("sysctls") or ()},
-            hidden=(str(get_cluster_programs(worker.api).folder), *worker.api.private_paths),
+            hidden=(
+                str(get_cluster_programs(worker.cluster).folder),
+                *worker.cluster.private_paths,
+            ),
         )
 
     def _schedule_volume_sync(self) -> None:
@@ -319,7 +322,7 @@ class PodPrograms:
         Raises:
             OSError: they cannot be written.
         """
-        if not get_cluster_programs(self._worker.api).is_closed:
+        if not get_cluster_programs(self._worker.cluster).is_closed:
             self.volumes.write(self._worker.pod, self._places())
 
     def create(self, container: ProgramContainer, config: ContainerConfig) -> RuntimeContainer:
@@ -339,7 +342,7 @@ class PodPrograms:
         Without namespaces all programs share the machine's ports.
         """
         worker = self._worker
-        programs = get_cluster_programs(worker.api)
+        programs = get_cluster_programs(worker.cluster)
         if programs.is_closed or not programs.runtime.is_plain:
             return
         here = f'"{namespace_of(worker.pod)}/{name_of(worker.pod)}"'

@@ -33,7 +33,7 @@ class _Entry:
     at: float
 
 
-class Backoff:
+class KeyedBackoff:
     """Back-off delays by key, in unscaled seconds.
 
     Args:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import User
+from pytest_kwait.simulator.busybox.os.syscalls import ProcessCredentials
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
 from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from pytest_kwait.simulator.busybox.os.files import Inode
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
     from pytest_kwait.simulator.container_scripts import Script
@@ -101,7 +101,7 @@ class _Termination:
         self.is_hook_done = True
         self.is_signalled = False
         self._action: Handler | None = None
-        self._timer: Timer | None = None
+        self._timer: ScheduledCall | None = None
         handler = (spec.get("lifecycle") or {}).get("preStop")
         if handler and grace > 0:
             self.is_hook_done = False
@@ -222,7 +222,7 @@ def find_run_as_root_error(
     return ""
 
 
-def find_user(pod: Obj, container: Obj) -> User:
+def find_user(pod: Obj, container: Obj) -> ProcessCredentials:
     """Return the user and groups of a simulated container; root by default.
 
     Source: containerd pkg/oci/spec_opts.go, `WithUserID`, `WithAdditionalGIDs`.
@@ -235,7 +235,7 @@ def find_user(pod: Obj, container: Obj) -> User:
     groups = [*(of_pod.get("supplementalGroups") or ())]
     if of_pod.get("fsGroup") is not None:
         groups.append(of_pod["fsGroup"])
-    return User(
+    return ProcessCredentials(
         number,
         group if isinstance(group, int) else own,
         tuple(dict.fromkeys(groups)),
@@ -334,7 +334,7 @@ class RuntimeManager:
     def __init__(self, worker: PodContext, scripts: ContainerScripts) -> None:
         self._worker = worker
         self._records: dict[str, ContainerRecord] = {}
-        self.volumes = PodVolumes(worker.api, worker.node.name)
+        self.volumes = PodVolumes(worker.cluster, worker.node.name)
         self._scripts = scripts
         self.programs = PodPrograms(worker, self.volumes, self._node_fields)
         self._pulls = ImageManager(worker, self._record_image_error)
@@ -524,7 +524,7 @@ class RuntimeManager:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        mapping = None if script.replaces_command else worker.api.images.find(image)
+        mapping = None if script.replaces_command else worker.cluster.images.find(image)
         if mapping is not None:
             # The image may have been mapped, or the container added, after the pod's start.
             failure = yield from self.programs.run_sandbox()
@@ -550,7 +550,7 @@ class RuntimeManager:
             return retry
         worker.record_container_event(name, NORMAL, "Started", "Container started")
         if container.is_unsimulated and not script.replaces_command:
-            event_text = _describe_unsimulated(worker.api, spec["image"])
+            event_text = _describe_unsimulated(worker.cluster, spec["image"])
             worker.record_container_event(name, NORMAL, "NotSimulated", event_text)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, record, container, handler)):
@@ -568,7 +568,7 @@ class RuntimeManager:
     ) -> _ContainerSetup | None:
         """Return the environment and files of a container; None after a recorded failure."""
         worker, name = self._worker, spec["name"]
-        api, pod, node_fields = worker.api, worker.pod, self._node_fields()
+        cluster, pod, node_fields = worker.cluster, worker.pod, self._node_fields()
         root_error = find_run_as_root_error(pod, spec, image, mapping)
         config: ContainerConfig | None = None
         files: dict[str, FileContent] = {}
@@ -577,7 +577,7 @@ class RuntimeManager:
             if root_error:
                 raise ContainerConfigError(root_error)
             path = None if mapping is None else ""
-            env = make_environment(api, pod, spec, node_fields, path)
+            env = make_environment(cluster, pod, spec, node_fields, path)
             if mapping is not None:
                 self.programs.write_volumes()
                 config = make_container_config(
@@ -586,7 +586,7 @@ class RuntimeManager:
                     self._find_process_target(spec),
                 )  # fmt: skip
             else:
-                files = make_volume_files(api, pod, spec, env, node_fields)
+                files = make_volume_files(cluster, pod, spec, env, node_fields)
                 mounts = self._make_kernel_files(spec, record)
                 mounts |= self.volumes.mounts(pod, spec, env)
         except (ContainerConfigError, FileSystemError, OSError) as error:
@@ -606,7 +606,7 @@ class RuntimeManager:
 
     def _make_kernel_files(self, spec: Obj, record: ContainerRecord) -> dict[str, Inode]:
         worker = self._worker
-        node = worker.api.find("nodes", worker.node.name) or {}
+        node = worker.cluster.find("nodes", worker.node.name) or {}
         memory = ((node.get("status") or {}).get("capacity") or {}).get("memory", "0")
         return make_kernel_files(
             worker.pod, lambda: record.configured or spec, math.ceil(parse_quantity(memory).amount)
@@ -661,7 +661,7 @@ class RuntimeManager:
         argv = [expand(one, setup.env) for one in words]
         if network.external is None:
             network.external = ClusterNetwork(
-                worker.api, worker.node.find_network, worker.node.name
+                worker.cluster, worker.node.find_network, worker.node.name
             )
         network.address = worker.pod_ip
         files = make_container_files(
@@ -848,10 +848,10 @@ class RuntimeManager:
         worker.sync()
 
 
-def _describe_unsimulated(api: Cluster, image: str) -> str:
+def _describe_unsimulated(cluster: Cluster, image: str) -> str:
     """Return the text of the event about a program that is not run."""
     why = "its program is assumed to run until it is terminated"
-    near = api.images.find_near_pattern(image)
+    near = cluster.images.find_near_pattern(image)
     if near:
         return f'Image "{image}" is not mapped: {why}; did you mean the pattern "{near}"?'
     return f'Image "{image}" is not simulated: {why}'

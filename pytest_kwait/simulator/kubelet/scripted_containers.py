@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
 
@@ -60,12 +60,12 @@ class ContainerScripts:
         self._worker = worker
         self._running = running
         self._recorded: set[str] = set()
-        self._failure: Timer | None = None
+        self._failure: ScheduledCall | None = None
 
     def get_script(self, container: Obj) -> Script:
         """Return the script of a container."""
         pod, name = self._worker.pod, container["name"]
-        script = self._worker.api.scripts.script(pod, name)
+        script = self._worker.cluster.scripts.script(pod, name)
         keys = get_script_keys(pod)
         if keys:
             self._check_names(keys)

@@ -181,8 +181,8 @@ class PodVolumeFolders:
         shared: the folders of volumes that outlive pods, and the pod's own simulated ones.
     """
 
-    def __init__(self, api: Cluster, folder: Path, shared: PodVolumes) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, folder: Path, shared: PodVolumes) -> None:
+        self._cluster = cluster
         self._folder = folder
         self._shared = shared
         self._tokens: dict[tuple[str, str], _Token] = {}
@@ -220,14 +220,14 @@ class PodVolumeFolders:
         changed = False
         for volume in pod["spec"].get("volumes") or ():
             if not any(kind in volume for kind in _API_KINDS) or any(
-                find_source_error(self._api, pod, source) for source in list_sources(volume)
+                find_source_error(self._cluster, pod, source) for source in list_sources(volume)
             ):
                 continue
             files = dict(self._list_files(pod, volume, places))
             if self._written.get(volume["name"]) == files:
                 continue
             folder = self._get_path(volume)
-            now, group = self._api.clock.time(), _get_fs_group(pod)
+            now, group = self._cluster.clock.time(), _get_fs_group(pod)
             mode = _FOLDER_MODE if "configMap" in volume else _MEMORY_MODE
             if write_atomically(folder, files, now, group, mode):
                 changed = True
@@ -258,7 +258,7 @@ class PodVolumeFolders:
                 for item in (source[kind] or {}).get("items") or ()
                 if item.get("mode") is not None
             }
-            for path, content in read_contents(self._api, pod, source, places):
+            for path, content in read_contents(self._cluster, pod, source, places):
                 data = content() if callable(content) else content
                 yield path, ProjectedFile(data, modes.get(path, default) | mask)
 
@@ -267,10 +267,10 @@ class PodVolumeFolders:
 
         Source: kubelet/token/token_manager.go, `GetServiceAccountToken`.
         """
-        key, now = (volume, source["path"]), self._api.clock.time()
+        key, now = (volume, source["path"]), self._cluster.clock.time()
         found = self._tokens.get(key)
         if found is None or now >= found.renewal:
-            data = issue_token(self._api, pod, source)
+            data = issue_token(self._cluster, pod, source)
             if not data and found is not None:
                 return found.data
             lifetime = float(source.get("expirationSeconds") or _TOKEN_LIFETIME)
@@ -330,7 +330,7 @@ class PodVolumeFolders:
         if folder.exists():
             return folder
         folder.mkdir(parents=True)
-        for path, source in list_image_files(self._api, volume).items():
+        for path, source in list_image_files(self._cluster, volume).items():
             target = folder / path.strip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             if Path(source).is_dir():

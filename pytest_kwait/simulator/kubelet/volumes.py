@@ -83,13 +83,13 @@ _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 class PersistentFolders:
     """The folders of a cluster that outlive pods."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._of_nodes: dict[str, Directory] = {}
         self._of_volumes: dict[str, Directory] = {}
         self._following = False
         self._disk: Path | None = None
-        self.machine = get_machine(api.clock)
+        self.machine = get_machine(cluster.clock)
         self.machine.storage_owners.add(self)
 
     def get_host_path(self, place: str, path: str, kind: str = "") -> Inode:
@@ -102,7 +102,7 @@ class PersistentFolders:
         if kind == "FileOrCreate" and self.find_host_path(place, path) is None:
             above, _, name = path.rstrip("/").rpartition("/")
             entries = make_folder_at(root, above).writable_entries()
-            entries[name] = File(mtime=self._api.clock.time())
+            entries[name] = File(mtime=self._cluster.clock.time())
         return resolve_sub_path(root, path)
 
     def find_host_path(self, place: str, path: str) -> Inode | None:
@@ -141,9 +141,9 @@ class PersistentFolders:
 
         A volume with a `hostPath` that was not provisioned is that path of the node.
         """
-        found = self._api.find("persistentvolumeclaims", claim, namespace) or {}
+        found = self._cluster.find("persistentvolumeclaims", claim, namespace) or {}
         name = (found.get("spec") or {}).get("volumeName")
-        volume = self._api.find("persistentvolumes", name) if name else None
+        volume = self._cluster.find("persistentvolumes", name) if name else None
         if volume is None:
             # A pod that was bound without the scheduler may have an unbound claim.
             return self.get_host_path(place, f"/var/lib/kubelet/claims/{namespace}/{claim}")
@@ -152,7 +152,7 @@ class PersistentFolders:
             return self.get_host_path(place, source["path"], source.get("type") or "")
         if not self._following:
             self._following = True
-            self._api.subscribe("persistentvolumes", self._volume_changed)
+            self._cluster.subscribe("persistentvolumes", self._volume_changed)
         uid = uid_of(volume)
         if uid not in self._of_volumes:
             self._of_volumes[uid] = self._make_folder("volumes", uid, 0o777)
@@ -188,9 +188,9 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
     return found if isinstance(found, File) else make_folder_at(folder, path)
 
 
-def get_persistent_folders(api: Cluster) -> PersistentFolders:
+def get_persistent_folders(cluster: Cluster) -> PersistentFolders:
     """Return the persistent folders of a cluster."""
-    return api.clock.get_shared(PersistentFolders, lambda: PersistentFolders(api))
+    return cluster.clock.get_shared(PersistentFolders, lambda: PersistentFolders(cluster))
 
 
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
@@ -203,11 +203,11 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
             yield volume
 
 
-def find_missing_volume(api: Cluster, pod: Obj) -> tuple[str, str] | None:
+def find_missing_volume(cluster: Cluster, pod: Obj) -> tuple[str, str] | None:
     """Return the first volume that cannot be mounted, and why; None if all can."""
     for volume in _find_mounted_volumes(pod):
         for source in list_sources(volume):
-            error = find_source_error(api, pod, source)
+            error = find_source_error(cluster, pod, source)
             if error:
                 return volume["name"], error
     return None
@@ -226,14 +226,14 @@ def list_sources(volume: Obj) -> Iterator[Obj]:
             yield source
 
 
-def find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
+def find_source_error(cluster: Cluster, pod: Obj, source: Obj) -> str:
     """Return why a source of a volume cannot be mounted; empty if it can."""
     for field, resource, noun, name_field, what in _SOURCE_KINDS:
         reference = source.get(field)
         if not reference or reference.get("optional"):
             continue
         name = reference[name_field]
-        found = api.find(resource, name, namespace_of(pod))
+        found = cluster.find(resource, name, namespace_of(pod))
         if found is None:
             return f'{noun} "{name}" not found'
         for item in reference.get("items") or ():
@@ -244,14 +244,14 @@ def find_source_error(api: Cluster, pod: Obj, source: Obj) -> str:
                 return f"{of}references non-existent {what} key: {item['key']}"
     if "serviceAccountToken" in source:
         account = pod["spec"].get("serviceAccountName", "")
-        if api.find("serviceaccounts", account, namespace_of(pod)) is None:
+        if cluster.find("serviceaccounts", account, namespace_of(pod)) is None:
             return f'failed to fetch token: serviceaccounts "{account}" not found'
     if "hostPath" in source:
-        return _find_host_path_error(api, pod, source["hostPath"])
+        return _find_host_path_error(cluster, pod, source["hostPath"])
     return ""
 
 
-def _find_host_path_error(api: Cluster, pod: Obj, source: Obj) -> str:
+def _find_host_path_error(cluster: Cluster, pod: Obj, source: Obj) -> str:
     """Return why a path of the node fails its type check; empty if it does not.
 
     Source: pkg/volume/hostpath/host_path.go, `checkTypeInternal`.
@@ -260,7 +260,7 @@ def _find_host_path_error(api: Cluster, pod: Obj, source: Obj) -> str:
     path = source["path"]
     if not kind or (kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS):
         return ""
-    kept, place = get_persistent_folders(api), pod["spec"].get("nodeName") or ""
+    kept, place = get_persistent_folders(cluster), pod["spec"].get("nodeName") or ""
     found = kept.find_host_path(place, path)
     if kind.endswith("OrCreate"):
         kind = kind.removesuffix("OrCreate")
@@ -273,7 +273,7 @@ def _find_host_path_error(api: Cluster, pod: Obj, source: Obj) -> str:
 
 
 def make_volume_files(
-    api: Cluster,
+    cluster: Cluster,
     pod: Obj,
     container: Obj,
     env: dict[str, str],
@@ -295,7 +295,7 @@ def make_volume_files(
         root = mount["mountPath"].rstrip("/")
         volume = volumes.get(mount["name"]) or {}
         for source in list_sources(volume):
-            for path, content in read_contents(api, pod, source, places):
+            for path, content in read_contents(cluster, pod, source, places):
                 if not part:
                     files[f"{root}/{path}"] = content
                 elif path == part:
@@ -306,12 +306,14 @@ def make_volume_files(
 
 
 def read_contents(
-    api: Cluster, pod: Obj, source: Obj, places: Mapping[str, str]
+    cluster: Cluster, pod: Obj, source: Obj, places: Mapping[str, str]
 ) -> Iterator[tuple[str, FileContent]]:
     """Yield path and content of each file of a volume source."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
         reference = source.get(field)
-        found = api.find(resource, reference[name_field], namespace_of(pod)) if reference else None
+        found = (
+            cluster.find(resource, reference[name_field], namespace_of(pod)) if reference else None
+        )
         if reference is None or found is None:
             continue
         paths = {item["key"]: item["path"] for item in reference.get("items") or ()}
@@ -319,18 +321,18 @@ def read_contents(
             if not paths or key in paths:
                 yield paths.get(key, key), value
     for item in (source.get("downwardAPI") or {}).get("items") or ():
-        yield item["path"], _read_downward(api, pod, item, places).encode()
+        yield item["path"], _read_downward(cluster, pod, item, places).encode()
     if "serviceAccountToken" in source:
         wanted = source["serviceAccountToken"]
-        yield wanted["path"], partial(issue_token, api, pod, wanted)
+        yield wanted["path"], partial(issue_token, cluster, pod, wanted)
 
 
-def issue_token(api: Cluster, pod: Obj, source: Obj) -> bytes:
+def issue_token(cluster: Cluster, pod: Obj, source: Obj) -> bytes:
     """Return a token that is bound to a pod; empty if the pod or its account is gone.
 
     Source: kubelet/token/token_manager.go; volume/projected/projected.go, `collectData`.
     """
-    account = api.find("serviceaccounts", pod["spec"]["serviceAccountName"], namespace_of(pod))
+    account = cluster.find("serviceaccounts", pod["spec"]["serviceAccountName"], namespace_of(pod))
     if account is None:
         return b""
     bound = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
@@ -338,7 +340,7 @@ def issue_token(api: Cluster, pod: Obj, source: Obj) -> bytes:
     if source.get("audience"):
         spec["audiences"] = [source["audience"]]
     try:
-        answer = api.accounts.issue(account, {"metadata": {}, "spec": spec})
+        answer = cluster.accounts.issue(account, {"metadata": {}, "spec": spec})
     except StatusError:
         return b""
     token: str = answer["status"]["token"]
@@ -366,7 +368,7 @@ def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
+def _read_downward(cluster: Cluster, pod: Obj, item: Obj, places: Mapping[str, str]) -> str:
     if "fieldRef" in item:
         return extract_field(pod, item["fieldRef"]["fieldPath"], dict(places))
     reference = item["resourceFieldRef"]
@@ -375,7 +377,7 @@ def _read_downward(api: Cluster, pod: Obj, item: Obj, places: Mapping[str, str])
     container = next(
         (one for one in every if one["name"] == reference.get("containerName")), every[0]
     )
-    return extract_resource(api, container, reference, places["spec.nodeName"])
+    return extract_resource(cluster, container, reference, places["spec.nodeName"])
 
 
 class PodVolumes:
@@ -385,11 +387,11 @@ class PodVolumes:
         place: the name of the node.
     """
 
-    __slots__ = ("__weakref__", "_api", "_folders", "_kept", "_place")
+    __slots__ = ("__weakref__", "_cluster", "_folders", "_kept", "_place")
 
-    def __init__(self, api: Cluster, place: str) -> None:
-        kept = get_persistent_folders(api)
-        self._api = api
+    def __init__(self, cluster: Cluster, place: str) -> None:
+        kept = get_persistent_folders(cluster)
+        self._cluster = cluster
         self._folders: dict[str, Directory] = {}
         self._kept = kept
         self._place = place
@@ -425,7 +427,7 @@ class PodVolumes:
             source = volume["hostPath"]
             return self._kept.get_host_path(self._place, source["path"], source.get("type") or "")
         if "image" in volume:
-            return _make_image_folder(self._api, volume)
+            return _make_image_folder(self._cluster, volume)
         if "emptyDir" not in volume:
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             claim = claim or f"{name_of(pod)}-{volume['name']}"
@@ -461,22 +463,22 @@ class PodVolumes:
         return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
 
 
-def list_image_files(api: Cluster, volume: Obj) -> dict[str, str]:
+def list_image_files(cluster: Cluster, volume: Obj) -> dict[str, str]:
     """Return the files and folders of the machine that an image volume consists of, by path.
 
     They are those that the mapping of the image names; an image that is not mapped is empty.
     """
     try:
-        mapping = api.images.find(parse_image(volume["image"].get("reference") or ""))
+        mapping = cluster.images.find(parse_image(volume["image"].get("reference") or ""))
     except InvalidImageError:
         return {}
     return {} if mapping is None else dict(mapping.files)
 
 
-def _make_image_folder(api: Cluster, volume: Obj) -> Directory:
+def _make_image_folder(cluster: Cluster, volume: Obj) -> Directory:
     """Return the read-only folder of an image volume."""
     root = Directory()
-    for path, source in list_image_files(api, volume).items():
+    for path, source in list_image_files(cluster, volume).items():
         above, _, name = path.rstrip("/").rpartition("/")
         make_folder_at(root, above).entries[name] = make_read_only_copy(Path(source))
     return Directory(root.entries, read_only=True)

@@ -158,7 +158,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
 
 
 def apply_object(
-    api: Cluster,
+    cluster: Cluster,
     kind: Kind,
     configuration: Obj,
     subresource: str | None,
@@ -175,13 +175,13 @@ def apply_object(
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
     ours = strip_unowned(kind, field_set_of(configuration, shape), subresource)
-    entry = api.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
+    entry = cluster.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
     this = ManagedFieldsEntry(
-        caller.manager, "Apply", kind.api_version, subresource or "", api.clock.stamp(), ours
+        caller.manager, "Apply", kind.api_version, subresource or "", cluster.clock.stamp(), ours
     )
     if entry is None:
         if subresource is not None:
-            api.entry(kind, name, namespace)
+            cluster.entry(kind, name, namespace)
         if configuration["metadata"].get("uid"):
             raise StatusError(
                 409,
@@ -195,9 +195,9 @@ def apply_object(
                     "kind": kind.plural,
                 },
             )
-        created = api.create(
+        created = cluster.create(
             kind,
-            _decode_applied(api, kind, configuration),
+            _decode_applied(cluster, kind, configuration),
             namespace,
             caller=caller,
             record=lambda new: write_managed_fields(new, [this]),
@@ -217,7 +217,7 @@ def apply_object(
     changes = compare_fields(plain, merged, shape)
     touched = changes.added | changes.modified
     allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
-    versions = VersionConverter(api.kinds, kind)
+    versions = VersionConverter(cluster.kinds, kind)
     theirs: dict[str, Changes] = {kind.api_version: changes}
     if kind.custom:
         for other in [*others]:
@@ -247,17 +247,17 @@ def apply_object(
     def record(new: Obj) -> None:
         write_managed_fields(new, [*others, this])
 
-    new = _decode_applied(api, kind, merged)
-    stored = api.replace_decoded(kind, entry, new, subresource, caller, record)
+    new = _decode_applied(cluster, kind, merged)
+    stored = cluster.replace_decoded(kind, entry, new, subresource, caller, record)
     return stored, False
 
 
-def _decode_applied(api: Cluster, kind: Kind, obj: Obj) -> Obj:
+def _decode_applied(cluster: Cluster, kind: Kind, obj: Obj) -> Obj:
     """Decode without strictness: the type has been checked, and other fields are removed.
 
     Nulls in custom objects stay for validation: only bodies and stored objects are freed of them.
     """
-    return api.decode(kind, obj, internal_caller(), keeps_nulls=True)
+    return cluster.decode(kind, obj, internal_caller(), keeps_nulls=True)
 
 
 def _check_types(kind: Kind, configuration: Obj) -> None:

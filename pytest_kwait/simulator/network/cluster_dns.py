@@ -132,16 +132,17 @@ class _Answers:
     A program asks for the same names with each connection: most answers repeat.
 
     Args:
-        api: the cluster.
         names: its records.
     """
 
-    def __init__(self, api: Cluster, names: ClusterNames) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, names: ClusterNames) -> None:
+        self._cluster = cluster
         self._names = names
         self._kept: dict[tuple[bytes, bool], tuple[bytes, str]] = {}
-        self._stops = [api.subscribe(resource, self._on_change) for resource in _NAMED_RESOURCES]
-        self._stops.append(api.egress.subscribe(self._kept.clear))
+        self._stops = [
+            cluster.subscribe(resource, self._on_change) for resource in _NAMED_RESOURCES
+        ]
+        self._stops.append(cluster.egress.subscribe(self._kept.clear))
 
     def _on_change(self, change: str, new: Obj, old: Obj | None) -> None:
         del change, new, old
@@ -163,7 +164,7 @@ class _Answers:
                 self._kept[key] = kept
         content, unresolved = kept
         if unresolved:
-            get_egress_reporter(self._api).report_name(unresolved, client)
+            get_egress_reporter(self._cluster).report_name(unresolved, client)
         return data[:_ID_BYTES] + content
 
     def close(self) -> None:
@@ -176,12 +177,11 @@ class DnsServer:
     """A DNS server for one cluster.
 
     Args:
-        api: the cluster.
         names: its records.
     """
 
-    def __init__(self, api: Cluster, names: ClusterNames) -> None:
-        self._answers = _Answers(api, names)
+    def __init__(self, cluster: Cluster, names: ClusterNames) -> None:
+        self._answers = _Answers(cluster, names)
         self._datagrams: list[asyncio.DatagramTransport] = []
         self._servers: list[asyncio.Server] = []
 

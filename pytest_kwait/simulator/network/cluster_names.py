@@ -51,10 +51,10 @@ def is_kubernetes_service(obj: Obj) -> bool:
     return name_of(obj) == KUBERNETES_SERVICE and namespace_of(obj) == "default"
 
 
-def list_endpoints(api: Cluster, service: Obj) -> Iterator[tuple[Obj, Obj]]:
+def list_endpoints(cluster: Cluster, service: Obj) -> Iterator[tuple[Obj, Obj]]:
     """Yield the endpoints of a service with their slices."""
     name = name_of(service)
-    for each in api.list(_SLICES, namespace_of(service)):
+    for each in cluster.list(_SLICES, namespace_of(service)):
         if labels_of(each).get(_SERVICE_NAME_LABEL) == name:
             for endpoint in each.get("endpoints") or ():
                 yield endpoint, each
@@ -77,12 +77,11 @@ class ClusterNames:
     """The DNS records of a cluster.
 
     Args:
-        api: the cluster.
         has_services: whether names within its domain exist; nodes know none.
     """
 
-    def __init__(self, api: Cluster, *, has_services: bool = True) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, *, has_services: bool = True) -> None:
+        self._cluster = cluster
         self._has_services = has_services
 
     def lookup(self, name: str, kind: str) -> list[Record] | None:
@@ -140,7 +139,7 @@ class ClusterNames:
         if not labels:
             return []
         namespace = labels.pop()
-        if self._api.find("namespaces", namespace) is None:
+        if self._cluster.find("namespaces", namespace) is None:
             return None
         if not labels:
             return []
@@ -152,7 +151,7 @@ class ClusterNames:
         self, name: str, labels: list[str], namespace: str, aliases: int
     ) -> list[Record] | None:
         *before, service_name = labels
-        service = self._api.find("services", service_name, namespace)
+        service = self._cluster.find("services", service_name, namespace)
         if service is None or len(before) > 2:
             return None
         spec = service["spec"]
@@ -202,7 +201,7 @@ class ClusterNames:
                 number = (port.get("name") or "", port.get("protocol", "TCP"), port["port"])
                 yield _Target(domain, spec["clusterIP"], number)
             return
-        for endpoint, each in list_endpoints(self._api, service):
+        for endpoint, each in list_endpoints(self._cluster, service):
             if (
                 each["addressType"] != "IPv4"
                 or (endpoint.get("conditions") or {}).get("ready") is False
@@ -223,9 +222,9 @@ class ClusterNames:
                 yield _Target(f"{label}.{domain}", address, number)
 
     def _find_outside(self, name: str) -> list[Record] | None:
-        node = self._api.find("nodes", name)
+        node = self._cluster.find("nodes", name)
         if node is None:
-            address = self._api.egress.find_address(name)
+            address = self._cluster.egress.find_address(name)
             return None if address is None else [Record(name, "A", address)]
         return [
             Record(name, "A", one["address"])
@@ -235,16 +234,16 @@ class ClusterNames:
 
     def _find_pointers(self, name: str) -> list[Record] | None:
         address = ".".join(reversed(name.removesuffix(_REVERSE_DOMAIN).split(".")))
-        for service in self._api.list("services"):
+        for service in self._cluster.list("services"):
             if address in (service["spec"].get("clusterIPs") or ()):
                 domain = f"{name_of(service)}.{namespace_of(service)}.svc.{CLUSTER_DOMAIN}"
                 return [Record(name, "PTR", f"{domain}.")]
         found: list[Record] = []
-        for service in self._api.list("services"):
+        for service in self._cluster.list("services"):
             domain = f"{name_of(service)}.{namespace_of(service)}.svc.{CLUSTER_DOMAIN}"
             found += [
                 Record(name, "PTR", f"{_get_endpoint_hostname(endpoint)}.{domain}.")
-                for endpoint, _ in list_endpoints(self._api, service)
+                for endpoint, _ in list_endpoints(self._cluster, service)
                 if address in endpoint["addresses"]
             ]
         return found or None

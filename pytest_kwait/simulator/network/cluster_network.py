@@ -68,11 +68,13 @@ class ClusterNetwork:
         node: the name of the pod's node; empty for a client that is no pod.
     """
 
-    __slots__ = ("_affinity", "_api", "_names", "_networks", "_node")
+    __slots__ = ("_affinity", "_cluster", "_names", "_networks", "_node")
 
-    def __init__(self, api: Cluster, networks: Callable[[str], Network | None], node: str) -> None:
-        self._api, self._networks, self._node = api, networks, node
-        self._names = ClusterNames(api)
+    def __init__(
+        self, cluster: Cluster, networks: Callable[[str], Network | None], node: str
+    ) -> None:
+        self._cluster, self._networks, self._node = cluster, networks, node
+        self._names = ClusterNames(cluster)
         self._affinity: dict[tuple[str, str], tuple[tuple[str, int], float]] = {}
 
     @property
@@ -94,7 +96,7 @@ class ClusterNetwork:
         find = names.resolve if server == CLUSTER_DNS_ADDRESS else names.resolve_outside
         found = find(name)
         if not found:
-            get_egress_reporter(self._api).report_name(names.find_unresolved(name), source)
+            get_egress_reporter(self._cluster).report_name(names.find_unresolved(name), source)
         # CoreDNS' plugin `loadbalance` changes the order with each answer.
         return random.sample(found, len(found))
 
@@ -124,13 +126,13 @@ class ClusterNetwork:
             if not served.is_internal or address == source:
                 # Masqueraded.
                 source = ""
-        elif self._api.egress.has_address(address):
-            outside = self._api.egress.find_target(address, port)
+        elif self._cluster.egress.has_address(address):
+            outside = self._cluster.egress.find_target(address, port)
             if outside is None:
                 return _REFUSED
-            return Connecting(open_egress_session(self._api, outside, source), sink)
+            return Connecting(open_egress_session(self._cluster, outside, source), sink)
         else:
-            address, port = _find_host_port(self._api, address, port) or (address, port)
+            address, port = _find_host_port(self._cluster, address, port) or (address, port)
         network = self._networks(address)
         if network is None:
             return _TIMED_OUT
@@ -140,10 +142,10 @@ class ClusterNetwork:
         """Return the service port that an address leads to; None if it is none of a service."""
         is_node = any(
             one.get("address") == address
-            for node in self._api.list("nodes")
+            for node in self._cluster.list("nodes")
             for one in (node.get("status") or {}).get("addresses") or ()
         )
-        for service in self._api.list("services"):
+        for service in self._cluster.list("services"):
             spec = service["spec"]
             if spec.get("type") == "ExternalName":
                 continue
@@ -182,7 +184,7 @@ class ClusterNetwork:
         terminating: list[tuple[str, int]] = []
         elsewhere = False
         is_local = is_internal and service["spec"].get("internalTrafficPolicy") == "Local"
-        for endpoint, each in list_endpoints(self._api, service):
+        for endpoint, each in list_endpoints(self._cluster, service):
             number = next(
                 (
                     one.get("port")
@@ -215,7 +217,7 @@ class ClusterNetwork:
         if spec.get("sessionAffinity") != "ClientIP":
             return chosen
         config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
-        now, key = self._api.clock.monotonic(), (uid_of(service), port)
+        now, key = self._cluster.clock.monotonic(), (uid_of(service), port)
         last, until = self._affinity.get(key, (chosen, 0.0))
         if last in targets and now < until:
             chosen = last
@@ -260,10 +262,10 @@ def list_host_ports(pod: Obj) -> Iterator[tuple[HostPort, tuple[str, int]]]:
                     yield HostPort(one, number, port.get("protocol", "TCP")), target
 
 
-def _find_host_port(api: Cluster, address: str, port: int) -> tuple[str, int] | None:
+def _find_host_port(cluster: Cluster, address: str, port: int) -> tuple[str, int] | None:
     """Return the pod's address and port behind a TCP host port of a node; None without one."""
     wanted = HostPort(address, port, "TCP")
-    for pod in api.list("pods"):
+    for pod in cluster.list("pods"):
         if (pod.get("status") or {}).get("hostIP") == address:
             for found, target in list_host_ports(pod):
                 if found == wanted:

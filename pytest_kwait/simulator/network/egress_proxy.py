@@ -53,15 +53,14 @@ class EgressProxy:
     """Serves the addresses of all targets that a cluster's pods may reach.
 
     Args:
-        api: the cluster.
         sockets: makes sockets in the network of the pods.
     """
 
-    def __init__(self, api: Cluster, sockets: PodSockets) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, sockets: PodSockets) -> None:
+        self._cluster = cluster
         self._sockets = sockets
         self._listeners: dict[_EgressKey, Listener[_EgressKey]] = {}
-        self._stop = api.egress.subscribe(self._sync)
+        self._stop = cluster.egress.subscribe(self._sync)
         self._sync()
 
     def close(self) -> None:
@@ -72,7 +71,7 @@ class EgressProxy:
         self._listeners.clear()
 
     def _sync(self) -> None:
-        targets = self._api.egress
+        targets = self._cluster.egress
         wanted = {_EgressKey(targets.get_address(target), target.port) for target in targets}
         for key in self._listeners.keys() - wanted:
             self._listeners.pop(key).close()
@@ -88,7 +87,7 @@ class EgressProxy:
 
     def describe(self, key: _EgressKey) -> str:
         """Return the name of the target that a listener serves."""
-        return f"egress to {self._api.egress.find_target(key.address, key.port)}"
+        return f"egress to {self._cluster.egress.find_target(key.address, key.port)}"
 
     def choose_endpoint(self, key: _EgressKey, client: str) -> tuple[str, int] | None:
         """Return None: there is no egress of datagrams."""
@@ -97,33 +96,32 @@ class EgressProxy:
 
     async def connect(self, key: _EgressKey, client: str, end: SocketEnd) -> bool:
         """Join a client's connection with one of the machine; False if there is none."""
-        target = self._api.egress.find_target(key.address, key.port)
+        target = self._cluster.egress.find_target(key.address, key.port)
         if target is None:
             return False
         try:
-            other = await _connect_or_report(self._api, target, client, lambda: SocketEnd(end))
+            other = await _connect_or_report(self._cluster, target, client, lambda: SocketEnd(end))
         except OSError:
             return False
         end.join(other)
         return True
 
 
-async def open_egress_session(api: Cluster, target: EgressTarget, client: str) -> Session:
+async def open_egress_session(cluster: Cluster, target: EgressTarget, client: str) -> Session:
     """Connect a simulated program to a target.
 
     Args:
-        api: the cluster.
         target: the target.
         client: the address of the program's pod.
 
     Raises:
         ConnectionRefusedError: the target cannot be reached.
     """
-    return (await _connect_or_report(api, target, client, SessionSocket)).session
+    return (await _connect_or_report(cluster, target, client, SessionSocket)).session
 
 
 async def _connect_or_report(
-    api: Cluster, target: EgressTarget, client: str, make: Callable[[], _Protocol]
+    cluster: Cluster, target: EgressTarget, client: str, make: Callable[[], _Protocol]
 ) -> _Protocol:
     """Connect the machine to a target; a failure is an event of the client's pod.
 
@@ -137,7 +135,7 @@ async def _connect_or_report(
             return await _connect(host, target.port, make)
         except OSError as error:
             reason = reason or _describe_error(error)
-    get_egress_reporter(api).report_failure(target, reason, client)
+    get_egress_reporter(cluster).report_failure(target, reason, client)
     raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
@@ -165,11 +163,11 @@ class EgressReporter:
     address is their node's, have no such events.
     """
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "kwait-network")
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "kwait-network")
         self._reported: dict[str, set[str]] = {}
-        api.subscribe("pods", self._on_pod)
+        cluster.subscribe("pods", self._on_pod)
 
     def _on_pod(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "DELETED":
@@ -204,8 +202,8 @@ class EgressReporter:
         namespace, last = namespace_of(pod), name.rpartition(".")[2]
         if (
             last in _CLUSTER_LABELS
-            or self._api.find("namespaces", last) is not None
-            or self._api.find("services", last, namespace) is not None
+            or self._cluster.find("namespaces", last) is not None
+            or self._cluster.find("services", last, namespace) is not None
         ):
             return True
         searches = (pod["spec"].get("dnsConfig") or {}).get("searches") or ()
@@ -234,10 +232,10 @@ class EgressReporter:
 
         A program may run before the pod's status has the address.
         """
-        found = (kubelet.find_pod(address) for kubelet in self._api.kubelets.values())
+        found = (kubelet.find_pod(address) for kubelet in self._cluster.kubelets.values())
         return next((pod for pod in found if pod is not None), None)
 
 
-def get_egress_reporter(api: Cluster) -> EgressReporter:
+def get_egress_reporter(cluster: Cluster) -> EgressReporter:
     """Return the reporter of a cluster."""
-    return api.clock.get_shared(EgressReporter, lambda: EgressReporter(api))
+    return cluster.clock.get_shared(EgressReporter, lambda: EgressReporter(cluster))

@@ -24,16 +24,15 @@ class HostPorts:
     Of pods on several nodes with one port on the loopback interface, the first is served there.
 
     Args:
-        api: the cluster.
         proxy: connects to pods.
     """
 
-    def __init__(self, api: Cluster, proxy: ServiceProxy) -> None:
+    def __init__(self, cluster: Cluster, proxy: ServiceProxy) -> None:
         self._proxy = proxy
         self._listeners: dict[HostPort, Listener[HostPort]] = {}
         self._pods: dict[HostPort, dict[str, tuple[str, tuple[str, int]]]] = {}
         self._ports: dict[str, dict[HostPort, tuple[str, int]]] = {}
-        self._stop = api.subscribe("pods", self._on_pod)
+        self._stop = cluster.subscribe("pods", self._on_pod)
 
     def close(self) -> None:
         """Stop serving."""

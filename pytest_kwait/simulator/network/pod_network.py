@@ -38,7 +38,6 @@ class PodNetwork:
     """The network of one cluster's programs.
 
     Args:
-        api: the cluster.
         sockets: makes sockets in the network, and adds addresses to it.
         find_network: returns the ports of a pod or node by its address; None for others.
         server: the host and port of the API server.
@@ -46,16 +45,16 @@ class PodNetwork:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         sockets: PodSockets,
         find_network: Callable[[str], Network | None],
         server: tuple[str, int],
     ) -> None:
         self.sockets = sockets
-        self._api = api
-        self._proxy = ServiceProxy(api, sockets, find_network, server)
-        self._host_ports = HostPorts(api, self._proxy)
-        self._egress = EgressProxy(api, sockets)
+        self._cluster = cluster
+        self._proxy = ServiceProxy(cluster, sockets, find_network, server)
+        self._host_ports = HostPorts(cluster, self._proxy)
+        self._egress = EgressProxy(cluster, sockets)
         self._dns: list[DnsServer] = []
         self._ports: dict[str, _SimulatedPorts] = {}
         self._starting = asyncio.ensure_future(self._serve_names())
@@ -65,7 +64,9 @@ class PodNetwork:
         from pytest_kwait.simulator.network.cluster_dns import DnsServer
 
         for address, has_services in ((CLUSTER_DNS_ADDRESS, True), (NODE_DNS_ADDRESS, False)):
-            server = DnsServer(self._api, ClusterNames(self._api, has_services=has_services))
+            server = DnsServer(
+                self._cluster, ClusterNames(self._cluster, has_services=has_services)
+            )
             self._dns.append(server)
             try:
                 await server.serve_datagrams(await self.sockets.listen(address, _DNS_PORT, "udp"))
@@ -198,26 +199,26 @@ class PodNetworks:
             self.current.forget_simulated(address)
 
 
-def get_pod_networks(api: Cluster) -> PodNetworks:
+def get_pod_networks(cluster: Cluster) -> PodNetworks:
     """Return the holder of a cluster's network of programs."""
-    return api.clock.get_shared(PodNetworks, PodNetworks)
+    return cluster.clock.get_shared(PodNetworks, PodNetworks)
 
 
-def is_cluster_address(api: Cluster, host: str) -> bool:
+def is_cluster_address(cluster: Cluster, host: str) -> bool:
     """Return whether `ADDRESS:PORT` is in a range of the cluster's services."""
     try:
         address = ip_address(host.rpartition(":")[0])
     except ValueError:
         return False
-    return any(address in ip_network(cidr) for cidr in api.addresses.cidrs)
+    return any(address in ip_network(cidr) for cidr in cluster.addresses.cidrs)
 
 
-async def make_service_connector(api: Cluster) -> aiohttp.TCPConnector | None:
+async def make_service_connector(cluster: Cluster) -> aiohttp.TCPConnector | None:
     """Return a connector for one request of the API server to a service.
 
     None if no program runs in the cluster: then no service can answer HTTPS.
     """
-    network = get_pod_networks(api).current
+    network = get_pod_networks(cluster).current
     if network is None:
         return None
     import aiohttp

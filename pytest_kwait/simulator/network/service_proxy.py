@@ -53,7 +53,6 @@ class ServiceProxy:
     """Serves the addresses of all services of a cluster.
 
     Args:
-        api: the cluster.
         sockets: makes sockets in the network of the pods.
         find_network: returns the simulated ports of a pod or node by its address; None for others.
         server: the host and port of the API server.
@@ -61,12 +60,12 @@ class ServiceProxy:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         sockets: PodSockets,
         find_network: Callable[[str], Network | None],
         server: tuple[str, int],
     ) -> None:
-        self._api = api
+        self._cluster = cluster
         self._sockets = sockets
         self._find_network = find_network
         self._server = server
@@ -76,10 +75,10 @@ class ServiceProxy:
         self._spare = SpareSockets(lambda: sockets.connect_socket("tcp"))
         self._changed: set[tuple[str, str]] = set()
         self._stops = [
-            api.subscribe("services", self._on_service),
-            api.subscribe(_SLICES, self._on_slice),
-            api.subscribe("nodes", self._on_node),
-            api.subscribe("pods", self._on_pod),
+            cluster.subscribe("services", self._on_service),
+            cluster.subscribe(_SLICES, self._on_slice),
+            cluster.subscribe("nodes", self._on_node),
+            cluster.subscribe("pods", self._on_pod),
         ]
 
     def close(self) -> None:
@@ -104,7 +103,7 @@ class ServiceProxy:
 
     def _on_node(self, change: str, _new: Obj, _old: Obj | None) -> None:
         if change != "MODIFIED":
-            for service in self._api.list("services"):
+            for service in self._cluster.list("services"):
                 self._schedule(namespace_of(service), name_of(service))
 
     def _on_pod(self, change: str, new: Obj, _old: Obj | None) -> None:
@@ -113,7 +112,7 @@ class ServiceProxy:
 
     def _schedule(self, namespace: str, name: str) -> None:
         if not self._changed:
-            self._api.clock.call_later(0, self._sync_changed)
+            self._cluster.clock.call_later(0, self._sync_changed)
         self._changed.add((namespace, name))
 
     def _sync_changed(self) -> None:
@@ -124,7 +123,7 @@ class ServiceProxy:
 
     def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
-        service = self._api.find("services", name, namespace)
+        service = self._cluster.find("services", name, namespace)
         wanted = set() if service is None else set(self._list_keys(service))
         for found in [one for one in self._listeners if one[:2] == key and one not in wanted]:
             self._listeners.pop(found).close()
@@ -138,7 +137,7 @@ class ServiceProxy:
             return
         served = {
             (port.get("name") or "", port.get("protocol", "TCP"))
-            for endpoint, each in list_endpoints(self._api, service)
+            for endpoint, each in list_endpoints(self._cluster, service)
             if _is_usable(endpoint)
             for port in each.get("ports") or ()
         }
@@ -150,7 +149,7 @@ class ServiceProxy:
         ]
         nodes = [
             one["address"]
-            for node in self._api.list("nodes")
+            for node in self._cluster.list("nodes")
             for one in (node.get("status") or {}).get("addresses") or ()
             if one["type"] == "InternalIP"
         ]
@@ -178,7 +177,7 @@ class ServiceProxy:
 
     def choose_endpoint(self, key: _ServiceKey, client: str) -> tuple[str, int] | None:
         """Return the address and port of an endpoint for a client; None without one."""
-        service = self._api.find("services", key.name, key.namespace)
+        service = self._cluster.find("services", key.name, key.namespace)
         if service is None:
             return None
         for port in service["spec"].get("ports") or ():
@@ -197,13 +196,13 @@ class ServiceProxy:
     def _get_client(self, address: str) -> ClusterNetwork:
         network = self._clients.get(address)
         if network is None:
-            network = ClusterNetwork(self._api, self._find_network, self._find_node_of(address))
+            network = ClusterNetwork(self._cluster, self._find_network, self._find_node_of(address))
             self._clients[address] = network
         return network
 
     def _find_node_of(self, client: str) -> str:
         """Return the name of the node that a client's pod runs on; empty for no pod."""
-        for pod in self._api.list("pods"):
+        for pod in self._cluster.list("pods"):
             if (pod.get("status") or {}).get("podIP") == client:
                 return str(pod["spec"].get("nodeName") or "")
         return ""

@@ -22,7 +22,7 @@ from pytest_kwait.simulator.recording.files import (
 )
 from pytest_kwait.simulator.recording.journal import (
     KEPT_SECONDS,
-    Journal,
+    RecordingJournal,
     hide_values,
     without_data,
 )
@@ -46,34 +46,33 @@ class HistoryJournals:
     """The journals of one cluster.
 
     Args:
-        api: the cluster.
         folder: where the journals are written; created if needed.
         clock: the wall clock, which faults of the cluster's clock do not change.
     """
 
-    def __init__(self, api: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, clock: Clock = SYSTEM_CLOCK) -> None:
         self.folder = folder
         self.trouble = ""
         """Why writing stopped, e.g. a full disk; empty while it works."""
-        self._api = api
+        self._cluster = cluster
         self._clock = clock
         self._pending: list[tuple[float, str, Change]] = []
         self._latest = clock.time()
-        self._cluster = Journal(folder / CLUSTER_JOURNAL, None)
-        self._journals: dict[str, Journal] = {}
+        self._cluster_journal = RecordingJournal(folder / CLUSTER_JOURNAL, None)
+        self._journals: dict[str, RecordingJournal] = {}
         self._masks: dict[str | None, SecretMask] = defaultdict(SecretMask)
         """By namespace of a journal: the values of its Secrets, hidden in its texts."""
         self._new_secrets: list[Entry] = []
         self._log_positions: dict[str, dict[str, int]] = {}
         """By namespace and container id: the number of lines that are written."""
         self._task: asyncio.Task[None] | None = None
-        self._stop_listening = api.store.listen(self._on_change)
-        for entry in api.store.entries("secrets"):
+        self._stop_listening = cluster.store.listen(self._on_change)
+        for entry in cluster.store.entries("secrets"):
             self._learn(entry)
         try:
-            self._cluster.open(self._latest)
-            self._write_state(self._cluster)
-            for entry in api.store.entries("namespaces"):
+            self._cluster_journal.open(self._latest)
+            self._write_state(self._cluster_journal)
+            for entry in cluster.store.entries("namespaces"):
                 if entry.key not in _SYSTEM_NAMESPACES:
                     self._write_state(self._open_journal(entry.key))
         except OSError as error:
@@ -95,7 +94,7 @@ class HistoryJournals:
         if self._task is not None:
             self._task.cancel()
         self.flush()
-        for journal in (self._cluster, *self._journals.values()):
+        for journal in (self._cluster_journal, *self._journals.values()):
             journal.close()
 
     def _on_change(self, resource: str, change: Change) -> None:
@@ -120,7 +119,7 @@ class HistoryJournals:
         for entry in self._new_secrets:
             self._learn(entry)
         self._new_secrets.clear()
-        found: list[tuple[Journal, float, str, Change]] = []
+        found: list[tuple[RecordingJournal, float, str, Change]] = []
         try:
             for at, resource, change in batch:
                 # The clock may be set back.
@@ -139,8 +138,8 @@ class HistoryJournals:
         except OSError as error:
             self._fail(error)
 
-    def _write_changes(self, changes: list[tuple[Journal, float, str, Change]]) -> None:
-        lines: dict[Journal, list[bytes]] = {}
+    def _write_changes(self, changes: list[tuple[RecordingJournal, float, str, Change]]) -> None:
+        lines: dict[RecordingJournal, list[bytes]] = {}
         for journal, at, resource, change in changes:
             line = self._encode(journal, at, change.type, resource, change.new)
             lines.setdefault(journal, []).append(line)
@@ -151,7 +150,7 @@ class HistoryJournals:
         """Write logs, divide large journals, and remove those of ended namespaces."""
         try:
             self._write_logs()
-            for journal in (self._cluster, *self._journals.values()):
+            for journal in (self._cluster_journal, *self._journals.values()):
                 if journal.is_full and journal.ended_at is None:
                     journal.open(self._latest)
                     self._write_state(journal)
@@ -168,17 +167,17 @@ class HistoryJournals:
         except OSError as error:
             self._fail(error)
 
-    def _journal_for(self, key: str) -> Journal | None:
+    def _journal_for(self, key: str) -> RecordingJournal | None:
         """Return the journal of an object; None if its namespace has ended or is unknown."""
         namespace, slash, _ = key.partition("/")
         if not slash or namespace in _SYSTEM_NAMESPACES:
-            return self._cluster
+            return self._cluster_journal
         journal = self._journals.get(namespace)
         return None if journal is None or journal.ended_at is not None else journal
 
-    def _open_journal(self, namespace: str) -> Journal:
+    def _open_journal(self, namespace: str) -> RecordingJournal:
         stem = self.folder / NAMESPACE_JOURNALS / namespace
-        journal = self._journals.setdefault(namespace, Journal(stem, namespace))
+        journal = self._journals.setdefault(namespace, RecordingJournal(stem, namespace))
         journal.open(self._latest)
         return journal
 
@@ -188,9 +187,9 @@ class HistoryJournals:
         elif change == "DELETED" and name in self._journals:
             self._journals[name].ended_at = self._latest
 
-    def _write_state(self, journal: Journal) -> None:
+    def _write_state(self, journal: RecordingJournal) -> None:
         """Write the present objects of a journal."""
-        store = self._api.store
+        store = self._cluster.store
         parts = [
             self._encode(journal, self._latest, "STATE", resource, entry)
             for resource in store.resources()
@@ -200,13 +199,13 @@ class HistoryJournals:
         journal.write_state(b"".join(parts))
 
     def _encode(
-        self, journal: Journal, at: float, change: str, resource: str, entry: Entry
+        self, journal: RecordingJournal, at: float, change: str, resource: str, entry: Entry
     ) -> bytes:
         if resource == "secrets":
             raw = _encoder.encode(without_data(entry.obj))
         else:
             raw = hide_values(entry.raw, self._masks[journal.namespace])
-            if self._api.store.get(resource, entry.key) is not entry:
+            if self._cluster.store.get(resource, entry.key) is not entry:
                 entry.forget_raw()
         return journal.encode_change(at, change, resource, entry.key, entry.revision, raw)
 
@@ -218,12 +217,12 @@ class HistoryJournals:
 
     def _write_logs(self) -> None:
         """Write the lines that containers have logged since the last flush."""
-        if not self._api.kubelets:
+        if not self._cluster.kubelets:
             return
         # Faults may have set the cluster's clock.
-        ahead = self._api.clock.time() - self._clock.time()
-        lines: dict[Journal, list[bytes]] = {}
-        for kubelet in self._api.kubelets.values():
+        ahead = self._cluster.clock.time() - self._clock.time()
+        lines: dict[RecordingJournal, list[bytes]] = {}
+        for kubelet in self._cluster.kubelets.values():
             for place, log in kubelet.container_logs():
                 journal = self._journals.get(place.namespace)
                 if journal is None or journal.ended_at is not None:
@@ -246,7 +245,7 @@ class HistoryJournals:
 
 
 def _encode_log(
-    journal: Journal, place: LogPlace, at: float, text: bytes, mask: SecretMask
+    journal: RecordingJournal, place: LogPlace, at: float, text: bytes, mask: SecretMask
 ) -> bytes:
     line = RecordedLine(
         at=round(at - journal.started, 6),
@@ -267,21 +266,21 @@ class _ActiveJournals:
         self.by_folder: dict[str, HistoryJournals] = {}
 
 
-def record_history(api: Cluster, folder: Path) -> HistoryJournals:
+def record_history(cluster: Cluster, folder: Path) -> HistoryJournals:
     """Record into a folder from now on; a recording that is active is written up to now."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
     journals = active.get(str(folder))
     if journals is None:
-        journals = active[str(folder)] = HistoryJournals(api, folder)
+        journals = active[str(folder)] = HistoryJournals(cluster, folder)
         journals.start()
     else:
         journals.flush()
     return journals
 
 
-def stop_recording(api: Cluster) -> None:
+def stop_recording(cluster: Cluster) -> None:
     """Write everything up to now, and record no more."""
-    active = api.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
+    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
     for journals in active.values():
         journals.stop()
     active.clear()

@@ -57,7 +57,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-class Journal:
+class RecordingJournal:
     """One journal file.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
@@ -31,7 +31,7 @@ from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_te
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 

@@ -23,7 +23,7 @@ from pytest_kwait.simulator.validation.batch import (
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 

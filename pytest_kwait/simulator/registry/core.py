@@ -15,7 +15,7 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import invalid_value
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.config import (
@@ -64,7 +64,7 @@ from pytest_kwait.simulator.validation.scheduling import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 

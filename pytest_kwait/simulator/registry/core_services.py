@@ -11,7 +11,7 @@ from __future__ import annotations
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import invalid_value
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
@@ -32,7 +32,7 @@ from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -49,14 +49,10 @@ _FQDN_WARNING = "spec.addressType: FQDN endpoints are deprecated"
 
 
 class ServiceAllocator:
-    """Allocates cluster IPs and node ports.
+    """Allocates cluster IPs and node ports."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._next_address = _FIRST_ADDRESS
         self._next_port = _FIRST_PORT
         self._reserved: list[Obj] = []
@@ -149,7 +145,7 @@ class ServiceAllocator:
         return ""
 
     def _specs(self) -> list[Obj]:
-        return [service["spec"] for service in self._api.list("services")] + self._reserved
+        return [service["spec"] for service in self._cluster.list("services")] + self._reserved
 
     def _used_addresses(self) -> set[str]:
         return {address for spec in self._specs() for address in spec.get("clusterIPs") or ()}

@@ -12,8 +12,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
 from pytest_kwait.apimachinery.times import format_time, parse_time
-from pytest_kwait.apimachinery.validation import FieldError, invalid_value
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
@@ -263,15 +263,11 @@ def retry_on_conflict(write: Callable[[], Result]) -> Result:
 
 
 class GenericStore:
-    """Creates, updates and deletes the objects of one cluster.
+    """Creates, updates and deletes the objects of one cluster."""
 
-    Args:
-        api: the cluster.
-    """
-
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._store = api.store
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._store = cluster.store
 
     def create(
         self,
@@ -290,10 +286,14 @@ class GenericStore:
         Raises:
             StatusError: the request is invalid or denied.
         """
-        new = obj if decoded else self._api.decode(kind, obj, caller)
+        new = obj if decoded else self._cluster.decode(kind, obj, caller)
         metadata = new["metadata"]
         tries = 1
-        if metadata.get("generateName") and not metadata.get("name") and self._api.has_webhooks():
+        if (
+            metadata.get("generateName")
+            and not metadata.get("name")
+            and self._cluster.has_webhooks()
+        ):
             tries = _MAX_NAME_ATTEMPTS
         while True:
             tries -= 1
@@ -316,8 +316,8 @@ class GenericStore:
         reservations: ExitStack,
     ) -> Obj:
         requested = kind
-        kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
-        strategy = self._api.strategy(kind)
+        kind = kind if kind.stored or kind.custom else self._cluster.kinds[kind.bucket]
+        strategy = self._cluster.strategy(kind)
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
@@ -335,24 +335,24 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
-        self._api.admission.admit(attributes)
+        self._cluster.admission.admit(attributes)
         new = attributes.obj or new
         metadata = new["metadata"]
-        strategy.check_escalation(self._api.rbac, new, None, namespace, caller)
+        strategy.check_escalation(self._cluster.rbac, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = new_uid()
-        metadata["creationTimestamp"] = self._api.clock.stamp()
+        metadata["creationTimestamp"] = self._cluster.clock.stamp()
         if metadata.get("generateName") and not metadata.get("name"):
             metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
             strategy.default(new)
         name = attributes.name = name_of(new)
         if kind.bucket == "services":
-            reservations.callback(self._api.addresses.begin_create(new, caller))
+            reservations.callback(self._cluster.addresses.begin_create(new, caller))
         strategy.prepare_create(new)
         strategy.prepare_by_caller(new, caller)
         # Validation is that of the requested version.
-        rules = self._api.strategy(requested)
+        rules = self._cluster.strategy(requested)
         errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
         errors += rules.validate_create(new)
         if not errors and not strategy.validates_metadata:
@@ -360,11 +360,11 @@ class GenericStore:
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
         strategy.warn_create(new, caller)
-        self._api.admission.validate(attributes)
-        for hook in self._api.before_write:
+        self._cluster.admission.validate(attributes)
+        for hook in self._cluster.before_write:
             hook(kind, new, None)
         if record is None:
-            stamp = self._api.clock.stamp()
+            stamp = self._cluster.clock.stamp()
             record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
         else:
             record(new)
@@ -386,12 +386,12 @@ class GenericStore:
         """
         if kind.structure is None:
             return new, new
-        storage = kind if kind.stored else self._api.kinds[kind.bucket]
+        storage = kind if kind.stored else self._cluster.kinds[kind.bucket]
         form = to_version(storage, new)
         return (form if storage.structure is None else storage.structure.with_defaults(form)), form
 
     def _versions(self, kind: Kind) -> VersionConverter | None:
-        return VersionConverter(self._api.kinds, kind) if kind.custom else None
+        return VersionConverter(self._cluster.kinds, kind) if kind.custom else None
 
     def replace(
         self,
@@ -421,12 +421,12 @@ class GenericStore:
         reservations: ExitStack,
     ) -> Obj:
         requested = kind
-        kind = kind if kind.stored or kind.custom else self._api.kinds[kind.bucket]
-        strategy = self._api.strategy(kind)
+        kind = kind if kind.stored or kind.custom else self._cluster.kinds[kind.bucket]
+        strategy = self._cluster.strategy(kind)
         old = to_version(kind, entry.obj) if kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
         name = name_of(old)
-        strategy.check_escalation(self._api.rbac, new, old, namespace_of(old), caller)
+        strategy.check_escalation(self._cluster.rbac, new, old, namespace_of(old), caller)
         _check_namespace(kind, metadata, namespace_of(old))
         _drop_repeated_owner_references(metadata, caller)
         check_resource_version(strategy, metadata, before, dry_run=caller.dry_run)
@@ -441,7 +441,7 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
-        self._api.admission.admit(attributes)
+        self._cluster.admission.admit(attributes)
         new = attributes.obj or new
         metadata = new["metadata"]
         _keep_server_fields(metadata, before)
@@ -449,16 +449,16 @@ class GenericStore:
         changes: list[FieldError] = []
         if subresource == "status":
             strategy.prepare_status(new, old)
-            strategy.prepare_subresource(new, old, subresource, self._api.clock.stamp())
+            strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
             errors = strategy.validate_status(new, old)
         elif subresource is None:
             if kind.bucket == "services":
-                reservations.callback(self._api.addresses.begin_update(new, old, caller))
+                reservations.callback(self._cluster.addresses.begin_update(new, old, caller))
             strategy.prepare_update(new, old)
             changes = strategy.validate_immutable(new, old)
-            errors = self._api.strategy(requested).validate_update(new, old)
+            errors = self._cluster.strategy(requested).validate_update(new, old)
         else:
-            strategy.prepare_subresource(new, old, subresource, self._api.clock.stamp())
+            strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
             errors = strategy.validate_subresource(new, old, subresource)
             if kind.bucket == "pods":
                 restore_other_fields(subresource, new, old)
@@ -484,11 +484,11 @@ class GenericStore:
             strategy.warn_update(new, old, caller)
         elif subresource == "status":
             strategy.warn_status(new, old, caller)
-        self._api.admission.validate(attributes)
-        for hook in self._api.before_write:
+        self._cluster.admission.validate(attributes)
+        for hook in self._cluster.before_write:
             hook(kind, new, old)
         if record is None:
-            stamp, versions = self._api.clock.stamp(), self._versions(kind)
+            stamp, versions = self._cluster.clock.stamp(), self._versions(kind)
             record_update(kind, new, old, caller, stamp, subresource, versions)
         else:
             record(new)
@@ -532,16 +532,16 @@ class GenericStore:
         """
         where = name if kind.bucket == "namespaces" else namespace
         attributes = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
-        entry = self._api.entry(kind, name, namespace)
+        entry = self._cluster.entry(kind, name, namespace)
         attributes.old = to_version(kind, entry.obj) if kind.custom else entry.obj
         if not admitted:
-            self._api.admission.admit(attributes)
-        strategy = self._api.strategy(kind)
-        marked = strategy.marked(entry.obj, self._api.clock.stamp())
+            self._cluster.admission.admit(attributes)
+        strategy = self._cluster.strategy(kind)
+        marked = strategy.marked(entry.obj, self._cluster.clock.stamp())
         start = strategy.prepare_delete(entry.obj)
-        outcome = plan_deletion(strategy, start, options, self._api.clock.time())
+        outcome = plan_deletion(strategy, start, options, self._cluster.clock.time())
         if not admitted:
-            self._api.admission.validate(attributes)
+            self._cluster.admission.validate(attributes)
         _check_unchanged(self._store, kind, entry)
         if kind.bucket == "namespaces":
             return self._delete_namespace(kind, entry, caller)
@@ -575,7 +575,7 @@ class GenericStore:
             else:
                 metadata.pop(field, None)
         new = {**entry.obj, "metadata": metadata, "spec": spec}
-        self._api.strategy(kind).default(new)
+        self._cluster.strategy(kind).default(new)
         errors = [
             error
             for index, name in enumerate(finalizers)
@@ -596,7 +596,7 @@ class GenericStore:
     def _delete_namespace(self, kind: Kind, entry: Entry, caller: Caller) -> Obj:
         obj = entry.obj
         if obj["metadata"].get("deletionTimestamp") is None:
-            metadata = {**obj["metadata"], "deletionTimestamp": self._api.clock.stamp()}
+            metadata = {**obj["metadata"], "deletionTimestamp": self._cluster.clock.stamp()}
             status = {**obj.get("status", {}), "phase": "Terminating"}
             obj = {**obj, "metadata": metadata, "status": status}
             if caller.dry_run:
@@ -709,11 +709,12 @@ def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
     return f"{'' if dry_run else '/registry'}/{_STORAGE_PREFIXES.get(kind.bucket, plain)}"
 
 
-async def run_write(api: Cluster, write: Callable[[], Result], *, retry: bool = False) -> Result:
+async def run_write(
+    cluster: Cluster, write: Callable[[], Result], *, retry: bool = False
+) -> Result:
     """Return what `write` returns; other requests are served while it waits for webhooks.
 
     Args:
-        api: the cluster.
         write: the write.
         retry: run it again if the object changes meanwhile; it must read the object itself.
 
@@ -724,7 +725,7 @@ async def run_write(api: Cluster, write: Callable[[], Result], *, retry: bool = 
     def work() -> Result:
         return retry_on_conflict(write) if retry else write()
 
-    if not api.has_webhooks():
+    if not cluster.has_webhooks():
         return write()
     # Not at import: few clusters have webhooks.
     from pytest_kwait.simulator.suspendable import run_suspendable

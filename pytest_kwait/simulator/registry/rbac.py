@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
-from pytest_kwait.apimachinery.validation import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, forbidden, not_found
 from pytest_kwait.simulator.authorization.rbac import format_rule, uncovered_rules
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.request_info import MASTERS, Attributes
+from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
 from pytest_kwait.simulator.validation.rbac import (
     RBAC_GROUP,
     validate_cluster_role,
@@ -24,7 +24,7 @@ from pytest_kwait.simulator.validation.rbac import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind
@@ -54,7 +54,9 @@ class RoleStrategy(Strategy):
             return
         user, name, kind = caller.identity, name_of(new), self.kind
         named = name if old is not None else ""
-        attributes = Attributes(user, "escalate", RBAC_GROUP, kind.plural, "", named, namespace)
+        attributes = AuthorizationAttributes(
+            user, "escalate", RBAC_GROUP, kind.plural, "", named, namespace
+        )
         if rbac.decide(attributes).allowed:
             return
         _check_covered(rbac, kind, name, user, namespace, new.get("rules") or [])
@@ -113,7 +115,7 @@ class RoleBindingStrategy(Strategy):
             reference.get("apiGroup", ""),
             reference.get("name", ""),
         )
-        attributes = Attributes(user, "bind", group, plural, "", role, namespace)
+        attributes = AuthorizationAttributes(user, "bind", group, plural, "", role, namespace)
         if rbac.decide(attributes).allowed:
             return
         try:

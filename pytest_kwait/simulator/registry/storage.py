@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import forbidden_field, invalid_value
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.nodes import DEPRECATED_NODE_LABELS
@@ -37,7 +37,7 @@ from pytest_kwait.simulator.validation.storage import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 

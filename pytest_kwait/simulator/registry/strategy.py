@@ -18,7 +18,7 @@ from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.request_info import Caller, internal_caller
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.selectors import format_label_selector
-from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -27,7 +27,7 @@ from pytest_kwait.simulator.objects import clone, copy_fields, name_of, namespac
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.apimachinery.validation import FieldError
+    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.http_server import HttpServer
 from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-from pytest_kwait.simulator.apiserver.secure_serving import Listener
+from pytest_kwait.simulator.apiserver.secure_serving import SecureListener
 from pytest_kwait.simulator.apiserver.subresources.httpstream import plain_text_error
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
 from pytest_kwait.simulator.apiserver.subresources.proxy import serve_node_proxy
@@ -48,7 +48,6 @@ class KubeletListener:
     """The ports of all kubelets of a cluster.
 
     Args:
-        api: the cluster.
         certificate: the file of the serving certificate, and of its key.
         authority: the file of who signs the API server's certificate.
 
@@ -56,13 +55,13 @@ class KubeletListener:
         OSError: a file cannot be used.
     """
 
-    def __init__(self, api: Cluster, certificate: tuple[Path, Path], authority: Path) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, certificate: tuple[Path, Path], authority: Path) -> None:
+        self._cluster = cluster
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._tls.load_cert_chain(*certificate)
         self._tls.load_verify_locations(authority)
         self._tls.verify_mode = ssl.CERT_REQUIRED
-        self._servers: list[tuple[HttpServer, Listener]] = []
+        self._servers: list[tuple[HttpServer, SecureListener]] = []
 
     def start(self) -> dict[str, tuple[str, int]]:
         """Listen, and declare the feature in the status of all nodes.
@@ -73,7 +72,7 @@ class KubeletListener:
         Raises:
             StatusError: the server refused.
         """
-        return {self._start(name): (_HOST, self._open(name)) for name in self._api.kubelets}
+        return {self._start(name): (_HOST, self._open(name)) for name in self._cluster.kubelets}
 
     def _start(self, name: str) -> str:
         """Declare the feature of a node; return its address."""
@@ -81,14 +80,14 @@ class KubeletListener:
         def declare(node: Obj) -> None:
             node["status"]["declaredFeatures"] = [_FEATURE]
 
-        node = self._api.modify("nodes", name, "", declare, subresource="status")
+        node = self._cluster.modify("nodes", name, "", declare, subresource="status")
         address: str = node["status"]["addresses"][0]["address"]
         return address
 
     def _open(self, name: str) -> int:
         """Listen for a node; return the port."""
         server = HttpServer(partial(self._handle, name))
-        listener = Listener(server, self._tls)
+        listener = SecureListener(server, self._tls)
         self._servers.append((server, listener))
         return listener.open(_HOST, 0)
 
@@ -109,13 +108,13 @@ class KubeletListener:
                 target = RequestInfo(
                     "", "v1", "nodes", None, node, "proxy", request.path.strip("/")
                 )
-                return await serve_node_proxy(self._api, request, target)
+                return await serve_node_proxy(self._cluster, request, target)
             if target.subresource == "log":
-                answer = await serve_logs(self._api, request, target)
+                answer = await serve_logs(self._cluster, request, target)
                 return await _send_chunked(http, answer)
             if target.subresource == "portforward":
-                return await serve_port_forward(self._api, request, target)
-            return await serve_remote_command(self._api, request, target)
+                return await serve_port_forward(self._cluster, request, target)
+            return await serve_remote_command(self._cluster, request, target)
         except StatusError as error:
             return plain_text_error(error.message, error.code)
 

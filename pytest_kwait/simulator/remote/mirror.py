@@ -113,7 +113,7 @@ class _TooOldError(Exception):
     """The revision of a watch is no longer kept: list again."""
 
 
-class Reflector:
+class MirrorReflector:
     """Lists and watches the objects of one kind into a store.
 
     Args:

@@ -22,7 +22,7 @@ from pytest_kwait.simulator.clock import REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.registry.generic_store import ObjectModified, is_deletion_complete
-from pytest_kwait.simulator.remote.mirror import MirrorStore, Reflector, collection_path
+from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,8 +59,8 @@ class RemoteCluster(SimulatedCluster):
         self.has_controllers = True
         self.accounts = RemoteTokens(self, connection, signing_key)
         self._connection = connection
-        self._reflectors: list[Reflector] = []
-        self._custom: dict[str, tuple[Obj, Reflector]] = {}
+        self._reflectors: list[MirrorReflector] = []
+        self._custom: dict[str, tuple[Obj, MirrorReflector]] = {}
         """The served definitions of custom kinds, with what follows their objects."""
 
     def list_all(self) -> None:
@@ -73,7 +73,7 @@ class RemoteCluster(SimulatedCluster):
         served = self._list_served()
         for kind in self.kinds.stored():
             if (kind.api_version, kind.plural) in served and "watch" in kind.verbs:
-                self._reflectors.append(Reflector(self._connection, self._mirror, kind))
+                self._reflectors.append(MirrorReflector(self._connection, self._mirror, kind))
         for reflector in self._reflectors:
             reflector.list()
 
@@ -124,7 +124,7 @@ class RemoteCluster(SimulatedCluster):
             # Any served version shows the objects.
             kinds[0] = replace(kinds[0], converted=False)
         self.kinds.add(kinds)
-        reflector = Reflector(self._connection, self._mirror, self.kinds[name])
+        reflector = MirrorReflector(self._connection, self._mirror, self.kinds[name])
         self._custom[name] = (spec, reflector)
         reflector.start()
 
@@ -394,8 +394,10 @@ class RemoteTokens(ServiceAccountTokens):
         signing_key: the key as PEM.
     """
 
-    def __init__(self, api: SimulatedCluster, connection: Connection, signing_key: bytes) -> None:
-        super().__init__(api)
+    def __init__(
+        self, cluster: SimulatedCluster, connection: Connection, signing_key: bytes
+    ) -> None:
+        super().__init__(cluster)
         self._connection = connection
         self._signing_key = signing_key
 

@@ -29,12 +29,11 @@ class ClusterTunnel:
     """Connects clients of a socket to the addresses of nodes and pods.
 
     Args:
-        api: the cluster.
         kubelets: the host and port of each kubelet by the address of its node.
     """
 
-    def __init__(self, api: Cluster, kubelets: Mapping[str, tuple[str, int]]) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, kubelets: Mapping[str, tuple[str, int]]) -> None:
+        self._cluster = cluster
         self._kubelets = kubelets
         self._server: asyncio.Server | None = None
 
@@ -98,7 +97,7 @@ class ClusterTunnel:
             session.stop()
 
     async def _dial(self, address: str, port: int) -> Session | None:
-        for kubelet in self._api.kubelets.values():
+        for kubelet in self._cluster.kubelets.values():
             session = await kubelet.dial(address, port)
             if session is not None:
                 return session

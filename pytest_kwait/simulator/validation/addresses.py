@@ -10,14 +10,8 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
-    ErrorList,
-    dns_label_texts,
-    dns_subdomain_texts,
-    invalid_value,
-    ip_texts,
-    required,
-)
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, required
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts, ip_texts
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.apimachinery.validation import ErrorList, dns_subdomain_texts, label_key_texts
+from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.validation.objectmeta import name_texts, validate_label_selector
 from pytest_kwait.simulator.validation.webhook_client_config import (

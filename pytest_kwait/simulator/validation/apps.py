@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList
 from pytest_kwait.apimachinery.selectors import matches_label_selector
-from pytest_kwait.apimachinery.validation import NEGATIVE, ErrorList, dns_label_texts, percent_texts
+from pytest_kwait.apimachinery.validation import dns_label_texts, percent_texts
 from pytest_kwait.simulator.validation.core.persistent_volume_claims import (
     validate_persistent_volume_claim_spec,
 )
@@ -29,7 +30,7 @@ from pytest_kwait.simulator.validation.objectmeta import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import Rendered
+    from pytest_kwait.apimachinery.field_errors import Rendered
     from pytest_kwait.simulator.objects import Obj
 
 SELECTOR_MISMATCH = "`selector` does not match template `labels`"

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList
 from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.apimachinery.validation import (
-    NEGATIVE,
-    ErrorList,
-    dns_label_texts,
-    path_segment_texts,
-)
+from pytest_kwait.apimachinery.validation import dns_label_texts, path_segment_texts
 from pytest_kwait.simulator.validation.core.resources import validate_container_resource_name
 
 if TYPE_CHECKING:

@@ -16,10 +16,9 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
+from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered
 from pytest_kwait.apimachinery.selectors import matches_label_selector
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
-    Rendered,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,

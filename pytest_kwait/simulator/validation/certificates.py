@@ -10,17 +10,19 @@ import base64
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     ErrorList,
-    dns_1035_texts,
-    dns_label_texts,
-    dns_subdomain_texts,
     duplicate,
     forbidden_field,
     invalid_value,
     not_supported,
-    port_number_texts,
     required,
+)
+from pytest_kwait.apimachinery.validation import (
+    dns_1035_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    port_number_texts,
 )
 from pytest_kwait.simulator.objects import name_of
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, too_many
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
     label_value_texts,
-    too_many,
 )
 from pytest_kwait.simulator.validation.addresses import (
     get_ip_family,

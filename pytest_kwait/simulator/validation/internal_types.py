@@ -11,7 +11,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import ESCAPES, Rendered, render_json
+from pytest_kwait.apimachinery.field_errors import ESCAPES, Rendered, render_json
 from pytest_kwait.simulator.generated_data import read_data
 
 if TYPE_CHECKING:

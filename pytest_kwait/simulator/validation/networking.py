@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, not_supported, required
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     dns_label_texts,
     dns_subdomain_texts,
-    invalid_value,
-    not_supported,
     path_segment_texts,
     port_name_texts,
     port_number_texts,
-    required,
     wildcard_subdomain_texts,
 )
 from pytest_kwait.simulator.objects import annotations_of

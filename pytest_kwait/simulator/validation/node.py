@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList, dns_label_texts
+from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import dns_label_texts
 from pytest_kwait.simulator.validation.core.resources import validate_resource_requirements
 from pytest_kwait.simulator.validation.core.scheduling import validate_tolerations
 from pytest_kwait.simulator.validation.internal_types import format_internal

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList, invalid_value, render_json
 from pytest_kwait.apimachinery.validation import (
-    NEGATIVE,
-    ErrorList,
     canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
-    invalid_value,
     label_key_texts,
     label_value_texts,
     path_segment_texts,
-    render_json,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList, path_segment_texts
+from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import path_segment_texts
 from pytest_kwait.simulator.validation.objectmeta import name_texts, validate_label_selector
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.simulator.objects import name_of
 
 if TYPE_CHECKING:

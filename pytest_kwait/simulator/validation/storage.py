@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     NEGATIVE,
     ErrorList,
-    dns_subdomain_texts,
     duplicate,
     forbidden_field,
     invalid_value,
-    label_key_texts,
     not_supported,
     required,
     too_long,
 )
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts, label_key_texts
 from pytest_kwait.simulator.validation.core.persistent_volumes import (
     validate_persistent_volume_spec,
 )

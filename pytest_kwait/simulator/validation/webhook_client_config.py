@@ -9,12 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_kwait.apimachinery.validation import (
-    ErrorList,
-    dns_subdomain_texts,
-    invalid_value,
-    required,
-)
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value, required
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -47,7 +47,7 @@ from pytest_kwait.simulator.recording.files import (
     find_instance,
     merge_journals,
 )
-from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, Journal, without_data
+from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, RecordingJournal, without_data
 from pytest_kwait.suite.artifacts.dump import (
     MAX_LOGS,
     WORKERS,
@@ -146,7 +146,7 @@ class _IndexedJournal:
     """
 
     def __init__(self, stem: Path, namespace: str | None, begun: float) -> None:
-        self.journal = Journal(stem, namespace)
+        self.journal = RecordingJournal(stem, namespace)
         self.known: dict[tuple[str, str], _Place] = {}
         self.journal.open(begun)
 

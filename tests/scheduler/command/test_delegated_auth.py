@@ -12,7 +12,7 @@ from pytest_kwait.scheduler.command.delegated_auth import (
     ANONYMOUS,
     AccessDecision,
     Authenticator,
-    Authorizer,
+    DelegatedAuthorizer,
     TTLCache,
     UserInfo,
     fetch_client_authorities,
@@ -172,13 +172,13 @@ def by_user(spec: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_access_is_authorized(user: UserInfo, path: str, permission: AccessDecision) -> None:
-    authorizer = Authorizer(Reviewer(by_user).session, ("/healthz", "open/*", "/"))
+    authorizer = DelegatedAuthorizer(Reviewer(by_user).session, ("/healthz", "open/*", "/"))
     assert authorizer.authorize(user, "get", path) == permission
 
 
 def test_access_review_has_user_and_path() -> None:
     reviewer = Reviewer(by_user)
-    authorizer = Authorizer(reviewer.session)
+    authorizer = DelegatedAuthorizer(reviewer.session)
     authorizer.authorize(AUTHORIZATION_ANN, "post", "/x")
     authorizer.authorize(UserInfo("bob"), "get", "/y")
     assert reviewer.asked == [
@@ -194,7 +194,7 @@ def test_access_review_has_user_and_path() -> None:
 
 
 def test_only_listed_paths_are_allowed_without_a_reviewer() -> None:
-    authorizer = Authorizer(None, ("/healthz",))
+    authorizer = DelegatedAuthorizer(None, ("/healthz",))
     assert authorizer.authorize(AUTHORIZATION_ANN, "get", "/metrics") == AccessDecision(False)
     assert authorizer.authorize(AUTHORIZATION_ANN, "get", "/healthz") == ALLOWED
 
@@ -202,7 +202,7 @@ def test_only_listed_paths_are_allowed_without_a_reviewer() -> None:
 def test_access_answers_are_cached_by_their_own_ttl() -> None:
     clock = FakeClock()
     reviewer = Reviewer(by_user)
-    authorizer = Authorizer(reviewer.session, (), 10, 5, clock)
+    authorizer = DelegatedAuthorizer(reviewer.session, (), 10, 5, clock)
     for user in (AUTHORIZATION_ANN, UserInfo("bob")) * 3:
         authorizer.authorize(user, "get", "/metrics")
     assert [spec["user"] for spec in reviewer.asked] == ["ann", "bob"]
@@ -217,7 +217,7 @@ def test_failed_access_review_is_not_cached() -> None:
         raise ApiError("not for you", status=403, reason="Forbidden")
 
     reviewer = Reviewer(refuse)
-    authorizer = Authorizer(reviewer.session)
+    authorizer = DelegatedAuthorizer(reviewer.session)
     for _ in range(2):
         with pytest.raises(ApiError):
             authorizer.authorize(AUTHORIZATION_ANN, "get", "/metrics")

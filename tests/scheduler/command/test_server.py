@@ -18,7 +18,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command import server as serving
-from pytest_kwait.scheduler.command.delegated_auth import Authenticator, Authorizer
+from pytest_kwait.scheduler.command.delegated_auth import Authenticator, DelegatedAuthorizer
 from pytest_kwait.scheduler.command.server import (
     HealthCheck,
     HTTPRequest,
@@ -62,7 +62,7 @@ ENDPOINTS = Routes(
     HEALTH,
     {"/metrics": lambda accept: ("text/x", f"as {accept}".encode())},
     Authenticator(Reviewer(by_token).session),
-    Authorizer(Reviewer(by_user).session, ("/healthz", "/livez", "/readyz")),
+    DelegatedAuthorizer(Reviewer(by_user).session, ("/healthz", "/livez", "/readyz")),
 )
 
 
@@ -205,7 +205,9 @@ def authority() -> trustme.CA:
 
 @pytest.fixture
 def server(tmp_path: Path, authority: trustme.CA) -> Iterator[Server]:
-    endpoints = Routes({"healthz": []}, PAGES, Authenticator(None), Authorizer(None, ("/healthz",)))
+    endpoints = Routes(
+        {"healthz": []}, PAGES, Authenticator(None), DelegatedAuthorizer(None, ("/healthz",))
+    )
     tls = context(tmp_path, client_ca=authority.cert_pem.bytes().decode())
     server = Server("127.0.0.1", 0, endpoints, tls)
     server.start()

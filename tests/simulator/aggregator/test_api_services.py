@@ -14,7 +14,7 @@ from tests.simulator.cluster import new_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.aggregator.api_services import Backend
+    from pytest_kwait.simulator.aggregator.api_services import AggregatedServer
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from tests.simulator.manual_clock import ManualClock
 
@@ -118,7 +118,7 @@ def test_unavailable_service_conditions(
 
 def test_responding_service_is_available() -> None:
     api = new_cluster()
-    asked: list[tuple[Backend, Callable[..., None]]] = []
+    asked: list[tuple[AggregatedServer, Callable[..., None]]] = []
     AvailabilityController(api, lambda backend, _, tell: asked.append((backend, tell)))
     api.create(SERVICES, service())
     run(api)

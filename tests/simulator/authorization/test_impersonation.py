@@ -11,7 +11,12 @@ from pytest_kwait.simulator.authorization.impersonation import (
     missing_user_error,
 )
 from pytest_kwait.simulator.authorization.rbac import CLUSTER_BINDINGS, CLUSTER_ROLES
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, User
+from pytest_kwait.simulator.request_info import (
+    AUTHENTICATED,
+    MASTERS,
+    AuthorizationAttributes,
+    User,
+)
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -38,8 +43,8 @@ def let(api: SimulatedCluster, user: User, *rules: dict[str, Any]) -> None:
     api.create(CLUSTER_BINDINGS, bound)
 
 
-def get_pods(user: User) -> Attributes:
-    return Attributes(user, "get", "", "pods", "", "a", "default")
+def get_pods(user: User) -> AuthorizationAttributes:
+    return AuthorizationAttributes(user, "get", "", "pods", "", "a", "default")
 
 
 @pytest.mark.parametrize(

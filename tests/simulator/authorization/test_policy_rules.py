@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.authorization.rbac import format_rule, rule_allows, uncovered_rules
-from pytest_kwait.simulator.request_info import Attributes, User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 
 JANE = User("jane")
 READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}
@@ -45,7 +45,7 @@ def test_resource_rules(
     name: str,
     allowed: bool,
 ) -> None:
-    asked = Attributes(JANE, verb, group, resource, subresource, name, "default")
+    asked = AuthorizationAttributes(JANE, verb, group, resource, subresource, name, "default")
     assert rule_allows(rule, asked) is allowed
 
 
@@ -63,7 +63,7 @@ def test_resource_rules(
     ],
 )
 def test_non_resource_rules(rule: dict[str, Any], verb: str, path: str, allowed: bool) -> None:
-    assert rule_allows(rule, Attributes(JANE, verb, path=path)) is allowed
+    assert rule_allows(rule, AuthorizationAttributes(JANE, verb, path=path)) is allowed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ from pytest_kwait.simulator.authorization.rbac import (
     CLUSTER_ROLES,
     ROLES,
 )
-from pytest_kwait.simulator.request_info import AUTHENTICATED, MASTERS, Attributes, Caller, User
+from pytest_kwait.simulator.request_info import (
+    AUTHENTICATED,
+    MASTERS,
+    AuthorizationAttributes,
+    Caller,
+    User,
+)
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -41,7 +47,9 @@ def binding(
 
 
 def may(api: SimulatedCluster, user: User, verb: str = "list", namespace: str = "default") -> bool:
-    return api.rbac.decide(Attributes(user, verb, "", "pods", "", "", namespace)).allowed
+    return api.rbac.decide(
+        AuthorizationAttributes(user, verb, "", "pods", "", "", namespace)
+    ).allowed
 
 
 @pytest.mark.parametrize(
@@ -77,7 +85,7 @@ def test_a_binding_for_the_whole_cluster(api: SimulatedCluster) -> None:
     api.create(CLUSTER_BINDINGS, binding(kind="ClusterRole"))
     assert may(api, JANE)
     assert may(api, JANE, namespace="")
-    decision = api.rbac.decide(Attributes(JANE, "get", "", "pods", "", "a", "default"))
+    decision = api.rbac.decide(AuthorizationAttributes(JANE, "get", "", "pods", "", "a", "default"))
     assert decision.reason == (
         'RBAC: allowed by ClusterRoleBinding "reader-binding" of ClusterRole "reader" to User '
         '"jane"'
@@ -91,7 +99,9 @@ def test_service_account_subject_has_a_namespace(api: SimulatedCluster) -> None:
     subject = {"kind": "ServiceAccount", "name": "robot"}
     api.create(BINDINGS, binding(subject=subject), "default")
     robot = User("system:serviceaccount:default:robot")
-    decision = api.rbac.decide(Attributes(robot, "get", "", "pods", "", "a", "default"))
+    decision = api.rbac.decide(
+        AuthorizationAttributes(robot, "get", "", "pods", "", "a", "default")
+    )
     assert decision.reason == (
         'RBAC: allowed by RoleBinding "reader-binding/default" of Role "reader" to ServiceAccount '
         '"robot/default"'
@@ -101,7 +111,7 @@ def test_service_account_subject_has_a_namespace(api: SimulatedCluster) -> None:
 def test_refusal_names_missing_roles(api: SimulatedCluster) -> None:
     api.create(BINDINGS, binding("none"), "default")
     api.create(BINDINGS, binding("gone", kind="ClusterRole"), "default")
-    decision = api.rbac.decide(Attributes(JANE, "get", "", "pods", "", "a", "default"))
+    decision = api.rbac.decide(AuthorizationAttributes(JANE, "get", "", "pods", "", "a", "default"))
     assert decision == (
         False,
         'RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, '
@@ -111,7 +121,7 @@ def test_refusal_names_missing_roles(api: SimulatedCluster) -> None:
 
 def test_members_of_masters_are_allowed(api: SimulatedCluster) -> None:
     root = User("root", (MASTERS,))
-    assert api.rbac.decide(Attributes(root, "any", "x", "y")) == (True, "")
+    assert api.rbac.decide(AuthorizationAttributes(root, "any", "x", "y")) == (True, "")
     assert api.store.watchers(ROLES) == 0
 
 
@@ -127,8 +137,10 @@ def test_the_roles_that_every_cluster_has(api: SimulatedCluster) -> None:
     edit = {str(rule) for rule in api.get(CLUSTER_ROLES, "edit")["rules"]}
     view = {str(rule) for rule in api.get(CLUSTER_ROLES, "view")["rules"]}
     assert admin > edit > view > set()
-    assert api.rbac.decide(Attributes(JANE, "get", path="/api/v1")).allowed
-    assert not api.rbac.decide(Attributes(User("system:anonymous"), "get", path="/api")).allowed
+    assert api.rbac.decide(AuthorizationAttributes(JANE, "get", path="/api/v1")).allowed
+    assert not api.rbac.decide(
+        AuthorizationAttributes(User("system:anonymous"), "get", path="/api")
+    ).allowed
 
 
 def test_escalation_is_forbidden(api: SimulatedCluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cel.expressions import (
-    Budget,
+    CostBudget,
     CostBudgetExceededError,
     EvaluationError,
     Expression,
@@ -64,7 +64,7 @@ def evaluated(text: str) -> tuple[Any, int]:
     book = SchemaTypes()
     types = {"self": book.name_of(SCHEMA), "d": "dyn"}
     expression = compile_expression(text, types, book.pool())
-    budget = Budget(PER_CALL_COST_LIMIT)
+    budget = CostBudget(PER_CALL_COST_LIMIT)
     values = {"self": to_cel_value(VALUE, SCHEMA), "d": VALUE}
     try:
         found = expression.evaluate(values, budget)
@@ -249,7 +249,7 @@ def test_named_formats(text: str, texts: list[str] | None) -> None:
 
 
 def test_evaluation_stops_at_the_cost_limit() -> None:
-    budget = Budget(PER_CALL_COST_LIMIT + 100)
+    budget = CostBudget(PER_CALL_COST_LIMIT + 100)
     with pytest.raises(EvaluationError) as ended:
         Expression("self.all(x, self.all(y, x + y > 0))").evaluate({"self": [1] * 1000}, budget)
     assert ended.value.exhausted
@@ -258,7 +258,7 @@ def test_evaluation_stops_at_the_cost_limit() -> None:
 
 
 def test_a_budget_is_shared() -> None:
-    expression, budget = Expression("self.all(x, x > 0)"), Budget(100)
+    expression, budget = Expression("self.all(x, x > 0)"), CostBudget(100)
     values = {"self": [1] * 10}
     assert expression.evaluate(values, budget) is True
     assert budget.left == 48

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cel.expressions import (
-    Budget,
     CompilationError,
+    CostBudget,
     EvaluationError,
     Expression,
     compile_expression,
@@ -99,7 +99,7 @@ URL_ERROR = "URL parse error during conversion from string: parse "
 )
 def test_invalid_values(text: str, given: str, said: str) -> None:
     with pytest.raises(EvaluationError) as caught:
-        Expression(text).evaluate({"self": given}, Budget(10 * PER_CALL_COST_LIMIT))
+        Expression(text).evaluate({"self": given}, CostBudget(10 * PER_CALL_COST_LIMIT))
     assert said in str(caught.value)
 
 

@@ -78,7 +78,7 @@ async def _probe(serve: Any, probe: Obj, tls: Any = None) -> HandlerResult:
     clock = SimClock()
     node = SimpleNamespace(clock=clock, network=Network(), address="172.30.0.2", peers={})
     worker: Any = SimpleNamespace(
-        node=node, network=network, pod_ip=_IP, api=SimpleNamespace(kinds=version)
+        node=node, network=network, pod_ip=_IP, cluster=SimpleNamespace(kinds=version)
     )
     done: asyncio.Future[HandlerResult] = asyncio.get_running_loop().create_future()
     container: Any = SimpleNamespace(is_unsimulated=False)

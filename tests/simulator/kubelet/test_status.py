@@ -4,7 +4,11 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.restart_policy import Backoff, format_go_seconds, should_restart
+from pytest_kwait.simulator.kubelet.restart_policy import (
+    KeyedBackoff,
+    format_go_seconds,
+    should_restart,
+)
 from pytest_kwait.simulator.kubelet.status import compute_conditions, compute_phase
 
 Obj = dict[str, Any]
@@ -203,7 +207,7 @@ def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> Non
 
 
 def test_the_first_retry_is_immediate_then_the_delay_doubles() -> None:
-    backoff = Backoff(scale=0.1)
+    backoff = KeyedBackoff(scale=0.1)
     assert (backoff.delay("k"), backoff.remaining("k", 100, 100)) == (0, 0)
     for at, delay in (
         (100, 10),
@@ -223,7 +227,7 @@ def test_the_first_retry_is_immediate_then_the_delay_doubles() -> None:
 
 
 def test_back_off_resets_after_a_quiet_time() -> None:
-    backoff = Backoff(scale=1)
+    backoff = KeyedBackoff(scale=1)
     backoff.increase("k", 0)
     backoff.increase("k", 1)
     assert backoff.remaining("k", 700, 700) == 0

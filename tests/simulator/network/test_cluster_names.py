@@ -103,13 +103,13 @@ def test_alias_of_itself_ends() -> None:
 
 
 def test_allowed_names_outside_have_an_address(names: ClusterNames) -> None:
-    names._api.egress.add(EgressTarget("db.example.com", 5432))
+    names._cluster.egress.add(EgressTarget("db.example.com", 5432))
     assert names.resolve("DB.example.com.") == names.resolve_outside("db.example.com")
     assert names.resolve("outside.default.svc.cluster.local") == ["198.18.0.1"]
 
 
 def test_nodes_know_no_services(names: ClusterNames) -> None:
-    api = names._api
+    api = names._cluster
     api.egress.add(EgressTarget("db.example.com", 5432))
     of_nodes = ClusterNames(api, has_services=False)
     assert of_nodes.resolve("db.example.com") == ["198.18.0.1"]

@@ -214,7 +214,7 @@ def test_refused_connections(harness: ContainerHarness, script: str, err: bytes)
 def test_allowed_egress_is_reached_from_the_machine(harness: ContainerHarness) -> None:
     """By name and address; other ports are refused, and other names are events of the pod."""
     external: Any = harness.network.external
-    api: SimulatedCluster = external._api
+    api: SimulatedCluster = external._cluster
     sink = PipeSink()
 
     async def run() -> bytes:

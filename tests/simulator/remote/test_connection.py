@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.faults import FaultScope, RequestFault
+from pytest_kwait.simulator.faults import FaultSelector, RequestFault
 from pytest_kwait.simulator.remote.connection import Connection
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def _refuse(served: Served, times: int, status: int = 429) -> None:
-    fault = RequestFault(FaultScope(), status=status, retry_after=7, times=times)
+    fault = RequestFault(FaultSelector(), status=status, retry_after=7, times=times)
     served.run(lambda: served.api.faults.requests.append(fault))
 
 

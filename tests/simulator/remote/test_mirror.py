@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.remote.mirror import MirrorStore, Reflector, collection_path
+from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
 from pytest_kwait.simulator.scheme import Scheme
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_a_list_replaces_what_is_there(mirrored: Mirrored) -> None:
 
 
 def _follow(
-    connection: Connection, mirrored: Mirrored, act: Callable[[Reflector], int], wanted: int
+    connection: Connection, mirrored: Mirrored, act: Callable[[MirrorReflector], int], wanted: int
 ) -> None:
     """Let a reflector run until there are so many changes."""
 
@@ -107,7 +107,7 @@ def _follow(
                 enough.set()
 
         mirrored.store.watch(_MAPS, note)
-        reflector = Reflector(connection, mirrored.store, Scheme()[_MAPS])
+        reflector = MirrorReflector(connection, mirrored.store, Scheme()[_MAPS])
         act(reflector)
         reflector.start()
         try:
@@ -126,7 +126,7 @@ def test_a_reflector_lists_and_follows(
         made = served.run(lambda: served.api.create(_MAPS, {"metadata": {"name": name}}, "default"))
         return int(made["metadata"]["resourceVersion"])
 
-    def act(reflector: Reflector) -> int:
+    def act(reflector: MirrorReflector) -> int:
         reflector.list()
         create("b")
         served.run(lambda: served.api.delete(_MAPS, "a", "default"))
@@ -144,7 +144,7 @@ def test_a_reflector_lists_and_follows(
 def test_a_reflector_lists_again_when_its_revision_is_too_old(
     connection: Connection, served: Served, mirrored: Mirrored
 ) -> None:
-    def act(reflector: Reflector) -> int:
+    def act(reflector: MirrorReflector) -> int:
         reflector.list()
 
         def change() -> None:

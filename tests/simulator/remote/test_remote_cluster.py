@@ -9,7 +9,7 @@ import pytest
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.garbage_collector import GarbageCollector
 from pytest_kwait.simulator.controllers.namespace import TokensController
-from pytest_kwait.simulator.faults import FaultScope, RequestFault
+from pytest_kwait.simulator.faults import FaultSelector, RequestFault
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.remote.remote_cluster import rebase_status
 from pytest_kwait.simulator.request_info import internal_caller
@@ -187,7 +187,7 @@ def test_a_lease_is_renewed_while_it_is_there(api: RemoteCluster, served: Served
     renewed = api.get("leases.coordination.k8s.io", "n", "kube-node-lease")
     assert renewed["spec"]["renewTime"] == api.clock.micro_stamp()
     assert not api.renew("kube-node-lease", "other")
-    fault = RequestFault(FaultScope(), status=500, times=1)
+    fault = RequestFault(FaultSelector(), status=500, times=1)
     served.run(lambda: served.api.faults.requests.append(fault))
     api.clock.jump(10)
     assert api.renew("kube-node-lease", "n")  # the next one may reach the server

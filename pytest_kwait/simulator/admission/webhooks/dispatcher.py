@@ -40,7 +40,6 @@ class WebhookInvocation:
     """A call of one webhook about a request.
 
     Args:
-        api: the cluster.
         hook: the webhook.
         attributes: the request.
         mutating: whether the webhook may change the object.
@@ -50,7 +49,7 @@ class WebhookInvocation:
     """
 
     def __init__(
-        self, api: Cluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
+        self, cluster: Cluster, hook: MatchedWebhook, attributes: Attributes, *, mutating: bool
     ) -> None:
         self._hook = hook
         self._caller = attributes.caller
@@ -64,12 +63,12 @@ class WebhookInvocation:
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
         request = build_admission_request(hook.kind, attributes)
         config = hook.webhook["clientConfig"]
-        self._call = build_call(api, config, self._version, request, hook.seconds)
-        if api.clock.exploration is not None:
+        self._call = build_call(cluster, config, self._version, request, hook.seconds)
+        if cluster.clock.exploration is not None:
             # Not at import: few clusters explore.
             from pytest_kwait.simulator.exploration.requests import find_webhook_delay
 
-            delay = find_webhook_delay(api.clock.exploration, hook.name, hook.seconds)
+            delay = find_webhook_delay(cluster.clock.exploration, hook.name, hook.seconds)
             self._call = replace(self._call, delay=delay)
 
     @staticmethod
@@ -111,12 +110,12 @@ class _WebhookPlugin(AdmissionPlugin):
 
     _resource: str
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._configurations = api.store.present(self._resource)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._configurations = cluster.store.present(self._resource)
 
     def _matching(self, attributes: Attributes) -> Iterator[MatchedWebhook]:
-        return match_webhooks(self._api, self._resource, attributes)
+        return match_webhooks(self._cluster, self._resource, attributes)
 
 
 class MutatingAdmissionWebhook(_WebhookPlugin):
@@ -140,7 +139,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
         for hook in self._matching(attributes):
             if again.active and hook.identity not in again.wanted:
                 continue
-            invocation = WebhookInvocation(self._api, hook, attributes, mutating=True)
+            invocation = WebhookInvocation(self._cluster, hook, attributes, mutating=True)
             WebhookInvocation.call_all([invocation])
             response = invocation.response()
             if response is not None and response.patch:
@@ -167,7 +166,7 @@ class MutatingAdmissionWebhook(_WebhookPlugin):
             attributes.obj = changed
             return
         try:
-            stored = self._api.decode(kind, changed, internal_caller())
+            stored = self._cluster.decode(kind, changed, internal_caller())
         except StatusError as error:
             why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
             raise internal_error(why or error.message) from None
@@ -191,7 +190,7 @@ class ValidatingAdmissionWebhook(_WebhookPlugin):
         if not self._configurations:
             return
         invocations = [
-            WebhookInvocation(self._api, hook, attributes, mutating=False)
+            WebhookInvocation(self._cluster, hook, attributes, mutating=False)
             for hook in self._matching(attributes)
         ]
         WebhookInvocation.call_all(invocations)

@@ -53,13 +53,14 @@ class MatchedWebhook:
         return self.webhook.get("failurePolicy") == "Ignore"
 
 
-def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Iterator[MatchedWebhook]:
+def match_webhooks(
+    cluster: Cluster, resource: str, attributes: Attributes
+) -> Iterator[MatchedWebhook]:
     """Yield the webhooks that match a request, in the order of the calls.
 
     Each match sees the changes of the webhooks before it.
 
     Args:
-        api: the cluster.
         resource: the resource of the configurations.
         attributes: the request.
     """
@@ -68,16 +69,18 @@ def match_webhooks(api: Cluster, resource: str, attributes: Attributes) -> Itera
     if attributes.subresource == "scale" and attributes.subresource_kind is None:
         # Webhooks see the Scale, not the scaled object.
         return
-    for configuration in api.list(resource):
+    for configuration in cluster.list(resource):
         version = configuration["metadata"]["resourceVersion"]
         for index, webhook in enumerate(configuration.get("webhooks", ())):
-            kind = match_kind(api, webhook, attributes)
-            if kind is not None and _match_conditions_hold(api, webhook, attributes, kind):
+            kind = match_kind(cluster, webhook, attributes)
+            if kind is not None and _match_conditions_hold(cluster, webhook, attributes, kind):
                 identity = f"{name_of(configuration)}/{version}/{index}"
                 yield MatchedWebhook(identity, webhook, kind)
 
 
-def _match_conditions_hold(api: Cluster, webhook: Obj, attributes: Attributes, kind: Kind) -> bool:
+def _match_conditions_hold(
+    cluster: Cluster, webhook: Obj, attributes: Attributes, kind: Kind
+) -> bool:
     """Evaluate the match conditions.
 
     Raises:
@@ -89,24 +92,24 @@ def _match_conditions_hold(api: Cluster, webhook: Obj, attributes: Attributes, k
     # The CEL library is loaded with the first condition.
     from pytest_kwait.simulator.admission.cel_expressions import Activation
 
-    unmet, failure = Activation(api, attributes, kind).evaluate_conditions(conditions)
+    unmet, failure = Activation(cluster, attributes, kind).evaluate_conditions(conditions)
     if not unmet and failure and webhook.get("failurePolicy") != "Ignore":
         raise attributes.forbidden(failure)
     return not unmet and not failure
 
 
-def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | None:
+def match_kind(cluster: Cluster, webhook: Obj, attributes: Attributes) -> Kind | None:
     """Return the version to send to a webhook; None if it does not match."""
-    if not _matches_namespace_selector(api, webhook, attributes) or not _matches_object_selector(
-        webhook, attributes
-    ):
+    if not _matches_namespace_selector(
+        cluster, webhook, attributes
+    ) or not _matches_object_selector(webhook, attributes):
         return None
     requested = attributes.requested_kind or attributes.kind
     rules = webhook.get("rules", ())
     if any(_matches_rule(rule, attributes, requested) for rule in rules):
         return requested
     if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
-        others = [kind for kind in _equivalent_kinds(api, requested) if kind is not requested]
+        others = [kind for kind in _equivalent_kinds(cluster, requested) if kind is not requested]
         for rule in rules:
             for kind in others:
                 if _matches_rule(rule, attributes, kind):
@@ -114,21 +117,21 @@ def match_kind(api: Cluster, webhook: Obj, attributes: Attributes) -> Kind | Non
     return None
 
 
-def _equivalent_kinds(api: Cluster, kind: Kind) -> Iterator[Kind]:
-    for group, version in api.kinds.group_versions():
-        for other in (api.kinds.served(group, version) or {}).values():
+def _equivalent_kinds(cluster: Cluster, kind: Kind) -> Iterator[Kind]:
+    for group, version in cluster.kinds.group_versions():
+        for other in (cluster.kinds.served(group, version) or {}).values():
             if other.bucket == kind.bucket and "get" in other.verbs:
                 yield other
 
 
-def _matches_namespace_selector(api: Cluster, webhook: Obj, attributes: Attributes) -> bool:
+def _matches_namespace_selector(cluster: Cluster, webhook: Obj, attributes: Attributes) -> bool:
     selector = webhook.get("namespaceSelector")
     if not selector or not attributes.namespace:
         return True
     obj = attributes.obj
     if attributes.kind.bucket == "namespaces" and not attributes.subresource and obj is not None:
         return matches_label_selector(selector, labels_of(obj))
-    namespace = api.find("namespaces", attributes.namespace)
+    namespace = cluster.find("namespaces", attributes.namespace)
     return namespace is not None and matches_label_selector(selector, labels_of(namespace))
 
 

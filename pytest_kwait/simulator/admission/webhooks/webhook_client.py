@@ -103,7 +103,7 @@ class WebhookReply:
 
 
 def build_call(
-    api: Cluster,
+    cluster: Cluster,
     config: Obj,
     version: str,
     request: Obj,
@@ -113,7 +113,7 @@ def build_call(
     """Return the call of a webhook's `clientConfig`.
 
     Args:
-        api: the cluster, for services.
+        cluster: the cluster, for services.
         config: the `clientConfig`.
         version: the version of the review.
         request: the request of the review.
@@ -129,19 +129,19 @@ def build_call(
         name, namespace = service.get("name", ""), service.get("namespace", "")
         port = service.get("port", 443)
         url = f"https://{name}.{namespace}.svc:{port}/{service.get('path', '').lstrip('/')}"
-        host, failure = _resolve_service(api, name, namespace, port)
+        host, failure = _resolve_service(cluster, name, namespace, port)
     url = f"{url}?timeout={seconds}s"
     if failure:
         failure = f'{_FAILED}Post "{url}": {failure}'
     if review is None:
         review = {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}"}
-    own = api if service is not None and not failure else None
+    own = cluster if service is not None and not failure else None
     return WebhookCall(url, host, authority, version, request, seconds, failure, review, own)
 
 
-def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
+def _resolve_service(cluster: Cluster, name: str, namespace: str, port: int) -> tuple[str, str]:
     """Return the address of a service, or the error."""
-    service = api.find("services", name, namespace)
+    service = cluster.find("services", name, namespace)
     if service is None:
         return "", f'service "{name}" not found'
     spec = service["spec"]
@@ -152,7 +152,7 @@ def _resolve_service(api: Cluster, name: str, namespace: str, port: int) -> tupl
         return "", 'cannot route to service with ClusterIP "None"'
     if not any(one.get("port") == port for one in spec.get("ports", ())):
         return "", f'no service port {port} found for service "{name}"'
-    if get_pod_networks(api).current is not None:
+    if get_pod_networks(cluster).current is not None:
         return f"{address}:{port}", ""
     # No program runs in the cluster, and no simulated one speaks TLS.
     return "", f"dial tcp {address}:{port}: connect: connection refused"

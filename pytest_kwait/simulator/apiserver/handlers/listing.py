@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
@@ -278,7 +278,7 @@ def parse_revision(version: str) -> int:
 
 
 async def wait_for_revision(
-    api: Cluster, revision: int, patience: float = REVISION_TIMEOUT
+    cluster: Cluster, revision: int, patience: float = REVISION_TIMEOUT
 ) -> None:
     """Wait until the cluster has reached `revision`.
 
@@ -286,14 +286,16 @@ async def wait_for_revision(
         StatusError: 504, it takes more than `patience` seconds.
     """
     waited = 0.0
-    while revision > api.store.revision:
+    while revision > cluster.store.revision:
         if waited >= patience:
-            raise too_large_resource_version(revision, api.store.revision)
+            raise too_large_resource_version(revision, cluster.store.revision)
         await async_sleep(_REVISION_POLL_SECONDS)
         waited += _REVISION_POLL_SECONDS
 
 
-async def find_page(api: Cluster, kind: Kind, namespace: str | None, options: ListOptions) -> Page:
+async def find_page(
+    cluster: Cluster, kind: Kind, namespace: str | None, options: ListOptions
+) -> Page:
     """Return a page, once the cluster has reached its resource version.
 
     Raises:
@@ -309,25 +311,25 @@ async def find_page(api: Cluster, kind: Kind, namespace: str | None, options: Li
     start = ""
     if options.token:
         requested, start = decode_continue_token(options.token)
-    await wait_for_revision(api, requested)
-    return await _build_page(api, kind, namespace, options, requested, start)
+    await wait_for_revision(cluster, requested)
+    return await _build_page(cluster, kind, namespace, options, requested, start)
 
 
 async def _build_page(
-    api: Cluster,
+    cluster: Cluster,
     kind: Kind,
     namespace: str | None,
     options: ListOptions,
     requested: int,
     start: str,
 ) -> Page:
-    store = api.store
+    store = cluster.store
     prefix = f"{namespace}/" if namespace and kind.namespaced else ""
     revision = store.revision
     if start and requested > 0:
         revision = requested
         try:
-            if _explores_expiry(api, kind, revision):
+            if _explores_expiry(cluster, kind, revision):
                 raise expired(_COMPACTED_TEXT)
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
@@ -350,10 +352,10 @@ async def _build_page(
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 
-def _explores_expiry(api: Cluster, kind: Kind, revision: int) -> bool:
+def _explores_expiry(cluster: Cluster, kind: Kind, revision: int) -> bool:
     """Return whether an exploration has the history of a continue token compacted."""
-    exploration = api.clock.exploration
-    if exploration is None or revision >= api.store.revision:
+    exploration = cluster.clock.exploration
+    if exploration is None or revision >= cluster.store.revision:
         return False
     subject = f"list {kind.plural}"
     if exploration.decide_refusal("list-expired", exploration.event(subject), subject):

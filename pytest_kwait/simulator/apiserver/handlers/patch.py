@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.validation import forbidden_field, invalid_value, required
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value, required
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -112,7 +112,7 @@ def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
 
 
 async def patch_object(
-    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> web.Response:
     """Serve a PATCH of an object or of its status.
 
@@ -128,42 +128,44 @@ async def patch_object(
         configuration = await run_in_thread_if_large(
             data, lambda: read_apply(data, kind, target.name, target.namespace or "", caller)
         )
-        _resolve_name(api, kind, configuration, target)
+        _resolve_name(cluster, kind, configuration, target)
         key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
-        present = api.store.get(kind.bucket, key)
+        present = cluster.store.get(kind.bucket, key)
         if present is not None:
             _check_uid(kind, configuration, present.obj)
         force = request.flag("force")
         stored, created = await run_write(
-            api,
-            lambda: apply_object(api, kind, configuration, subresource, caller, force=force),
+            cluster,
+            lambda: apply_object(cluster, kind, configuration, subresource, caller, force=force),
             retry=True,
         )
         status = 201 if created else 200
         return object_response(request, kind, await to_requested_version(kind, stored), status)
-    if api.clock.exploration is not None and media != JSON_PATCH:
+    if cluster.clock.exploration is not None and media != JSON_PATCH:
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import find_patch_version
 
-        await explore_update(api, kind, target, find_patch_version(data))
+        await explore_update(cluster, kind, target, find_patch_version(data))
     stored = await run_write(
-        api, lambda: _patch(api, kind, target, media, data, caller), retry=True
+        cluster, lambda: _patch(cluster, kind, target, media, data, caller), retry=True
     )
     return object_response(request, kind, await to_requested_version(kind, stored))
 
 
 def _patch(
-    api: Cluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
+    cluster: Cluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
 ) -> Obj:
     """Apply the patch to the current object."""
-    entry = api.entry(kind, target.name, target.namespace or "")
+    entry = cluster.entry(kind, target.name, target.namespace or "")
     before = to_version(kind, entry.obj)
     result = apply_patch(media, before, data, kind)
     if caller.field_validation != "Ignore":
         caller.strict_errors = _repeated_fields(media, data)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):
-        _decode_result(api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None)
+        _decode_result(
+            cluster, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
+        )
     if not isinstance(metadata, dict) or metadata.get("name") != target.name:
         given = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise bad_request(
@@ -179,10 +181,10 @@ def _patch(
     if kind.custom:
         check_object_type(result, kind)
     new = _decode_result(
-        api, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
+        cluster, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
     )
     _check_uid(kind, new, entry.obj)
-    return api.replace_decoded(kind, entry, new, target.subresource or None, caller)
+    return cluster.replace_decoded(kind, entry, new, target.subresource or None, caller)
 
 
 def _repeated_fields(media: str, data: bytes) -> list[str]:
@@ -204,7 +206,7 @@ def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
         raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
 
 
-def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
+def _resolve_name(cluster: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
     """Set the name of an applied configuration without one; the object must exist.
 
     Raises:
@@ -213,7 +215,7 @@ def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestI
     if configuration["metadata"].get("name"):
         return
     key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
-    if api.store.get(kind.bucket, key) is None and not target.subresource:
+    if cluster.store.get(kind.bucket, key) is None and not target.subresource:
         raise bad_request(
             f"the name of the object ({target.name} based on URL) was undeterminable: "
             "name must be provided"
@@ -222,7 +224,7 @@ def _resolve_name(api: Cluster, kind: Kind, configuration: Obj, target: RequestI
 
 
 def _decode_result(
-    api: Cluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+    cluster: Cluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
 ) -> Obj:
     """Decode the patched object; errors are reported against the patch.
 
@@ -234,7 +236,7 @@ def _decode_result(
         why = kind_error(kind, version or kind.api_version, name or kind.kind)
     try:
         if not why:
-            return api.decode(kind, result, caller)
+            return cluster.decode(kind, result, caller)
     except StatusError as error:
         why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
         if not why:

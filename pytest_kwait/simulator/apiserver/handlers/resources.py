@@ -77,15 +77,16 @@ class ResourceHandler:
     """Serves the requests on resources.
 
     Args:
-        api: the cluster.
         subresources: the handlers of subresources.
         gate: the authentication, for token reviews.
     """
 
-    def __init__(self, api: Cluster, subresources: SubresourceHandler, gate: AuthFilters) -> None:
-        self._api = api
+    def __init__(
+        self, cluster: Cluster, subresources: SubresourceHandler, gate: AuthFilters
+    ) -> None:
+        self._cluster = cluster
         self._subresources = subresources
-        self._reviews = ReviewHandler(api, gate)
+        self._reviews = ReviewHandler(cluster, gate)
 
     async def handle(self, request: ApiRequest, target: RequestInfo) -> web.StreamResponse | None:
         """Serve a request; None if the path is unknown.
@@ -93,13 +94,13 @@ class ResourceHandler:
         Raises:
             StatusError: the request is rejected.
         """
-        served = self._api.kinds.served(target.group, target.version)
+        served = self._cluster.kinds.served(target.group, target.version)
         if served is None:
-            if self._api.kinds.built_in(target.group):
+            if self._cluster.kinds.built_in(target.group):
                 raise resource_not_found()
             return None
         kind = served.get(target.resource)
-        if not self._api.kinds.built_in(target.group):
+        if not self._cluster.kinds.built_in(target.group):
             if kind is None or not _is_in_scope(request, kind, target):
                 return None
             if target.rest or (target.subresource and target.subresource not in kind.subresources):
@@ -134,7 +135,7 @@ class ResourceHandler:
             case "update":
                 return await self._update(request, kind, target)
             case "patch":
-                return await patch_object(self._api, request, kind, target)
+                return await patch_object(self._cluster, request, kind, target)
             case "delete":
                 return await self._delete(request, kind, target)
             case _:
@@ -147,7 +148,7 @@ class ResourceHandler:
             await self._check_get(request)
         if kind.bucket == COMPONENT_STATUSES:
             return object_response(request, kind, get_component_status(target.name))
-        entry = self._api.entry(kind, target.name, target.namespace or "")
+        entry = self._cluster.entry(kind, target.name, target.namespace or "")
         return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
 
     async def _check_get(self, request: ApiRequest) -> None:
@@ -164,7 +165,7 @@ class ResourceHandler:
             revision = parse_revision(request.query.get("resourceVersion", ""))
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
-        await wait_for_revision(self._api, revision)
+        await wait_for_revision(self._cluster, revision)
 
     async def _list(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
@@ -176,23 +177,24 @@ class ResourceHandler:
         if options.watch:
             if "watch" not in kind.verbs:
                 raise verb_not_supported(kind.group, kind.plural, "watch")
-            return await serve_watch(self._api, request, kind, target.namespace, options)
+            return await serve_watch(self._cluster, request, kind, target.namespace, options)
         if kind.bucket == COMPONENT_STATUSES:
             return list_response(request, kind, list_component_statuses(options), {})
-        found = await find_page(self._api, kind, target.namespace, options)
+        found = await find_page(self._cluster, kind, target.namespace, options)
         return list_response(request, kind, found.entries, found.metadata)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
         caller = request.read_write_options()
         if kind.bucket == "bindings":
-            return await serve_binding(self._api, request, target)
+            return await serve_binding(self._cluster, request, target)
         obj = await read_object(request, kind)
         if "get" not in kind.verbs:
             answer = self._reviews.review(request, kind, obj, target.namespace or "")
             return json_response(request, answer, 201)
         stored = await run_write(
-            self._api, lambda: self._api.create(kind, obj, target.namespace or "", caller=caller)
+            self._cluster,
+            lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
         )
         return object_response(request, kind, await to_requested_version(kind, stored), 201)
 
@@ -202,17 +204,17 @@ class ResourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._api, kind, target, version)
+        await explore_update(self._cluster, kind, target, version)
         key = key_of(target.name, target.namespace or "")
-        strategy = self._api.strategy(kind)
-        if strategy.allows_create_on_update and self._api.store.get(kind.bucket, key) is None:
+        strategy = self._cluster.strategy(kind)
+        if strategy.allows_create_on_update and self._cluster.store.get(kind.bucket, key) is None:
             stored = await run_write(
-                self._api,
-                lambda: self._api.create(kind, obj, target.namespace or "", caller=caller),
+                self._cluster,
+                lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
             )
             return object_response(request, kind, await to_requested_version(kind, stored), 201)
         stored = await run_write(
-            self._api, lambda: self._api.update(kind, obj, caller=caller), retry=True
+            self._cluster, lambda: self._cluster.update(kind, obj, caller=caller), retry=True
         )
         return object_response(request, kind, await to_requested_version(kind, stored))
 
@@ -227,8 +229,8 @@ class ResourceHandler:
             request.caller.warn(_JOB_DELETION_WARNING)
         caller = request.caller
         outcome = await run_write(
-            self._api,
-            lambda: self._api.delete(
+            self._cluster,
+            lambda: self._cluster.delete(
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
         )
@@ -243,10 +245,10 @@ class ResourceHandler:
         _ = request.form
         options = await read_delete_options(request)
         chosen = read_options(request, kind)
-        found = await find_page(self._api, kind, target.namespace, chosen)
+        found = await find_page(self._cluster, kind, target.namespace, chosen)
         for entry in found.entries:
             try:
-                await run_write(self._api, self._deletion(request, kind, entry.obj, options))
+                await run_write(self._cluster, self._deletion(request, kind, entry.obj, options))
             except StatusError as error:
                 if error.code != 404:
                     raise
@@ -256,7 +258,7 @@ class ResourceHandler:
         self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj
     ) -> Callable[[], Obj]:
         name, namespace = name_of(obj), namespace_of(obj)
-        return lambda: self._api.delete(
+        return lambda: self._cluster.delete(
             kind, name, namespace, options=options, caller=request.caller
         )
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, internal_error, invalid
 from pytest_kwait.simulator.managedfields.field_manager import record_update
-from pytest_kwait.simulator.request_info import Attributes, User
+from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
 from pytest_kwait.simulator.selectors import parse_labels
 from pytest_kwait.simulator.validation.authorization import (
     AUTHORIZATION_GROUP,
@@ -31,12 +31,11 @@ class ReviewHandler:
     """Answers the reviews that clients create.
 
     Args:
-        api: the cluster.
         gate: the authentication of tokens.
     """
 
-    def __init__(self, api: Cluster, gate: AuthFilters) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, gate: AuthFilters) -> None:
+        self._cluster = cluster
         self._gate = gate
 
     def review(self, request: ApiRequest, kind: Kind, body: Obj, namespace: str) -> Obj:
@@ -45,12 +44,12 @@ class ReviewHandler:
         Raises:
             StatusError: 400 or 422, the review is invalid.
         """
-        caller, api = request.caller, self._api
-        review = api.decode(kind, body, caller)
+        caller, cluster = request.caller, self._cluster
+        review = cluster.decode(kind, body, caller)
         review.pop("status", None)
         user = caller.identity
         if kind.plural == "selfsubjectreviews":
-            review["metadata"] = {"creationTimestamp": api.clock.stamp()}
+            review["metadata"] = {"creationTimestamp": cluster.clock.stamp()}
             return {**review, "status": {"userInfo": user.info()}}
         if kind.plural == "selfsubjectrulesreviews":
             return self._rules(review, user)
@@ -61,7 +60,7 @@ class ReviewHandler:
                     "the namespace of the provided object does not match the namespace sent on "
                     "the request"
                 )
-        record_update(kind, review, None, caller, api.clock.stamp())
+        record_update(kind, review, None, caller, cluster.clock.stamp())
         if kind.plural == "tokenreviews":
             return self._token(review)
         return self._access(kind, review, user)
@@ -85,7 +84,7 @@ class ReviewHandler:
         namespace = review["spec"].get("namespace", "")
         if not namespace:
             raise bad_request("no namespace on request")
-        rules = self._api.rbac.rules_for(user, namespace)
+        rules = self._cluster.rbac.rules_for(user, namespace)
         status: Obj = {
             "resourceRules": [
                 _non_empty_fields(rule, "verbs", "apiGroups", "resources", "resourceNames")
@@ -99,7 +98,7 @@ class ReviewHandler:
             ],
             "incomplete": False,
         }
-        errors = self._api.rbac.errors_for(user, namespace)
+        errors = self._cluster.rbac.errors_for(user, namespace)
         if errors:
             status["evaluationError"] = aggregate_errors(errors)
         return {**review, "metadata": {}, "spec": {}, "status": status}
@@ -116,9 +115,11 @@ class ReviewHandler:
         resource = spec.get(RESOURCE_ATTRIBUTES)
         if resource is None:
             path = spec[NON_RESOURCE_ATTRIBUTES]
-            attributes = Attributes(user, path.get("verb", ""), path=path.get("path", ""))
+            attributes = AuthorizationAttributes(
+                user, path.get("verb", ""), path=path.get("path", "")
+            )
         else:
-            attributes = Attributes(
+            attributes = AuthorizationAttributes(
                 user,
                 resource.get("verb", ""),
                 resource.get("group", ""),
@@ -127,7 +128,7 @@ class ReviewHandler:
                 resource.get("name", ""),
                 resource.get("namespace", ""),
             )
-        decision = self._api.rbac.decide(attributes)
+        decision = self._cluster.rbac.decide(attributes)
         status: Obj = {"allowed": decision.allowed}
         if decision.reason:
             status["reason"] = decision.reason

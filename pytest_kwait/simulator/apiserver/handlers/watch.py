@@ -199,7 +199,7 @@ class _LatestChunk:
 
 
 async def serve_watch(
-    api: Cluster,
+    cluster: Cluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -215,10 +215,12 @@ async def serve_watch(
     except ValueError as error:
         raise StatusError(500, "", str(error)) from None
     negotiate_stream(request.header("Accept"))
-    stream = WatchStream(api, request, kind, namespace, options, revision)
+    stream = WatchStream(cluster, request, kind, namespace, options, revision)
     if kind.structure is not None and kind.structure.conversion is not None:
         conversion = kind.structure.conversion
-        stream = ConvertedWatchStream(api, request, kind, namespace, options, revision, conversion)
+        stream = ConvertedWatchStream(
+            cluster, request, kind, namespace, options, revision, conversion
+        )
         await stream.prepare()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     add_response_headers(response, request)
@@ -231,7 +233,7 @@ async def serve_watch(
     seconds = options.timeout or random.uniform(_MIN_TIMEOUT, 2 * _MIN_TIMEOUT)  # noqa: S311 - spread
     if options.initial_events:
         try:
-            await wait_for_revision(api, revision, min(REVISION_TIMEOUT, seconds))
+            await wait_for_revision(cluster, revision, min(REVISION_TIMEOUT, seconds))
         except StatusError as error:
             buffer.send(error_event(error))
             stream.end()
@@ -239,11 +241,11 @@ async def serve_watch(
                 await response.write_eof()
             return response
     stream.start(buffer)
-    api.faults.watches.add(stream)
+    cluster.faults.watches.add(stream)
     try:
         await stream.run(float(seconds))
     finally:
-        api.faults.watches.discard(stream)
+        cluster.faults.watches.discard(stream)
         whole = stream.stop()
     if whole:
         await response.write_eof()
@@ -255,15 +257,15 @@ class WatchStream:
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
         options: ListOptions,
         revision: int,
     ) -> None:
-        self._api = api
-        self._latest = api.clock.get_shared(_LatestChunk, _LatestChunk)
+        self._cluster = cluster
+        self._latest = cluster.clock.get_shared(_LatestChunk, _LatestChunk)
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
@@ -288,7 +290,7 @@ class WatchStream:
         self._buffer = buffer
         if self._has_expired():
             return
-        options, store = self._options, self._api.store
+        options, store = self._options, self._cluster.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
             entries = store.entries(self._kind.bucket, namespace)
@@ -334,7 +336,7 @@ class WatchStream:
                     and self._current
                     and not self._skips_bookmark()
                 ):
-                    self._buffer.send(self._bookmark(self._api.store.revision))
+                    self._buffer.send(self._bookmark(self._cluster.store.revision))
 
     @property
     def _current(self) -> bool:
@@ -350,11 +352,11 @@ class WatchStream:
 
     def _has_expired(self) -> bool:
         """Return whether a fault or an exploration ends the watch at its start, with an error."""
-        exploration = self._api.clock.exploration
+        exploration = self._cluster.clock.exploration
         if exploration is not None and self._expired is None:
             revision = 0 if self._options.initial_events else self._revision
             explored = self._explore(exploration)
-            self._expired = explored.find_expiry(revision, self._api.store.revision)
+            self._expired = explored.find_expiry(revision, self._cluster.store.revision)
         if self._expired is None:
             return False
         self._buffer.send(error_event(self._expired))
@@ -377,7 +379,7 @@ class WatchStream:
         return explored
 
     def _skips_bookmark(self) -> bool:
-        exploration = self._api.clock.exploration
+        exploration = self._cluster.clock.exploration
         return exploration is not None and self._explore(exploration).skips_bookmark()
 
     def _send(self, change: Change) -> None:
@@ -385,7 +387,7 @@ class WatchStream:
         chunk = self._change_chunk(change)
         if not chunk:
             return
-        exploration, explored = self._api.clock.exploration, self._explored
+        exploration, explored = self._cluster.clock.exploration, self._explored
         if exploration is not None:
             explored = self._explore(exploration)
         elif explored is None or not explored.is_late:
@@ -514,7 +516,7 @@ class ConvertedWatchStream(WatchStream):
 
     def __init__(
         self,
-        api: Cluster,
+        cluster: Cluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -522,7 +524,7 @@ class ConvertedWatchStream(WatchStream):
         revision: int,
         conversion: VersionWebhook,
     ) -> None:
-        super().__init__(api, request, kind, namespace, options, revision)
+        super().__init__(cluster, request, kind, namespace, options, revision)
         self._conversion = conversion
         self._ahead: deque[Change] = deque()
         self._due = asyncio.Event()
@@ -537,7 +539,7 @@ class ConvertedWatchStream(WatchStream):
         Raises:
             StatusError: 429, the webhook fails.
         """
-        options, store = self._options, self._api.store
+        options, store = self._options, self._cluster.store
         bucket, namespace = self._kind.bucket, self._prefix[:-1]
         self._unsubscribe = store.watch(bucket, self._on_change, namespace)
         if options.initial_events or (options.initial_events is None and not self._revision):
@@ -558,7 +560,7 @@ class ConvertedWatchStream(WatchStream):
             self._send_initial(self._initial, self._initial_revision)
         elif self._revision:
             try:
-                past = [*self._api.store.since(self._kind.bucket, self._revision)]
+                past = [*self._cluster.store.since(self._kind.bucket, self._revision)]
             except StatusError as error:
                 buffer.send(error_event(error))
                 self._done.set()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.json_path import JsonPath
-from pytest_kwait.apimachinery.validation import invalid_value
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.apiserver.printers import cluster_cells, workload_cells

@@ -58,7 +58,7 @@ def choose_container(pod: Obj, attributes: str) -> str:
     )
 
 
-def find_kubelet(api: Cluster, pod: Obj) -> KubeletApi:
+def find_kubelet(cluster: Cluster, pod: Obj) -> KubeletApi:
     """Return the kubelet of the pod's node.
 
     Raises:
@@ -67,10 +67,10 @@ def find_kubelet(api: Cluster, pod: Obj) -> KubeletApi:
     name = pod["spec"].get("nodeName")
     if not name:
         raise bad_request(f"pod {name_of(pod)} does not have a host assigned")
-    if api.find("nodes", name) is None:
+    if cluster.find("nodes", name) is None:
         # As upstream: a missing node is reported as a pod.
         raise not_found("", "pods", name)
-    kubelet = api.kubelets.get(name)
+    kubelet = cluster.kubelets.get(name)
     if kubelet is None:
         text = f"dial tcp: lookup {name}: no such host"
         raise StatusError(500, "", f"error dialing backend: {text}")
@@ -78,7 +78,7 @@ def find_kubelet(api: Cluster, pod: Obj) -> KubeletApi:
 
 
 async def admit_connection(
-    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> None:
     """Check method and parameters of a connection, and run admission.
 
@@ -96,10 +96,10 @@ async def admit_connection(
     )  # fmt: skip
 
     def admit() -> None:
-        api.admission.admit_subresource(attributes)
-        api.admission.validate_subresource(attributes)
+        cluster.admission.admit_subresource(attributes)
+        cluster.admission.validate_subresource(attributes)
 
-    await run_write(api, admit)
+    await run_write(cluster, admit)
 
 
 def _connect_options(request: ApiRequest, kind: Kind, target: RequestInfo) -> Obj:

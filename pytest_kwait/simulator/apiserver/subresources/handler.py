@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
 from pytest_kwait.apimachinery.selectors import matches_label_selector
-from pytest_kwait.apimachinery.validation import invalid_value, not_supported, required
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
@@ -88,7 +88,9 @@ _REPLICAS: Path = ("f:spec", "f:replicas")
 _CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
-async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
+async def serve_eviction(
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
+) -> web.Response:
     """Evict a pod.
 
     Raises:
@@ -96,21 +98,21 @@ async def serve_eviction(api: Cluster, request: ApiRequest, target: RequestInfo)
             invalid eviction.
     """
     caller, namespace = request.read_write_options(), target.namespace or ""
-    eviction = await read_subresource_object(api, request, EVICTION_KIND, namespace, caller)
-    pods = api.kinds["pods"]
+    eviction = await read_subresource_object(cluster, request, EVICTION_KIND, namespace, caller)
+    pods = cluster.kinds["pods"]
 
     def evict() -> None:
         attributes = Attributes(
             "CREATE", pods, namespace, target.name, eviction, None, "eviction", caller,
             subresource_kind=EVICTION_KIND,
         )  # fmt: skip
-        api.admission.admit_subresource(attributes)
+        cluster.admission.admit_subresource(attributes)
         admitted = attributes.obj or eviction
         options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
-        api.admission.validate_subresource(attributes)
-        _evict(api, api.get("pods", target.name, namespace), options)
+        cluster.admission.validate_subresource(attributes)
+        _evict(cluster, cluster.get("pods", target.name, namespace), options)
 
-    await run_write(api, evict)
+    await run_write(cluster, evict)
     return json_response(request, CREATED_STATUS, 201)
 
 
@@ -132,19 +134,19 @@ def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
     return options
 
 
-def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
+def _evict(cluster: Cluster, pod: Obj, options: Obj) -> None:
     name, namespace = name_of(pod), pod["metadata"]["namespace"]
     dry_run = bool(options.get("dryRun"))
     if not can_ignore_budgets(pod):
         guards = [
             budget
-            for budget in api.list(_BUDGETS, namespace)
+            for budget in cluster.list(_BUDGETS, namespace)
             if matches_label_selector(budget["spec"].get("selector"), labels_of(pod))
         ]
         budget = find_disruption_budget(pod, guards)
         if budget is not None and not dry_run:
-            status = decrement_budget(budget, name, api.clock.stamp())
-            api.modify(
+            status = decrement_budget(budget, name, cluster.clock.stamp())
+            cluster.modify(
                 _BUDGETS,
                 name_of(budget),
                 namespace,
@@ -155,17 +157,17 @@ def _evict(api: Cluster, pod: Obj, options: Obj) -> None:
     if not dry_run and all(
         value == pod["metadata"][field] for field, value in admitted.items() if value
     ):
-        marked = api.modify(
+        marked = cluster.modify(
             "pods",
             name,
             namespace,
-            lambda one: _set_disruption_target(one, api.clock.stamp()),
+            lambda one: _set_disruption_target(one, cluster.clock.stamp()),
             subresource="status",
         )
         if admitted.get("resourceVersion"):
             version = marked["metadata"]["resourceVersion"]
             options = {**options, "preconditions": {**admitted, "resourceVersion": version}}
-    api.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
+    cluster.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
 
 
 def _set_disruption_target(pod: Obj, stamp: str) -> None:
@@ -182,7 +184,7 @@ def _set_disruption_target(pod: Obj, stamp: str) -> None:
 
 
 async def serve_scale(
-    api: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
+    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
 ) -> web.Response:
     """Serve a request on the Scale of a workload.
 
@@ -191,19 +193,21 @@ async def serve_scale(
     """
     namespace = target.namespace or ""
     if verb == "get":
-        entry = api.entry(kind, target.name, namespace)
+        entry = cluster.entry(kind, target.name, namespace)
         return object_response(
             request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, entry.obj))
         )
     caller = request.read_write_options()
     if verb == "update":
-        sent = await read_subresource_object(api, request, SCALE_KIND, namespace, caller)
+        sent = await read_subresource_object(cluster, request, SCALE_KIND, namespace, caller)
         check_object_name(sent, target.name, namespace)
 
         def update() -> Obj:
-            return _store_scale(api, kind, _find_entry(api, kind, target), lambda _: sent, caller)
+            return _store_scale(
+                cluster, kind, _find_entry(cluster, kind, target), lambda _: sent, caller
+            )
 
-        return await _scale_response(request, kind, await run_write(api, update, retry=True))
+        return await _scale_response(request, kind, await run_write(cluster, update, retry=True))
     media = read_patch_type(request, kind)
     data = await read_body(request)
     if media == APPLY_PATCH:
@@ -211,9 +215,9 @@ async def serve_scale(
         applied["metadata"].setdefault("name", target.name)
         force = request.flag("force")
         stored = await run_write(
-            api,
+            cluster,
             lambda: _apply_scale(
-                api, kind, _find_entry(api, kind, target), applied, caller, force=force
+                cluster, kind, _find_entry(cluster, kind, target), applied, caller, force=force
             ),
             retry=True,
         )
@@ -221,14 +225,14 @@ async def serve_scale(
 
     def patch() -> Obj:
         return _store_scale(
-            api,
+            cluster,
             kind,
-            _find_entry(api, kind, target),
-            lambda scale: _patch_scale(api, media, scale, data, caller),
+            _find_entry(cluster, kind, target),
+            lambda scale: _patch_scale(cluster, media, scale, data, caller),
             caller,
         )
 
-    return await _scale_response(request, kind, await run_write(api, patch, retry=True))
+    return await _scale_response(request, kind, await run_write(cluster, patch, retry=True))
 
 
 async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
@@ -237,20 +241,20 @@ async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.R
     )
 
 
-def _find_entry(api: Cluster, kind: Kind, target: RequestInfo) -> Entry:
+def _find_entry(cluster: Cluster, kind: Kind, target: RequestInfo) -> Entry:
     """Return the object in the version of the request."""
-    entry = api.entry(kind, target.name, target.namespace or "")
+    entry = cluster.entry(kind, target.name, target.namespace or "")
     obj = to_version(kind, entry.obj) if kind.custom else entry.obj
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
-def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
+def _patch_scale(cluster: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
     # JSON patches apply to the stored form, which keeps zeros.
     whole = {**scale, "spec": {"replicas": 0, **scale["spec"]}}
     changed = apply_patch(media, whole, data, SCALE_KIND)
-    check_subresource_kind(api, changed, SCALE_KIND)
+    check_subresource_kind(cluster, changed, SCALE_KIND)
     try:
-        return api.decode(SCALE_KIND, changed, caller)
+        return cluster.decode(SCALE_KIND, changed, caller)
     except StatusError as error:
         why = error.message.partition(" cannot be handled as a Scale: ")[2]
         if not why:
@@ -259,7 +263,7 @@ def _patch_scale(api: Cluster, media: str, scale: Obj, data: bytes, caller: Call
 
 
 def _store_scale(
-    api: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
+    cluster: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
 ) -> Obj:
     """Apply `change` to the Scale, and store and return the object."""
     before = _scale_of(kind, entry.obj)
@@ -269,14 +273,14 @@ def _store_scale(
         "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], wanted, before, "scale",
         caller, subresource_kind=SCALE_KIND,
     )  # fmt: skip
-    api.admission.admit_subresource(attributes)
+    cluster.admission.admit_subresource(attributes)
     changed = write_scale(kind, entry.obj, attributes.obj or wanted)
-    api.admission.validate_subresource(attributes)
-    return api.replace(kind, entry, changed, "scale", caller)
+    cluster.admission.validate_subresource(attributes)
+    return cluster.replace(kind, entry, changed, "scale", caller)
 
 
 def _apply_scale(
-    api: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
+    cluster: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
 ) -> Obj:
     """Apply the Scale's replicas as a field manager; return the object.
 
@@ -291,9 +295,9 @@ def _apply_scale(
     if wanted is not None and wanted != before:
         check_conflicts(others, {_REPLICAS}, force=force)
     scale = {**applied, "spec": {"replicas": before if wanted is None else wanted}}
-    changed = write_scale(kind, entry.obj, api.decode(SCALE_KIND, scale, caller))
+    changed = write_scale(kind, entry.obj, cluster.decode(SCALE_KIND, scale, caller))
     this = ManagedFieldsEntry(
-        caller.manager, "Apply", kind.api_version, "scale", api.clock.stamp(),
+        caller.manager, "Apply", kind.api_version, "scale", cluster.clock.stamp(),
         {path[:length] for length in range(1, len(path) + 1)} if wanted is not None else set(),
     )  # fmt: skip
 
@@ -304,8 +308,8 @@ def _apply_scale(
                 one.fields.discard(path)
         write_managed_fields(new, [*kept, this])
 
-    new = api.decode(kind, changed, caller)
-    return api.replace_decoded(kind, entry, new, "scale", caller, record)
+    new = cluster.decode(kind, changed, caller)
+    return cluster.replace_decoded(kind, entry, new, "scale", caller, record)
 
 
 def _scale_of(kind: Kind, obj: Obj) -> Obj:
@@ -322,7 +326,7 @@ def _replicas_path(kind: Kind) -> Path:
     return tuple(f"f:{name}" for name in replicas_path(kind))
 
 
-async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
+async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
     """Bind a pod to a node, by its subresource or by a Binding of its name.
 
     Raises:
@@ -330,13 +334,13 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
             binding.
     """
     caller, namespace = request.read_write_options(), target.namespace or ""
-    binding = await read_subresource_object(api, request, BINDING_KIND, namespace, caller)
+    binding = await read_subresource_object(cluster, request, BINDING_KIND, namespace, caller)
     name = target.name or name_of(binding)
     if not name:
         raise bad_request("Name parameter required.")
-    kind, subresource = api.kinds["pods"], "binding"
+    kind, subresource = cluster.kinds["pods"], "binding"
     if not target.name:
-        kind, subresource = api.kinds["bindings"], ""
+        kind, subresource = cluster.kinds["bindings"], ""
 
     def bind() -> None:
         attributes = Attributes(
@@ -350,17 +354,17 @@ async def serve_binding(api: Cluster, request: ApiRequest, target: RequestInfo) 
             caller,
             subresource_kind=BINDING_KIND,
         )
-        api.admission.admit_subresource(attributes)
+        cluster.admission.admit_subresource(attributes)
         admitted = attributes.obj or binding
         if name_of(admitted) != name:
             raise bad_request("name in URL does not match name in Binding object")
         _check_binding(admitted)
-        api.admission.validate_subresource(attributes)
-        api.bind(
+        cluster.admission.validate_subresource(attributes)
+        cluster.bind(
             namespace, name, admitted["target"]["name"], binding=admitted, dry_run=caller.dry_run
         )
 
-    await run_write(api, bind)
+    await run_write(cluster, bind)
     return json_response(request, CREATED_STATUS, 201)
 
 
@@ -379,8 +383,8 @@ def _check_binding(binding: Obj) -> None:
 class SubresourceHandler:
     """Serves the requests on subresources."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     async def handle(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
@@ -393,10 +397,10 @@ class SubresourceHandler:
         if target.rest and target.subresource != "proxy":
             raise resource_not_found()
         if target.subresource in _CONNECT_SUBRESOURCES:
-            await admit_connection(self._api, request, kind, target)
+            await admit_connection(self._cluster, request, kind, target)
             return await self._connect(request, kind, target)
         if target.subresource == "log":
-            return await serve_logs(self._api, request, target)
+            return await serve_logs(self._cluster, request, target)
         method = request.method
         verbs = kind.subresources[target.subresource].verbs
         verb = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch"}.get(method, "")
@@ -406,22 +410,22 @@ class SubresourceHandler:
         if verb == "create":
             return await self._create(request, kind, target)
         if target.subresource == "scale":
-            return await serve_scale(self._api, request, kind, target, verb)
+            return await serve_scale(self._cluster, request, kind, target, verb)
         if verb == "get":
-            entry = self._api.entry(kind, target.name, target.namespace or "")
+            entry = self._cluster.entry(kind, target.name, target.namespace or "")
             return stored_object_response(
                 request, kind, await entry_to_requested_version(kind, entry)
             )
         if verb == "patch":
-            return await patch_object(self._api, request, kind, target)
+            return await patch_object(self._cluster, request, kind, target)
         caller = request.read_write_options()
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._api, kind, target, version)
+        await explore_update(self._cluster, kind, target, version)
         stored = await run_write(
-            self._api,
-            lambda: self._api.update(kind, obj, subresource=target.subresource, caller=caller),
+            self._cluster,
+            lambda: self._cluster.update(kind, obj, subresource=target.subresource, caller=caller),
             retry=True,
         )
         return object_response(request, kind, await to_requested_version(kind, stored))
@@ -433,47 +437,47 @@ class SubresourceHandler:
         if target.subresource in ("attach", "exec"):
             from pytest_kwait.simulator.apiserver.subresources.streaming import serve_remote_command
 
-            return await serve_remote_command(self._api, request, target)
+            return await serve_remote_command(self._cluster, request, target)
         if target.subresource == "portforward":
             from pytest_kwait.simulator.apiserver.subresources.streaming import serve_port_forward
 
-            return await serve_port_forward(self._api, request, target)
+            return await serve_port_forward(self._cluster, request, target)
         if kind.bucket == "nodes":
             from pytest_kwait.simulator.apiserver.subresources.proxy import serve_node_proxy
 
-            return await serve_node_proxy(self._api, request, target)
+            return await serve_node_proxy(self._cluster, request, target)
         from pytest_kwait.simulator.apiserver.subresources.proxy import (
             serve_pod_proxy,
             serve_service_proxy,
         )
 
         serve = serve_pod_proxy if kind.bucket == "pods" else serve_service_proxy
-        return await serve(self._api, request, target)
+        return await serve(self._cluster, request, target)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         match target.subresource:
             case "binding":
-                return await serve_binding(self._api, request, target)
+                return await serve_binding(self._cluster, request, target)
             case "eviction":
-                return await serve_eviction(self._api, request, target)
+                return await serve_eviction(self._cluster, request, target)
             case "token":
                 obj = await read_object(request, kind, any_kind=True)
-                check_subresource_kind(self._api, obj, TOKEN_REQUESTS)
+                check_subresource_kind(self._cluster, obj, TOKEN_REQUESTS)
                 return json_response(request, await self._token(request, target, obj), 201)
         raise method_not_allowed()
 
     async def _token(self, request: ApiRequest, target: RequestInfo, attributes: Obj) -> Obj:
         caller = request.read_write_options()
         namespace = target.namespace or ""
-        clean = self._api.decode(TOKEN_REQUESTS, attributes, caller)
-        account = self._api.get("serviceaccounts", target.name, namespace)
+        clean = self._cluster.decode(TOKEN_REQUESTS, attributes, caller)
+        account = self._cluster.get("serviceaccounts", target.name, namespace)
         clean["metadata"].setdefault("name", target.name)
         clean["metadata"].setdefault("namespace", namespace)
 
         def issue() -> Obj:
             attributes = Attributes(
                 "CREATE",
-                self._api.kinds["serviceaccounts"],
+                self._cluster.kinds["serviceaccounts"],
                 namespace,
                 target.name,
                 clone(clean),
@@ -482,11 +486,11 @@ class SubresourceHandler:
                 caller,
                 subresource_kind=TOKEN_REQUESTS,
             )
-            self._api.admission.admit_subresource(attributes)
-            self._api.admission.validate_subresource(attributes)
-            return self._api.accounts.issue(account, attributes.obj or clean)
+            self._cluster.admission.admit_subresource(attributes)
+            self._cluster.admission.validate_subresource(attributes)
+            return self._cluster.accounts.issue(account, attributes.obj or clean)
 
-        issued = await run_write(self._api, issue)
-        stamp = self._api.clock.stamp()
+        issued = await run_write(self._cluster, issue)
+        stamp = self._cluster.clock.stamp()
         record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
         return issued

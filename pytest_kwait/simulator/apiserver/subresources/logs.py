@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from pytest_kwait.apimachinery.field_errors import forbidden_field, invalid_value
 from pytest_kwait.apimachinery.times import parse_time
-from pytest_kwait.apimachinery.validation import forbidden_field, invalid_value
 from pytest_kwait.simulator.api_errors import bad_request, invalid, method_not_allowed
-from pytest_kwait.simulator.apiserver.subresources.connect import (
-    choose_container,
-    find_kubelet,
-)
+from pytest_kwait.simulator.apiserver.subresources.connect import choose_container, find_kubelet
 from pytest_kwait.simulator.apiserver.subresources.httpstream import open_websocket
 from pytest_kwait.simulator.objects import name_of
 
@@ -113,7 +110,9 @@ def _parse_time(text: str) -> float | None:
     raise bad_request(f'parsing time "{text}" as "{_TIME_LAYOUT}": cannot parse "{text}" as "2006"')
 
 
-async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> web.StreamResponse:
+async def serve_logs(
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
+) -> web.StreamResponse:
     """Send a container's log; with `follow`, until the container ends.
 
     Raises:
@@ -123,14 +122,14 @@ async def serve_logs(api: Cluster, request: ApiRequest, target: RequestInfo) -> 
         raise method_not_allowed()
     namespace = target.namespace or ""
     options = read_log_options(request, target.name)
-    pod = api.get("pods", target.name, namespace)
+    pod = cluster.get("pods", target.name, namespace)
     container = choose_container(pod, options.container)
     if not pod["spec"].get("nodeName"):
         return web.Response(status=204, content_type="text/plain")
-    kubelet = find_kubelet(api, pod)
+    kubelet = find_kubelet(cluster, pod)
     _check_started(pod, container, previous=options.previous)
     lines = kubelet.logs(namespace, target.name, container, previous=options.previous)
-    selected = _select_lines(lines, options, api.clock.time())
+    selected = _select_lines(lines, options, cluster.clock.time())
     chunks = _format_lines(_list_lines(selected), options)
     if options.follow and not options.previous:
         following = kubelet.follow(namespace, target.name, container)

@@ -103,7 +103,7 @@ def _unavailable_error(text: str) -> StatusError:
 
 
 async def serve_pod_proxy(
-    api: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Forward a request to a pod's port, by default its first.
 
@@ -114,7 +114,7 @@ async def serve_pod_proxy(
     place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid pod request "{target.name}"')
-    pod = api.get("pods", place.name, target.namespace or "")
+    pod = cluster.get("pods", place.name, target.namespace or "")
     port = place.port
     if not port:
         declared = (
@@ -126,11 +126,11 @@ async def serve_pod_proxy(
     addresses = pod.get("status", {}).get("podIPs") or ()
     if not addresses:
         raise bad_request("address not allowed")
-    return await _forward(api, request, target, place.scheme, addresses[0]["ip"], port)
+    return await _forward(cluster, request, target, place.scheme, addresses[0]["ip"], port)
 
 
 async def serve_service_proxy(
-    api: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Forward a request to a pod of the service.
 
@@ -142,12 +142,12 @@ async def serve_service_proxy(
         raise bad_request(f'invalid service request "{target.name}"')
     namespace, wanted = target.namespace or "", place.port
     if wanted.lstrip("-").isdigit():
-        ports = api.get("services", place.name, namespace)["spec"].get("ports", ())
+        ports = cluster.get("services", place.name, namespace)["spec"].get("ports", ())
         named = [one.get("name", "") for one in ports if one["port"] == int(wanted)]
         if not named:
             raise _unavailable_error(f'no service port {wanted} found for service "{place.name}"')
         wanted = named[0]
-    endpoints = api.find("endpoints", place.name, namespace)
+    endpoints = cluster.find("endpoints", place.name, namespace)
     if endpoints is None:
         # As upstream: missing endpoints are reported as a service.
         raise not_found("", "services", place.name)
@@ -159,7 +159,7 @@ async def serve_service_proxy(
             for address in subset.get("addresses") or ():
                 if port.get("name", "") == wanted and "targetRef" in address:
                     where = (address["ip"], str(port["port"]))
-                    return await _forward(api, request, target, place.scheme, *where)
+                    return await _forward(cluster, request, target, place.scheme, *where)
     raise _unavailable_error(f'no endpoints available for service "{target.name}"')
 
 
@@ -172,7 +172,7 @@ def redirect_with_slash(request: ApiRequest, target: RequestInfo) -> web.Respons
 
 
 async def _forward(
-    api: Cluster,
+    cluster: Cluster,
     request: ApiRequest,
     target: RequestInfo,
     scheme: str,
@@ -184,7 +184,7 @@ async def _forward(
         return redirect
     number = port or ("443" if scheme == "https" else "80")
     try:
-        session = await _dial(api, address, number, tls=scheme == "https")
+        session = await _dial(cluster, address, number, tls=scheme == "https")
     except OSError:
         raise _proxy_error(_NO_TLS) from None
     if session is None:
@@ -200,10 +200,10 @@ def _proxy_error(why: str) -> StatusError:
     return _unavailable_error(f"error trying to reach service: {why}")
 
 
-async def _dial(api: Cluster, address: str, port: str, *, tls: bool) -> Session | None:
+async def _dial(cluster: Cluster, address: str, port: str, *, tls: bool) -> Session | None:
     if not port.isdigit():
         raise _proxy_error(f"dial tcp: lookup tcp/{port}: unknown port")
-    for kubelet in api.kubelets.values():
+    for kubelet in cluster.kubelets.values():
         session = await kubelet.dial(address, int(port), tls=tls)
         if session is not None:
             return session
@@ -317,7 +317,7 @@ async def _iterate_body(
 
 
 async def serve_node_proxy(
-    api: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Forward a request to the node's kubelet.
 
@@ -327,11 +327,11 @@ async def serve_node_proxy(
     place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid node request "{target.name}"')
-    node = api.get("nodes", place.name)
+    node = cluster.get("nodes", place.name)
     redirect = redirect_with_slash(request, target)
     if redirect is not None:
         return redirect
-    kubelet = api.kubelets.get(place.name)
+    kubelet = cluster.kubelets.get(place.name)
     if kubelet is None or place.port not in ("", _KUBELET_PORT):
         addresses = node.get("status", {}).get("addresses") or [{"address": place.name}]
         address = f"{addresses[0]['address']}:{place.port or _KUBELET_PORT}"
@@ -350,8 +350,10 @@ async def serve_node_proxy(
 
             return metrics_response(collect_kubelet(kubelet))
         case ["containerLogs", namespace, pod, container]:
-            if api.find("pods", pod, namespace) is None:
+            if cluster.find("pods", pod, namespace) is None:
                 return text_response(f'pod "{pod}" does not exist\n', 404)
             request.query["container"] = container
-            return await serve_logs(api, request, replace(target, name=pod, namespace=namespace))
+            return await serve_logs(
+                cluster, request, replace(target, name=pod, namespace=namespace)
+            )
     return text_response("404 page not found\n", 404)

@@ -52,7 +52,7 @@ _MAX_PORT = 65535
 
 
 async def serve_remote_command(
-    api: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Serve `exec` and `attach`: input and output, then the exit status.
 
@@ -60,9 +60,9 @@ async def serve_remote_command(
         StatusError: 400, the pod is unscheduled or the client speaks no WebSocket.
     """
     namespace = target.namespace or ""
-    pod = api.get("pods", target.name, namespace)
+    pod = cluster.get("pods", target.name, namespace)
     container = choose_container(pod, request.query.get("container", ""))
-    kubelet = find_kubelet(api, pod)
+    kubelet = find_kubelet(cluster, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
     streams = {name for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
@@ -232,7 +232,7 @@ class _RemoteCommand:
 
 
 async def serve_port_forward(
-    api: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: Cluster, request: ApiRequest, target: RequestInfo
 ) -> web.StreamResponse:
     """Forward a client's streams to ports of a pod.
 
@@ -240,8 +240,8 @@ async def serve_port_forward(
         StatusError: 400, the pod is unscheduled or the client speaks no WebSocket.
     """
     namespace = target.namespace or ""
-    pod = api.get("pods", target.name, namespace)
-    kubelet = find_kubelet(api, pod)
+    pod = cluster.get("pods", target.name, namespace)
+    kubelet = find_kubelet(cluster, pod)
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
     tunnel = _TUNNEL in read_offered_protocols(request)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Pipe, Sink
-    from pytest_kwait.simulator.clock import Timer
+    from pytest_kwait.simulator.clock import ScheduledCall
 
 SIGNALS = {
     "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9,
@@ -166,7 +166,7 @@ class Processes(Protocol):
         ...
 
 
-class User(NamedTuple):
+class ProcessCredentials(NamedTuple):
     """A user by its number, and its groups.
 
     Args:
@@ -180,7 +180,7 @@ class User(NamedTuple):
     is_privileged: bool = False
 
 
-ROOT = User()
+ROOT = ProcessCredentials()
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class ProcessContext:
     _tasks: Processes | None = None
     _task: Task | None = None
     network: Network | None = None
-    user: User = ROOT
+    user: ProcessCredentials = ROOT
 
     @property
     def tasks(self) -> Processes:
@@ -279,8 +279,8 @@ class Task:
     fds: dict[int, OpenFile]
     sink: Sink | None = None
     code: int | None = None
-    timer: Timer | None = None
-    limit: Timer | None = None
+    timer: ScheduledCall | None = None
+    limit: ScheduledCall | None = None
     awaits: Await | None = None
     reads: Read | None = None
     stopped: bool = False

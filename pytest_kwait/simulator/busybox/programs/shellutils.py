@@ -15,7 +15,7 @@ from pytest_kwait.simulator.busybox.libbb import (
     write_error,
     write_out,
 )
-from pytest_kwait.simulator.busybox.os.syscalls import Process, Sleep, User, Write
+from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessCredentials, Sleep, Write
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
@@ -424,7 +424,7 @@ def id(context: ProcessContext, args: list[str]) -> Process:
         if number is None:
             yield write_error(f"id: unknown user {rest[0]}")
             return 1
-        user = User(number, number)
+        user = ProcessCredentials(number, number)
     every = sorted({user.group, *user.groups})
     if not any(letter in given for letter in "ugG"):
         shown = (

@@ -68,7 +68,7 @@ def is_finished(job: Obj) -> bool:
     )
 
 
-def remove_finalizer(api: Cluster, pod: Obj) -> None:
+def remove_finalizer(cluster: Cluster, pod: Obj) -> None:
     """Remove the finalizer of a pod; a deleted pod is fine."""
 
     def remove(changed: Obj) -> None:
@@ -80,7 +80,7 @@ def remove_finalizer(api: Cluster, pod: Obj) -> None:
             metadata.pop("finalizers", None)
 
     with ignore_not_found():
-        api.modify("pods", name_of(pod), namespace_of(pod), remove)
+        cluster.modify("pods", name_of(pod), namespace_of(pod), remove)
 
 
 class JobControllerContext:
@@ -91,8 +91,8 @@ class JobControllerContext:
         control: creates and deletes pods.
     """
 
-    def __init__(self, api: Cluster, recorder: EventRecorder, control: PodControl) -> None:
-        self.api = api
+    def __init__(self, cluster: Cluster, recorder: EventRecorder, control: PodControl) -> None:
+        self.cluster = cluster
         self.recorder = recorder
         self.control = control
         self._ends: dict[str, float] = {}
@@ -105,7 +105,7 @@ class JobControllerContext:
         elif uid not in self._ends:
             statuses = (pod.get("status") or {}).get("containerStatuses") or ()
             if statuses and all((one.get("state") or {}).get("terminated") for one in statuses):
-                self._ends[uid] = self.api.clock.time()
+                self._ends[uid] = self.cluster.clock.time()
 
     def ended(self, pod: Obj) -> float:
         """Return when the pod ended, in seconds since the epoch."""
@@ -121,7 +121,7 @@ def set_count(status: Obj, name: str, value: int) -> None:
 
 
 @dataclass(slots=True)
-class JobOutcome:
+class FinishedCondition:
     """The end of a Job; `kind` is the interim condition's type until that is written."""
 
     kind: str
@@ -145,7 +145,7 @@ class SyncJobContext:
     pods: list[Obj]
     retries: policies.BackoffRecord
     requeue_delays: list[float] = field(default_factory=list)
-    ending: JobOutcome | None = None
+    ending: FinishedCondition | None = None
     active: list[Obj] = field(default_factory=list)
     ready: int = 0
     terminating: int = 0
@@ -248,7 +248,7 @@ class SyncJobContext:
         if self.ending is None:
             message = policies.match_success_policy(self.job, self.succeeded_indexes)
             if message:
-                self.ending = JobOutcome("SuccessCriteriaMet", "SuccessPolicy", message)
+                self.ending = FinishedCondition("SuccessCriteriaMet", "SuccessPolicy", message)
 
     def count_failed_indexes(self) -> None:
         """Count the finally failed indexes, and collect those that wait for a replacement."""
@@ -266,9 +266,13 @@ class SyncJobContext:
         if self.ending is None:
             if most is not None and len(failed) > most:
                 message = "Job has exceeded the specified maximal number of failed indexes"
-                self.ending = JobOutcome("FailureTarget", "MaxFailedIndexesExceeded", message)
+                self.ending = FinishedCondition(
+                    "FailureTarget", "MaxFailedIndexesExceeded", message
+                )
             elif failed and len(failed) + len(self.succeeded_indexes) >= completions:
-                self.ending = JobOutcome("FailureTarget", "FailedIndexes", "Job has failed indexes")
+                self.ending = FinishedCondition(
+                    "FailureTarget", "FailedIndexes", "Job has failed indexes"
+                )
         alive = {policies.get_completion_index(pod) for pod in self.active}
         for pod in self.pods:
             index = policies.get_valid_index(pod, completions)
@@ -303,7 +307,7 @@ class SyncJobContext:
 
     def set_condition(self, kind: str, value: str, reason: str, message: str) -> bool:
         """Set a condition; return whether it changed."""
-        stamp = self.context.api.clock.stamp()
+        stamp = self.context.cluster.clock.stamp()
         new = {
             "type": kind, "status": value, "lastProbeTime": stamp, "lastTransitionTime": stamp,
             "reason": reason, "message": message,
@@ -320,7 +324,7 @@ class SyncJobContext:
 
     def write(self) -> None:
         """Write the status."""
-        self.job = clone(self.context.api.update_status("jobs.batch", self.job))
+        self.job = clone(self.context.cluster.update_status("jobs.batch", self.job))
         self.status.setdefault("uncountedTerminatedPods", {})
 
 
@@ -351,7 +355,7 @@ class FinalizerTracking:
             self.view.write()
             self.view.retries = self.view.next_retries
         for pod in release:
-            remove_finalizer(self.view.context.api, pod)
+            remove_finalizer(self.view.context.cluster, pod)
             tracked.discard(uid_of(pod))
         flush = self._count_released(tracked)
         finished = not full and ending is not None and self._finish(ending)
@@ -457,7 +461,7 @@ class FinalizerTracking:
             status["failedIndexes"] = failed
         return changed
 
-    def _finish(self, ending: JobOutcome) -> bool:
+    def _finish(self, ending: FinishedCondition) -> bool:
         """Set the final condition once all pods are counted and terminated."""
         if (
             self.view.uncounted("succeeded")
@@ -467,12 +471,12 @@ class FinalizerTracking:
             return False
         self.view.set_condition(ending.kind, "True", ending.reason, ending.message)
         if ending.kind == "Complete":
-            self.view.status["completionTime"] = self.view.context.api.clock.stamp()
+            self.view.status["completionTime"] = self.view.context.cluster.clock.stamp()
         return True
 
 
 @dataclass(slots=True)
-class JobPods:
+class JobPodSync:
     """Creates and deletes the pods of a Job during one sync.
 
     Source: kube-controller-manager, job_controller.go, `manageJob`.
@@ -490,7 +494,7 @@ class JobPods:
     def _remove(self, pods: list[Obj]) -> int:
         """Delete surplus pods, which do not count."""
         for pod in pods:
-            remove_finalizer(self.view.context.api, pod)
+            remove_finalizer(self.view.context.cluster, pod)
             self.view.context.control.delete(pod, self.view.job)
             self.view.ready -= is_ready(pod)
             self.view.terminating += 1
@@ -539,7 +543,7 @@ class JobPods:
 
     def _wait_for(self, failures: int, last: float) -> float:
         """Return the real seconds until the next try, at least the batch period if any."""
-        clock = self.view.context.api.clock
+        clock = self.view.context.cluster.clock
         left = (
             last + policies.calculate_backoff(failures) * clock.scale - clock.time()
             if failures
@@ -622,10 +626,10 @@ class JobSync:
     """One sync of a Job."""
 
     view: SyncJobContext
-    changes: JobPods = field(init=False)
+    changes: JobPodSync = field(init=False)
 
     def __post_init__(self) -> None:
-        self.changes = JobPods(self.view)
+        self.changes = JobPodSync(self.view)
 
     def run(self) -> None:
         """Sync the Job and update its status."""
@@ -637,7 +641,7 @@ class JobSync:
         self.view.count_ended()
         flush = False
         if "startTime" not in status and not self.view.spec.get("suspend"):
-            status["startTime"] = self.view.context.api.clock.stamp()
+            status["startTime"] = self.view.context.cluster.clock.stamp()
             flush = True
         self.view.ending = self._get_interim_outcome() or self._failure()
         self.view.count_indexes()
@@ -652,7 +656,9 @@ class JobSync:
                 active, refusal = self.changes.manage()
             if self._is_complete(active):
                 message = "Reached expected number of succeeded pods"
-                self.view.ending = JobOutcome("SuccessCriteriaMet", "CompletionsReached", message)
+                self.view.ending = FinishedCondition(
+                    "SuccessCriteriaMet", "CompletionsReached", message
+                )
             elif managed:
                 flush = self._note_suspension() or flush
         flush = flush or active != status.get("active", 0)
@@ -668,28 +674,30 @@ class JobSync:
         if refusal is not None:
             raise refusal
 
-    def _get_interim_outcome(self) -> JobOutcome | None:
+    def _get_interim_outcome(self) -> FinishedCondition | None:
         """Return the outcome that an earlier sync decided but has not finished."""
         met = get_condition(self.view.job, "SuccessCriteriaMet")
         if met is not None and met["status"] == "True":
-            return JobOutcome("SuccessCriteriaMet", met["reason"], met["message"])
+            return FinishedCondition("SuccessCriteriaMet", met["reason"], met["message"])
         target = get_condition(self.view.job, "FailureTarget")
         if target is not None and target["status"] == "True":
-            return JobOutcome("Failed", target["reason"], target["message"])
+            return FinishedCondition("Failed", target["reason"], target["message"])
         message = policies.find_failed_job_message(self.view.job, self.view.pods)
-        return JobOutcome("FailureTarget", "PodFailurePolicy", message) if message else None
+        return FinishedCondition("FailureTarget", "PodFailurePolicy", message) if message else None
 
-    def _failure(self) -> JobOutcome | None:
+    def _failure(self) -> FinishedCondition | None:
         limit = self.view.spec.get("backoffLimit", 6)
         if self.view.failed > limit or policies.has_exceeded_restart_limit(
             self.view.job, self.view.pods
         ):
             message = "Job has reached the specified backoff limit"
-            return JobOutcome("FailureTarget", "BackoffLimitExceeded", message)
-        left = policies.seconds_until_deadline(self.view.job, self.view.context.api.clock.time())
+            return FinishedCondition("FailureTarget", "BackoffLimitExceeded", message)
+        left = policies.seconds_until_deadline(
+            self.view.job, self.view.context.cluster.clock.time()
+        )
         if left is not None and left <= 0:
             message = "Job was active longer than specified deadline"
-            return JobOutcome("FailureTarget", "DeadlineExceeded", message)
+            return FinishedCondition("FailureTarget", "DeadlineExceeded", message)
         if left is not None:
             self.view.requeue_delays.append(left)
         return None
@@ -714,7 +722,7 @@ class JobSync:
         if not self.view.set_condition("Suspended", "False", "JobResumed", "Job resumed"):
             return False
         # The deadline counts from the last resumption.
-        status["startTime"] = self.view.context.api.clock.stamp()
+        status["startTime"] = self.view.context.cluster.clock.stamp()
         self.view.record_event(NORMAL, "Resumed", "Job resumed")
         return True
 
@@ -725,16 +733,22 @@ class JobController:
     Pod events are batched for a second before a Job is synced; changes of its spec are not.
     """
 
-    def __init__(self, api: Cluster, pods: ControllerRefManager) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, pods: ControllerRefManager) -> None:
+        self._cluster = cluster
         self._pods = pods
-        recorder = EventRecorder(api, "job-controller")
-        self._context = JobControllerContext(api, recorder, PodControl(api, recorder, *KIND))
+        recorder = EventRecorder(cluster, "job-controller")
+        self._context = JobControllerContext(
+            cluster, recorder, PodControl(cluster, recorder, *KIND)
+        )
         self._queue: Workqueue[str] = Workqueue(
-            api.clock, self._sync, "job-controller", base_delay=_BASE_DELAY, max_delay=_MAX_DELAY
+            cluster.clock,
+            self._sync,
+            "job-controller",
+            base_delay=_BASE_DELAY,
+            max_delay=_MAX_DELAY,
         )
         self._orphans: Workqueue[str] = Workqueue(
-            api.clock,
+            cluster.clock,
             self._release,
             "job-controller orphans",
             base_delay=_BASE_DELAY,
@@ -742,7 +756,7 @@ class JobController:
         )
         self._by_uid: dict[str, str] = {}
         self._retries: dict[str, BackoffRecord] = {}
-        api.subscribe("jobs.batch", self._changed)
+        cluster.subscribe("jobs.batch", self._changed)
         pods.listen(self._pod_changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
@@ -779,21 +793,21 @@ class JobController:
     def _release(self, key: str) -> None:
         """Remove the finalizer of a pod whose Job is deleted or finished."""
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is None or FINALIZER not in (pod["metadata"].get("finalizers") or ()):
             return
         owner = owner_of(pod)
         if owner is not None:
             if (owner["apiVersion"], owner["kind"]) != KIND:
                 return
-            job = self._api.find("jobs.batch", owner["name"], namespace)
+            job = self._cluster.find("jobs.batch", owner["name"], namespace)
             if job is not None and uid_of(job) == owner["uid"] and not is_finished(job):
                 return
-        remove_finalizer(self._api, pod)
+        remove_finalizer(self._cluster, pod)
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        job = self._api.find("jobs.batch", name, namespace)
+        job = self._cluster.find("jobs.batch", name, namespace)
         if job is None:
             return
         uid = uid_of(job)
@@ -809,6 +823,6 @@ class JobController:
         )
         JobSync(view).run()
         self._retries[uid] = view.retries
-        now = self._api.clock.time()
+        now = self._cluster.clock.time()
         for delay in view.requeue_delays:
             self._queue.add_at(f"{namespace_of(job)}/{name_of(job)}", now + delay)

@@ -42,12 +42,12 @@ def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
 class EphemeralVolumeController:
     """Creates the claims of pods' generic ephemeral volumes."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "ephemeral_volume")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "ephemeral-volume")
-        api.subscribe("pods", self._pod_changed)
-        api.subscribe(_CLAIMS, self._claim_changed)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "ephemeral_volume")
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "ephemeral-volume")
+        cluster.subscribe("pods", self._pod_changed)
+        cluster.subscribe(_CLAIMS, self._claim_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change == "ADDED" and any(
@@ -63,7 +63,7 @@ class EphemeralVolumeController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        pod = self._api.find("pods", name, namespace)
+        pod = self._cluster.find("pods", name, namespace)
         if pod is None or is_being_deleted(pod):
             return
         for volume in pod["spec"].get("volumes") or ():
@@ -78,7 +78,7 @@ class EphemeralVolumeController:
 
     def _provide(self, pod: Obj, volume: Obj) -> None:
         name = f"{name_of(pod)}-{volume['name']}"
-        present = self._api.find(_CLAIMS, name, namespace_of(pod))
+        present = self._cluster.find(_CLAIMS, name, namespace_of(pod))
         if present is not None:
             why = find_ownership_problem(present, pod)
             if why is not None:
@@ -91,7 +91,7 @@ class EphemeralVolumeController:
                 metadata[field] = clone(template["metadata"][field])
         claim = {"metadata": metadata, "spec": clone(template["spec"])}
         try:
-            self._api.create(_CLAIMS, claim, namespace_of(pod))
+            self._cluster.create(_CLAIMS, claim, namespace_of(pod))
         except StatusError as error:
             raise StatusError(
                 error.code, error.reason, f"create PVC {name}: {error.message}"

@@ -26,12 +26,12 @@ _VOLUMES = "persistentvolumes"
 class ExpandController:
     """Expands volumes of the cluster's own provisioner; records an event for others."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._waiting = EventRecorder(api, "volume_expand")
-        self._resizer = EventRecorder(api, f"external-resizer {HOST_PATH}")
-        self._queue: Workqueue[str] = Workqueue(api.clock, self._sync, "volume-expand")
-        api.subscribe(_CLAIMS, self._changed)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting = EventRecorder(cluster, "volume_expand")
+        self._resizer = EventRecorder(cluster, f"external-resizer {HOST_PATH}")
+        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "volume-expand")
+        cluster.subscribe(_CLAIMS, self._changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:
         if (
@@ -44,8 +44,10 @@ class ExpandController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        claim = self._api.find(_CLAIMS, name, namespace)
-        volume = self._api.find(_VOLUMES, (claim or {"spec": {}})["spec"].get("volumeName") or "")
+        claim = self._cluster.find(_CLAIMS, name, namespace)
+        volume = self._cluster.find(
+            _VOLUMES, (claim or {"spec": {}})["spec"].get("volumeName") or ""
+        )
         if claim is None or volume is None or not _is_expansion_requested(claim):
             return
         if (volume["spec"].get("claimRef") or {}).get("uid") != uid_of(claim):
@@ -61,7 +63,7 @@ class ExpandController:
         text = f"External resizer is resizing volume {name_of(volume)}"
         self._resizer.event(claim, _KIND, NORMAL, "Resizing", text)
         before = clone(claim.get("status") or {})
-        stamp = self._api.clock.stamp()
+        stamp = self._cluster.clock.stamp()
         resizing = {
             "type": "Resizing", "status": "True", "lastProbeTime": None, "lastTransitionTime": stamp
         }  # fmt: skip
@@ -71,17 +73,17 @@ class ExpandController:
             "allocatedResourceStatuses": {"storage": "ControllerResizeInProgress"},
             "conditions": [*(before.get("conditions") or ()), resizing],
         }
-        claim = self._api.update_status(_CLAIMS, {**clone(claim), "status": doing})
+        claim = self._cluster.update_status(_CLAIMS, {**clone(claim), "status": doing})
         if parse_value(volume["spec"]["capacity"]["storage"]) < parse_value(size):
             changed = clone(volume)
             changed["spec"]["capacity"]["storage"] = size
-            self._api.update(_VOLUMES, changed)
+            self._cluster.update(_VOLUMES, changed)
         done = {
             **before,
             "capacity": {**(before.get("capacity") or {}), "storage": size},
             "allocatedResources": {"storage": size},
         }
-        stored = self._api.update_status(_CLAIMS, {**clone(claim), "status": done})
+        stored = self._cluster.update_status(_CLAIMS, {**clone(claim), "status": done})
         text = "Resize volume succeeded"
         self._resizer.event(stored, _KIND, NORMAL, "VolumeResizeSuccessful", text)
 

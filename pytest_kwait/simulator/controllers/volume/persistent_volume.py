@@ -56,24 +56,24 @@ class VolumeProvisioner:
     Source: kube-controller-manager, persistentvolume/pv_controller.go, `provisionClaim`.
     """
 
-    def __init__(self, api: Cluster, recorder: EventRecorder) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, recorder: EventRecorder) -> None:
+        self._cluster = cluster
         self._recorder = recorder
 
     def set_default_class(self, claim: Obj) -> bool:
         """Set the default class of a claim without one; return whether it changed."""
-        name = find_default_class(self._api) if has_no_class(claim) else None
+        name = find_default_class(self._cluster) if has_no_class(claim) else None
         if name is None:
             return False
         changed = clone(claim)
         changed["spec"]["storageClassName"] = name
-        self._api.update("persistentvolumeclaims", changed)
+        self._cluster.update("persistentvolumeclaims", changed)
         return True
 
     def provision(self, claim: Obj) -> None:
         """Provision a volume for the claim, or record the failure."""
         name = storage_class_of(claim)
-        found = self._api.find(_CLASSES, name)
+        found = self._cluster.find(_CLASSES, name)
         if found is None:
             why = f'storageclass.storage.k8s.io "{name}" not found'
             self._record_event(claim, WARNING, "ProvisioningFailed", why)
@@ -88,7 +88,7 @@ class VolumeProvisioner:
             changed = clone(claim)
             added = dict.fromkeys(_PROVISIONERS, provisioner)
             changed["metadata"].setdefault("annotations", {}).update(added)
-            claim = self._api.update("persistentvolumeclaims", changed)
+            claim = self._cluster.update("persistentvolumeclaims", changed)
         message = (
             "Waiting for a volume to be created either by the external provisioner "
             f"'{provisioner}' or manually by the system administrator. If volume creation is "
@@ -130,7 +130,7 @@ class VolumeProvisioner:
             required = {"nodeSelectorTerms": [{"matchExpressions": [here]}]}
             volume["spec"]["nodeAffinity"] = {"required": required}
         try:
-            self._api.create("persistentvolumes", volume)
+            self._cluster.create("persistentvolumes", volume)
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 why = f'failed to provision volume with StorageClass "{name_of(storage_class)}"'
@@ -146,17 +146,17 @@ class VolumeProvisioner:
 class PersistentVolumeController:
     """Binds claims and volumes."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
-        self._recorder = EventRecorder(api, "persistentvolume-controller")
-        self._provisioning = VolumeProvisioner(api, self._recorder)
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._recorder = EventRecorder(cluster, "persistentvolume-controller")
+        self._provisioning = VolumeProvisioner(cluster, self._recorder)
         name = "persistentvolume-binder-controller"
-        self._claims: Workqueue[str] = Workqueue(api.clock, self._sync_claim, name)
-        self._volumes: Workqueue[str] = Workqueue(api.clock, self._sync_volume, name)
+        self._claims: Workqueue[str] = Workqueue(cluster.clock, self._sync_claim, name)
+        self._volumes: Workqueue[str] = Workqueue(cluster.clock, self._sync_volume, name)
         self._by_class: dict[str, dict[str, Obj]] = {}
         self._by_volume: dict[str, str] = {}
-        api.subscribe(_VOLUMES, self._volume_changed)
-        api.subscribe(_CLAIMS, self._claim_changed)
+        cluster.subscribe(_VOLUMES, self._volume_changed)
+        cluster.subscribe(_CLAIMS, self._claim_changed)
 
     def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
@@ -189,7 +189,7 @@ class PersistentVolumeController:
 
     def _sync_claim(self, key: str) -> None:
         namespace, name = split_key(key)
-        claim = self._api.find(_CLAIMS, name, namespace)
+        claim = self._cluster.find(_CLAIMS, name, namespace)
         if claim is None:
             return
         if _BIND_COMPLETED in (claim["metadata"].get("annotations") or {}):
@@ -204,7 +204,7 @@ class PersistentVolumeController:
 
     def _bind_matching(self, claim: Obj) -> bool:
         """Bind a claim to a matching volume; return whether there was one."""
-        delayed = is_binding_delayed(self._api, claim)
+        delayed = is_binding_delayed(self._cluster, claim)
         candidates = self._by_class.get(storage_class_of(claim), {}).values()
         volume = find_matching_volume(claim, candidates, delayed=delayed)
         if volume is not None:
@@ -228,7 +228,7 @@ class PersistentVolumeController:
         """
         names = [
             name_of(pod)
-            for pod in self._api.list("pods", namespace_of(claim))
+            for pod in self._cluster.list("pods", namespace_of(claim))
             if not pod["spec"].get("nodeName") and name_of(claim) in list_pod_claims(pod)
         ]
         if not names:
@@ -239,7 +239,7 @@ class PersistentVolumeController:
 
     def _bind_named(self, claim: Obj, name: str) -> bool:
         """Bind a claim to the volume that it names; return whether it is bound."""
-        volume = self._api.find(_VOLUMES, name)
+        volume = self._cluster.find(_VOLUMES, name)
         if volume is None:
             return False
         if not volume["spec"].get("claimRef"):
@@ -258,7 +258,7 @@ class PersistentVolumeController:
     def _sync_bound(self, claim: Obj) -> None:
         """Update the phase of a bound claim from its volume."""
         name = claim["spec"].get("volumeName")
-        volume = self._api.find(_VOLUMES, name) if name else None
+        volume = self._cluster.find(_VOLUMES, name) if name else None
         if not name:
             lost = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
             self._mark_lost(claim, "ClaimLost", lost)
@@ -274,7 +274,7 @@ class PersistentVolumeController:
     def _mark_lost(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") == "Lost":
             return
-        stored = self._api.update_status(_CLAIMS, {**claim, "status": {"phase": "Lost"}})
+        stored = self._cluster.update_status(_CLAIMS, {**claim, "status": {"phase": "Lost"}})
         self._record_event(stored, WARNING, reason, message)
 
     def _record_event(self, claim: Obj, severity: str, reason: str, message: str) -> None:
@@ -297,7 +297,7 @@ class PersistentVolumeController:
                 "apiVersion": "v1",
                 "resourceVersion": claim["metadata"]["resourceVersion"],
             }
-            volume = self._api.update(_VOLUMES, changed)
+            volume = self._cluster.update(_VOLUMES, changed)
         volume = self._phase(volume, "Bound")
         changed = clone(claim)
         annotations = changed["metadata"].setdefault("annotations", {})
@@ -306,7 +306,7 @@ class PersistentVolumeController:
             changed["spec"]["volumeName"] = name_of(volume)
         annotations[_BIND_COMPLETED] = "yes"
         if changed != claim:
-            claim = self._api.update(_CLAIMS, changed)
+            claim = self._cluster.update(_CLAIMS, changed)
         status = {
             **(claim.get("status") or {}),
             "phase": "Bound",
@@ -314,19 +314,19 @@ class PersistentVolumeController:
         }
         status.setdefault("capacity", volume["spec"].get("capacity") or {})
         if status != claim.get("status"):
-            self._api.update_status(_CLAIMS, {**claim, "status": status})
+            self._cluster.update_status(_CLAIMS, {**claim, "status": status})
 
     def _phase(self, volume: Obj, phase: str) -> Obj:
         status = volume.get("status") or {}
         if status.get("phase") == phase:
             return volume
-        status = {"phase": phase, "lastPhaseTransitionTime": self._api.clock.stamp()}
-        return self._api.update_status(_VOLUMES, {**volume, "status": status})
+        status = {"phase": phase, "lastPhaseTransitionTime": self._cluster.clock.stamp()}
+        return self._cluster.update_status(_VOLUMES, {**volume, "status": status})
 
     # -- volumes
 
     def _sync_volume(self, name: str) -> None:
-        volume = self._api.find(_VOLUMES, name)
+        volume = self._cluster.find(_VOLUMES, name)
         if volume is None:
             return
         reference = volume["spec"].get("claimRef")
@@ -334,7 +334,7 @@ class PersistentVolumeController:
             self._phase(volume, "Available")
             return
         claim_name, namespace = reference["name"], reference.get("namespace") or ""
-        claim = self._api.find(_CLAIMS, claim_name, namespace)
+        claim = self._cluster.find(_CLAIMS, claim_name, namespace)
         if not reference.get("uid"):
             self._phase(volume, "Available")
             if claim is not None:
@@ -354,7 +354,7 @@ class PersistentVolumeController:
         ours = spec.get("hostPath") is not None or _provisioner(volume) == HOST_PATH
         going = "deletionTimestamp" in volume["metadata"]
         if spec.get("persistentVolumeReclaimPolicy") == "Delete" and ours and not going:
-            self._api.delete(_VOLUMES, name_of(volume))
+            self._cluster.delete(_VOLUMES, name_of(volume))
 
     def _release_volume(self, volume: Obj) -> None:
         """Release a volume whose claim is bound to another one."""
@@ -364,7 +364,7 @@ class PersistentVolumeController:
             del changed["spec"]["claimRef"]
         else:
             changed["spec"]["claimRef"].pop("uid", None)
-        self._phase(self._api.update(_VOLUMES, changed), "Available")
+        self._phase(self._cluster.update(_VOLUMES, changed), "Available")
 
 
 def _provisioner(volume: Obj) -> str | None:

@@ -31,21 +31,21 @@ _CLASS_FINALIZER = "kubernetes.io/vac-protection"
 class ProtectionController:
     """Removes the protection finalizers of unused claims, volumes and classes."""
 
-    def __init__(self, api: Cluster) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._users: dict[str, set[str]] = {}
         name = "pvc-protection-controller"
-        self._claims: Workqueue[str] = Workqueue(api.clock, self._release_claim, name)
+        self._claims: Workqueue[str] = Workqueue(cluster.clock, self._release_claim, name)
         self._volumes: Workqueue[str] = Workqueue(
-            api.clock, self._release_volume, "pv-protection-controller"
+            cluster.clock, self._release_volume, "pv-protection-controller"
         )
         self._classes: Workqueue[str] = Workqueue(
-            api.clock, self._release_class, "vac-protection-controller"
+            cluster.clock, self._release_class, "vac-protection-controller"
         )
-        api.subscribe("pods", self._pod_changed)
-        api.subscribe(_CLAIMS, self._claim_changed)
-        api.subscribe(_VOLUMES, self._volume_changed)
-        api.subscribe(_CLASSES, self._class_changed)
+        cluster.subscribe("pods", self._pod_changed)
+        cluster.subscribe(_CLAIMS, self._claim_changed)
+        cluster.subscribe(_VOLUMES, self._volume_changed)
+        cluster.subscribe(_CLASSES, self._class_changed)
 
     def _pod_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         # Only a pod on a node can use a volume.
@@ -85,24 +85,26 @@ class ProtectionController:
 
     def _release_claim(self, key: str) -> None:
         namespace, name = split_key(key)
-        claim = self._api.find(_CLAIMS, name, namespace)
+        claim = self._cluster.find(_CLAIMS, name, namespace)
         if claim is not None and is_being_deleted(claim) and not self._users.get(key):
             self._release(_CLAIMS, claim, _CLAIM_FINALIZER)
 
     def _release_volume(self, name: str) -> None:
-        volume = self._api.find(_VOLUMES, name)
+        volume = self._cluster.find(_VOLUMES, name)
         if volume is None or not is_being_deleted(volume):
             return
         if (volume.get("status") or {}).get("phase") != "Bound":
             self._release(_VOLUMES, volume, _VOLUME_FINALIZER)
 
     def _release_class(self, name: str) -> None:
-        found = self._api.find(_CLASSES, name)
+        found = self._cluster.find(_CLASSES, name)
         if found is None or not is_being_deleted(found):
             return
         kinds = (_CLAIMS, "persistentvolumes")
         if not any(
-            name in _list_attribute_classes(one) for kind in kinds for one in self._api.list(kind)
+            name in _list_attribute_classes(one)
+            for kind in kinds
+            for one in self._cluster.list(kind)
         ):
             self._release(_CLASSES, found, _CLASS_FINALIZER)
 
@@ -115,7 +117,7 @@ class ProtectionController:
         def release(changed: Obj) -> None:
             changed["metadata"]["finalizers"] = left
 
-        self._api.modify(resource, name_of(obj), namespace_of(obj), release)
+        self._cluster.modify(resource, name_of(obj), namespace_of(obj), release)
 
 
 def _list_attribute_classes(user: Obj) -> set[str]:

@@ -95,11 +95,11 @@ def find_matching_volume(
     return best
 
 
-def is_binding_delayed(api: Cluster, claim: Obj) -> bool:
+def is_binding_delayed(cluster: Cluster, claim: Obj) -> bool:
     """Return whether the claim is bound only after a pod using it has a node."""
     annotations = claim["metadata"].get("annotations") or {}
     name = storage_class_of(claim)
     if SELECTED_NODE in annotations or not name:
         return False
-    found = api.find(_CLASSES, name)
+    found = cluster.find(_CLASSES, name)
     return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"

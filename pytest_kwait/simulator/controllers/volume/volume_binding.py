@@ -47,13 +47,13 @@ class VolumeBinding:
         retry: called with the key of a pod that may now fit.
     """
 
-    def __init__(self, api: Cluster, retry: Callable[[str], None]) -> None:
-        self._api = api
+    def __init__(self, cluster: Cluster, retry: Callable[[str], None]) -> None:
+        self._cluster = cluster
         self._retry = retry
         self._waiting: dict[str, set[str]] = {}
         self.predicate: PerPod[PredicatePerPod] = PerPod(self._check)
-        api.subscribe("persistentvolumeclaims", self._claim_changed)
-        api.subscribe("persistentvolumes", self._volume_changed)
+        cluster.subscribe("persistentvolumeclaims", self._claim_changed)
+        cluster.subscribe("persistentvolumes", self._volume_changed)
 
     def _claim_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if self._waiting and change != "DELETED":
@@ -83,7 +83,7 @@ class VolumeBinding:
             if volume.get("ephemeral") is not None
         }
         for name in list_pod_claims(pod):
-            claim = self._api.find("persistentvolumeclaims", name, namespace_of(pod))
+            claim = self._cluster.find("persistentvolumeclaims", name, namespace_of(pod))
             if claim is None:
                 self._wait(pod, name)
                 claim_name = f'persistentvolumeclaim "{name}"'
@@ -104,12 +104,14 @@ class VolumeBinding:
                 self._wait(pod, name)
                 raise NoNodeError(alien)
             if (claim.get("status") or {}).get("phase") == "Bound":
-                found = self._api.find("persistentvolumes", claim["spec"].get("volumeName") or "")
+                found = self._cluster.find(
+                    "persistentvolumes", claim["spec"].get("volumeName") or ""
+                )
                 if found is not None:
                     volumes.append(found)
                 continue
             annotations = claim["metadata"].get("annotations") or {}
-            if not is_binding_delayed(self._api, claim) and SELECTED_NODE not in annotations:
+            if not is_binding_delayed(self._cluster, claim) and SELECTED_NODE not in annotations:
                 self._wait(pod, name)
                 raise NoNodeError("pod has unbound immediate PersistentVolumeClaims")
             delayed.append(claim)
@@ -141,12 +143,12 @@ class VolumeBinding:
             taken = {uid_of(volume) for _, volume in plan if volume is not None}
             free = [
                 one
-                for one in self._api.list("persistentvolumes")
+                for one in self._cluster.list("persistentvolumes")
                 if uid_of(one) not in taken and _is_volume_usable_on(one, node, labels)
             ]
             volume = find_matching_volume(claim, free)
             if volume is None:
-                found = self._api.find("storageclasses.storage.k8s.io", storage_class_of(claim))
+                found = self._cluster.find("storageclasses.storage.k8s.io", storage_class_of(claim))
                 if found is None or found["provisioner"].startswith("kubernetes.io/"):
                     self._wait(pod, name_of(claim))
                     return None
@@ -158,13 +160,13 @@ class VolumeBinding:
         claims, _ = self._claims(pod)
         if not claims:
             return True
-        labels = self._api.get("nodes", node)["metadata"].get("labels") or {}
+        labels = self._cluster.get("nodes", node)["metadata"].get("labels") or {}
         for claim, volume in self._plan(pod, claims, node, labels) or ():
             if volume is None:
                 changed = clone(claim)
                 changed["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
                 if changed != claim:
-                    self._api.update("persistentvolumeclaims", changed)
+                    self._cluster.update("persistentvolumeclaims", changed)
             elif not volume["spec"].get("claimRef"):
                 changed = clone(volume)
                 changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
@@ -176,7 +178,7 @@ class VolumeBinding:
                     "uid": uid_of(claim),
                     "resourceVersion": claim["metadata"]["resourceVersion"],
                 }
-                self._api.update("persistentvolumes", changed)
+                self._cluster.update("persistentvolumes", changed)
             # Subscribed last: its own changes must not queue the pod.
             self._wait(pod, name_of(claim))
         return False

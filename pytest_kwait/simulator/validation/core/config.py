@@ -14,17 +14,19 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     NEGATIVE,
     ErrorList,
-    config_key_texts,
-    dns_subdomain_texts,
     forbidden_field,
     invalid_value,
-    label_key_texts,
     render_json,
     required,
     too_long,
+)
+from pytest_kwait.apimachinery.validation import (
+    config_key_texts,
+    dns_subdomain_texts,
+    label_key_texts,
 )
 from pytest_kwait.simulator.codec.json_yaml import find_json_error, json_type_name
 from pytest_kwait.simulator.objects import annotations_of

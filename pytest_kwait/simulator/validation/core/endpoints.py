@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     dns_label_texts,
     dns_subdomain_texts,
-    invalid_value,
     label_key_texts,
     port_number_texts,
 )

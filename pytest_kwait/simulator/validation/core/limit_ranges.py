@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, invalid_value
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
-from pytest_kwait.apimachinery.validation import ErrorList, invalid_value, label_key_texts
+from pytest_kwait.apimachinery.validation import label_key_texts
 from pytest_kwait.simulator.validation.core.resource_quotas import validate_quota_resource_name
 from pytest_kwait.simulator.validation.core.resources import (
     CONTAINER_RESOURCES,

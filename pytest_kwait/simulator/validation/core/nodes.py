@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     ErrorList,
     FieldError,
     forbidden_field,
-    label_key_texts,
-    label_value_texts,
     render_json,
 )
+from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.simulator.validation.addresses import get_cidr_warnings, parse_cidr, validate_cidr
 from pytest_kwait.simulator.validation.core.resources import validate_resource_quantity
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.validation import Rendered
+    from pytest_kwait.apimachinery.field_errors import Rendered
     from pytest_kwait.simulator.objects import Obj
 
 DEPRECATED_NODE_LABELS = {

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     ErrorList,
     Rendered,
-    dns_label_texts,
-    dns_subdomain_texts,
     forbidden_field,
     invalid_value,
 )
+from pytest_kwait.apimachinery.quantities import parse_quantity
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, annotations_of, clone
 from pytest_kwait.simulator.validation.core.resources import INTEGER_RESOURCES
 from pytest_kwait.simulator.validation.internal_types import diff_internal

@@ -9,12 +9,9 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.apimachinery.validation import (
-    ErrorList,
-    dns_label_texts,
-    dns_subdomain_texts,
-)
+from pytest_kwait.apimachinery.validation import dns_label_texts, dns_subdomain_texts
 from pytest_kwait.simulator.objects import BETA_STORAGE_CLASS, annotations_of
 from pytest_kwait.simulator.validation.core.nodes import get_node_selector_term_warnings
 from pytest_kwait.simulator.validation.core.persistent_volume_claims import (

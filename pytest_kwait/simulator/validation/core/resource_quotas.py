@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList, Rendered, invalid_value, label_key_texts
+from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered, invalid_value
+from pytest_kwait.apimachinery.validation import label_key_texts
 from pytest_kwait.simulator.validation.core.resources import (
     INTEGER_RESOURCES,
     validate_resource_quantity,

@@ -11,13 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity, sum_quantities
-from pytest_kwait.apimachinery.validation import (
-    NEGATIVE,
-    ErrorList,
-    dns_label_texts,
-    label_key_texts,
-)
+from pytest_kwait.apimachinery.validation import dns_label_texts, label_key_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

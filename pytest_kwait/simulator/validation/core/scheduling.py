@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import (
+from pytest_kwait.apimachinery.field_errors import (
     ErrorList,
-    dns_label_texts,
-    dns_subdomain_texts,
     forbidden_field,
     invalid_value,
-    label_key_texts,
     not_supported,
+    render_json,
+)
+from pytest_kwait.apimachinery.validation import (
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_key_texts,
     port_name_texts,
     port_number_texts,
-    render_json,
 )
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.validation.addresses import (

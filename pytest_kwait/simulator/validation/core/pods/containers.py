@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     config_key_texts,
     dns_label_texts,
     dns_subdomain_texts,

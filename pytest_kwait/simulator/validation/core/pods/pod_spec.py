@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
     dns_label_texts,
     dns_subdomain_texts,
     ip_texts,

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.field_errors import ErrorList, Rendered
 from pytest_kwait.apimachinery.validation import (
-    ErrorList,
-    Rendered,
     dns_subdomain_texts,
     ip_texts,
     label_key_texts,

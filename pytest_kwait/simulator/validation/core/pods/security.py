@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.validation import ErrorList, dns_subdomain_texts, range_texts
+from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts, range_texts
 from pytest_kwait.simulator.validation.core.volumes import validate_local_descending_path
 from pytest_kwait.simulator.validation.internal_types import format_internal
 
