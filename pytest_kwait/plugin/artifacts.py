@@ -190,8 +190,6 @@ class ArtifactCollector:
             self._journal_folder = TempDir("workers-")
         node.workerinput["kwait_words"] = str(self._journal_folder.path)
 
-    # First: waits of other plugins at the start are recorded too.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Start the journal of this worker."""
         folder: str | None = (self._run.handed or {}).get("kwait_words")
@@ -319,8 +317,7 @@ class ArtifactCollector:
             return ""
         return recorder.record_test(item, folder, namespaces_of(item), failure)
 
-    # First: other plugins may tear down in this hook what the dump needs.
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         """Dump the namespaces of a test as soon as its teardown fails.
 

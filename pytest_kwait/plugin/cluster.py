@@ -145,8 +145,6 @@ class RunCluster:
             except KwaitError as error:
                 raise pytest.UsageError(str(error)) from None
 
-    # First: pytest's own loop, which runs the tests, ends the call.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """End the run if its cluster does not answer, unless no test would use it.
 
@@ -173,8 +171,6 @@ class RunCluster:
             return True
         return None
 
-    # First: no fixture of the test is set up.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Fail a test at once if its cluster has ended."""
         outage = self._run.outage

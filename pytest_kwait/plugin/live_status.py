@@ -509,8 +509,6 @@ class LiveStatusControl:
         if config.pluginmanager.hasplugin("session"):
             self.pytest_sessionstart()
 
-    # First: before pytest prints its header, and pytest-xdist starts workers.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Duplicate the file descriptor of the terminal, or of the log."""
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
@@ -566,8 +564,7 @@ class LiveStatusControl:
             node.workerinput["kwait_live"] = self.status.draws()
             self.status.resume()
 
-    # First: around everything that is printed in the hook.
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(wrapper=True)
     @guard_report
     def pytest_runtest_logreport(
         self, report: pytest.TestReport
@@ -579,8 +576,7 @@ class LiveStatusControl:
         with self._suspended():
             return (yield)
 
-    # First: around everything that is printed in the hook.
-    @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
+    @pytest.hookimpl(optionalhook=True, wrapper=True)
     def pytest_testnodedown(self, node: Any) -> Generator[None, object, object]:
         """Forget the status of a worker, and stop drawing while its end is printed."""
         if self.status is not None:
@@ -594,24 +590,19 @@ class LiveStatusControl:
         """Stop drawing for pytest's summary."""
         self.suspend()
 
-    # First, here and in the next two: fixtures and tests wait in the hook itself.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         """Draw while the test is set up."""
         self.resume()
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self) -> None:
         """Draw while the test runs."""
         self.resume()
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
         """Draw while the test is torn down."""
         self.resume()
 
-    # First: before other plugins print of the phase.
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @pytest.hookimpl(wrapper=True)
     @guard_report
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Stop drawing after each phase of a test: pytest prints its outcome next."""

@@ -58,8 +58,6 @@ class LockHolder:
         finally:
             self._leave(item)
 
-    # First: no fixture of the test is set up.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         """Fail a test whose lock could not be acquired."""
         if self._problem is not None:

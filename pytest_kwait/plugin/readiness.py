@@ -41,8 +41,6 @@ class ReadinessGate:
                 self._problem = self._find_problem(item.nodeid)
         return (yield)
 
-    # First: no fixture of the test is set up.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
         """Fail the setup of a test whose cluster is not ready."""
         _refuse(self._problem)

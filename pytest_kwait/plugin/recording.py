@@ -169,8 +169,6 @@ class RecordingWriter:
         if self._events is not None:
             self._events.clear()
 
-    # First: the cluster may end in this hook.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """End the watches before the cluster ends."""
         self._stop_watching()

@@ -123,6 +123,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     parser.addini("kwait_plain_markers", _PLAIN_MARKERS_HELP, type="bool", default=False)
 
 
+# First: before conftests of a wrong rootdir are loaded.
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
@@ -218,7 +219,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         activate(session.config)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Activate the plugin if an earlier test has imported a wait."""
     if _ENGINE in sys.modules:

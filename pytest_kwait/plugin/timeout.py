@@ -132,6 +132,7 @@ class RunningTest:
         self.item: pytest.Item | None = None
         self.is_ending = False
 
+    # First: pytest-timeout starts its timer in a wrapper of its own.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Record the current test from before its setup until after its teardown."""
@@ -142,6 +143,7 @@ class RunningTest:
         finally:
             self.item = None
 
+    # First: the plugin that handles the timer ends the call.
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> None:
         """Record when pytest-timeout will end the test."""
@@ -168,22 +170,22 @@ class RunningTest:
                 signal.signal(signal.SIGALRM, limits.alarm)
         return result
 
+    # First: the plugin that handles the timer ends the call.
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_cancel_timer(self, item: pytest.Item) -> None:
         """Forget the limit together with pytest-timeout's timer."""
         limits = _limits_of(item)
         limits.timeout = limits.alarm = None
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Fail a test whose time was up before its setup."""
         _limits_of(item).raise_deferred_alarm()
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Fail a test whose time was up between its setup and its call."""
         _limits_of(item).raise_deferred_alarm()
 
+    # First: teardowns of other plugins' wrappers are within the reserve too.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(
         self, item: pytest.Item, nextitem: pytest.Item | None
@@ -203,7 +205,6 @@ class RunningTest:
         limits.raise_deferred_alarm()
         return result
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Record the teardown of fixtures after an interrupt."""
         self.is_ending = True

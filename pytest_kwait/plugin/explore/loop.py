@@ -472,9 +472,7 @@ class Exploration:
             f"level {settings.explore_level}"
         ]
 
-    # First: around the loop of this process, or of pytest-xdist; it explores before that of pytest,
-    # which runs each test once.
-    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtestloop")
+    @pytest.hookimpl(wrapper=True, specname="pytest_runtestloop")
     def pytest_runtestloop_logged(self) -> Generator[None, object, object]:
         """Log one report for each test at the end, also after an interrupt."""
         try:
@@ -484,8 +482,6 @@ class Exploration:
                 self._coordinator.finish()
                 self._report.log()
 
-    # First: pytest's own loop ends the call.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Explore in this process, unless workers do, or the collection has failed."""
         config = self._config
@@ -529,8 +525,6 @@ class Exploration:
                 self._explorer.perturb()
         return result
 
-    # First: fixtures are set up in the hook.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Perturb the setup of a test whose namespace is there already."""
         if self._explorer is not None:
@@ -538,8 +532,6 @@ class Exploration:
             if any(each.node in chain for each in namespaces_in_use(self._config)):
                 self._explorer.perturb()
 
-    # First: the test runs in the hook.
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Perturb a test without a namespace of its own."""
         if self._explorer is not None and uses_cluster(item):
