@@ -103,20 +103,26 @@ def test_importing_the_package_imports_nothing_costly() -> None:
 def test_loading_the_plugin_imports_the_standard_library_and_pytest_alone() -> None:
     before = imported("import pytest, dataclasses")
     program = """
-import pytest, pytest_kwait.plugin.run, importlib
+import pytest, importlib
+from pytest_kwait.plugin import activation
 for name in {modules}:
     importlib.import_module(name)
 """
     first = imported(program.format(modules="()")) - before
     assert {name for name in first if name.startswith("pytest_kwait.")} == {
         "pytest_kwait.plugin",
+        "pytest_kwait.plugin.activation",
+        "pytest_kwait.plugin.internals",
         "pytest_kwait.plugin.run",
         "pytest_kwait.plugin.startup",
+        "pytest_kwait.plugin.timeout",
+        "pytest_kwait.plugin.usage",
         "pytest_kwait.suite",
         "pytest_kwait.suite.config",
         "pytest_kwait.suite.config.options",
     }
-    everything = imported(program.format(modules="pytest_kwait.plugin.run.MODULES")) - before
+    table = "[f'pytest_kwait.plugin.{row.module}' for row in activation.PLUGINS]"
+    everything = imported(program.format(modules=table)) - before
     for added in (first, everything):
         assert added.isdisjoint(COSTLY)
         foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)

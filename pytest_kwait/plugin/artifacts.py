@@ -1,6 +1,6 @@
 """Artifacts of failed tests: one folder each, with failure, evidence and dumps.
 
-Registered if there is a folder for them.
+Needed if there is a folder for them.
 
 Each process writes the folders of its own tests as soon as a phase has failed: the objects
 of the test still exist then.
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,27 +36,18 @@ from pytest_kwait.plugin.failures import (
     redaction_of,
     relative_path,
 )
+from pytest_kwait.plugin.internals import wrap_finalizers
 from pytest_kwait.plugin.live_status import write_line
-from pytest_kwait.plugin.recording import (
-    RecordedFailure,
-    is_passed_test_recorded,
-    record_crashed_test,
-    record_test,
-)
-from pytest_kwait.plugin.run import (
-    format_shard,
-    guard_report,
-    run_of,
-    running_item,
-    time_left,
-)
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.recording import RecordedFailure, RecordingWriter
+from pytest_kwait.plugin.report_guard import guard_report
+from pytest_kwait.plugin.timeout import running_item, time_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from concurrent.futures import ThreadPoolExecutor
 
     from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
     from pytest_kwait.suite.report.records import NamespaceUse, WaitRecorder
@@ -68,9 +59,40 @@ CRASH_DUMP_TIMEOUT = 15.0
 CRASH_DUMPS_TIMEOUT = 600.0
 """Seconds for the dumps of all crashed workers."""
 
-_journal_folder_key: pytest.StashKey[TempDir] = pytest.StashKey()
-_recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
-_crash_dumper_key = pytest.StashKey["CrashDumper"]()
+_MIN_DUMP_SECONDS = 0.2
+"""Seconds below which a dump is not started."""
+
+_DUMP_PART = 0.5
+"""Part of the time until the test's own timeout; the rest is for its teardown."""
+
+_attempt_key: pytest.StashKey[_Attempt] = pytest.StashKey()
+
+
+class _Attempt:
+    """The artifacts of the present attempt at a test."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        self._has_begun = False
+        self.folder: ArtifactFolder | None = None
+        self.dumped: set[str] = set()
+        """The namespaces that are in the folder."""
+        self.timer: threading.Timer | None = None
+        """Writes the folder before pytest-timeout ends the process."""
+
+    def begin(self) -> None:
+        """Begin the next attempt, as its setup has ended."""
+        self.number += self._has_begun
+        self._has_begun = True
+        self.folder, self.dumped = None, set()
+
+
+def _journal_path(folder: Path, worker: str) -> Path:
+    return folder / f"{worker}.jsonl"
+
+
+def _attempt_of(item: pytest.Item) -> _Attempt:
+    return item.stash.setdefault(_attempt_key, _Attempt())
 
 
 class CrashDumper:
@@ -119,176 +141,127 @@ class CrashDumper:
             self.troubles.append(files.trouble)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Give a worker the place of its journal."""
-    config: pytest.Config = node.config
-    if _journal_folder_key not in config.stash:
-        from pytest_kwait.temp_dir import TempDir
-
-        config.stash[_journal_folder_key] = TempDir("workers-")
-    node.workerinput["kwait_words"] = str(config.stash[_journal_folder_key].path)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start the journal of this worker."""
-    config = session.config
-    given: dict[str, Any] = getattr(config, "workerinput", {})
-    if "kwait_words" not in given:
-        return
-    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-    from pytest_kwait.suite.report.records import Journal, WaitRecorder
-
-    run = run_of(config)
-    try:
-        journal = Journal(_journal_path(Path(given["kwait_words"]), run.worker))
-    except OSError:
-        # A worker on another file system: nothing more is known if it crashes.
-        return
-
-    def test() -> str:
-        item = running_item(config)
-        return "" if item is None else item.nodeid
-
-    recorder = config.stash[_recorder_key] = WaitRecorder(
-        journal, run.id, format_shard(config), run.worker, test
-    )
-    ACTIVE_WAITS.add(recorder)
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Finish the dumps before the run's objects are removed."""
-    rescue = session.config.stash.get(_crash_dumper_key, None)
-    if rescue is not None:
-        rescue.finish(patient=exitstatus != pytest.ExitCode.INTERRUPTED)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close and remove the journals."""
-    if _recorder_key in config.stash:
-        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-
-        recorder = config.stash[_recorder_key]
-        del config.stash[_recorder_key]
-        ACTIVE_WAITS.remove(recorder)
-        recorder.journal.close()
-    if _crash_dumper_key in config.stash:
-        config.stash[_crash_dumper_key].finish(patient=False)
-    if _journal_folder_key in config.stash:
-        config.stash[_journal_folder_key].remove()
-
-
-def record_namespace_entered(config: pytest.Config, namespace: str, cluster: Cluster) -> None:
-    """Record that tests of this process use a namespace."""
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
-
-        place = NamespaceUse(
-            namespace,
-            provider=cluster.provider,
-            kubeconfig=str(cluster.kubeconfig),
-            context=cluster.context,
-        )
-        recorder.journal.write(JournalEntry(place=place))
-
-
-def record_namespace_left(config: pytest.Config, namespace: str) -> None:
-    """Record that no test of this process uses a namespace any more."""
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
-
-        recorder.journal.write(JournalEntry(place=NamespaceUse(namespace, left=True)))
-
-
-def read_worker_journal(config: pytest.Config, worker: str) -> CrashJournal:
-    """Return the journal of a crashed worker."""
-    from pytest_kwait.suite.artifacts.crash_journal import CrashJournal, read_crash_journal
-
-    if _journal_folder_key not in config.stash:
-        return CrashJournal()
-    return read_crash_journal(_journal_path(config.stash[_journal_folder_key].path, worker))
-
-
-def crash_dumper_of(config: pytest.Config) -> CrashDumper:
-    """Return the dumper for crashed workers."""
-    return config.stash.setdefault(_crash_dumper_key, CrashDumper())
-
-
-def _journal_path(folder: Path, worker: str) -> Path:
-    return folder / f"{worker}.jsonl"
-
-
-_MIN_DUMP_SECONDS = 0.2
-"""Seconds below which a dump is not started."""
-
-_DUMP_PART = 0.5
-"""Part of the time until the test's own timeout; the rest is for its teardown."""
-
-_attempts_key = pytest.StashKey[int]()
-_folder_key: pytest.StashKey[ArtifactFolder] = pytest.StashKey()
-_dumped_key = pytest.StashKey[frozenset[str]]()
-_collector_key = pytest.StashKey["ArtifactCollector"]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an artifacts folder that cannot be written to; otherwise start collecting."""
-    path = artifacts_path(config)
-    if path is None:
-        return
-    if not hasattr(config, "workerinput") and not config.getoption("collectonly"):
-        problem = _write_error(path)
-        if problem:
-            given = run_settings(config).setting("artifacts")
-            valid = f"use a folder that can be made and written to ({problem})"
-            raise pytest.UsageError(
-                str(InvalidArgument("artifacts", given.given, valid, given.source))
-            )
-    collector = config.stash[_collector_key] = ArtifactCollector(config, path)
-    config.pluginmanager.register(collector, "kwait-artifacts")
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the path of the artifacts, and errors."""
-    collector = config.stash.get(_collector_key, None)
-    if collector is not None:
-        for line in collector.lines():
-            terminalreporter.line(line)
-
-
-def artifacts_path(config: pytest.Config) -> Path | None:
-    """Return the folder of the run's artifacts; None if they are off."""
-    return run_settings(config).artifacts
-
-
-def collector_of(config: pytest.Config) -> ArtifactCollector | None:
-    """Return the collector of this process; None if artifacts are off."""
-    return config.stash.get(_collector_key, None)
-
-
 class ArtifactCollector:
     """Writes the folders of failed tests of this process, and counts those of all.
 
     Args:
-        path: the parent of the folders.
+        run: the run, which has a folder for artifacts.
     """
 
-    def __init__(self, config: pytest.Config, path: Path) -> None:
+    def __init__(self, run: Run) -> None:
         # Now, while there are no threads: pytest rewrites a module of ours as it is first imported,
         # and to do so in two threads at a time is an error in Python 3.11.
         from pytest_kwait.suite.artifacts import dump as dumps
 
+        assert run.settings.artifacts is not None  # noqa: S101 - the condition of this object
+        self._run = run
+        self._config = run.config
+        self._path: Path = run.settings.artifacts
         self._dump_namespaces = dumps.dump_namespaces
-        self._config = config
-        self._path = path
         self._left = CRASH_DUMPS_TIMEOUT
         self._tests: set[str] = set()
         self._trouble = ""
+        self._crash_dumper = CrashDumper()
+        self._journal_folder: TempDir | None = None
+        """The journals of the workers; None before the first one is configured."""
+        self._recorder: WaitRecorder | None = None
+        """The journal of this worker."""
         self.wants: Callable[[pytest.Item, BaseException], bool] = lambda item, error: True
         """Returns whether a failure of a test gets a folder."""
 
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Refuse a folder that cannot be written to."""
+        if self._run.is_worker or config.getoption("collectonly"):
+            return
+        problem = _write_error(self._path)
+        if problem:
+            given = self._run.settings.setting("artifacts")
+            valid = f"use a folder that can be made and written to ({problem})"
+            raise pytest.UsageError(
+                str(InvalidArgument("artifacts", given.given, valid, given.source))
+            )
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give a worker the place of its journal."""
+        if self._journal_folder is None:
+            from pytest_kwait.temp_dir import TempDir
+
+            self._journal_folder = TempDir("workers-")
+        node.workerinput["kwait_words"] = str(self._journal_folder.path)
+
+    def pytest_sessionstart(self) -> None:
+        """Start the journal of this worker."""
+        folder: str | None = (self._run.handed or {}).get("kwait_words")
+        if folder is None:
+            return
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+        from pytest_kwait.suite.report.records import Journal, WaitRecorder
+
+        run = self._run
+        try:
+            journal = Journal(_journal_path(Path(folder), run.worker))
+        except OSError:
+            # A worker on another file system: nothing more is known if it crashes.
+            return
+
+        def test() -> str:
+            item = running_item(self._config)
+            return "" if item is None else item.nodeid
+
+        self._recorder = WaitRecorder(journal, run.id, run.shard, run.worker, test)
+        ACTIVE_WAITS.add(self._recorder)
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Finish the dumps before the run's objects are removed."""
+        self._crash_dumper.finish(patient=exitstatus != pytest.ExitCode.INTERRUPTED)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the path of the artifacts, and errors."""
+        for line in self._lines():
+            terminalreporter.line(line)
+
+    def pytest_unconfigure(self) -> None:
+        """Close and remove the journals."""
+        if self._recorder is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+            recorder, self._recorder = self._recorder, None
+            ACTIVE_WAITS.remove(recorder)
+            recorder.journal.close()
+        self._crash_dumper.finish(patient=False)
+        if self._journal_folder is not None:
+            self._journal_folder.remove()
+
+    def record_namespace_entered(self, namespace: str, cluster: Cluster) -> None:
+        """Record that tests of this process use a namespace."""
+        if self._recorder is not None:
+            from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
+
+            place = NamespaceUse(
+                namespace,
+                provider=cluster.provider,
+                kubeconfig=str(cluster.kubeconfig),
+                context=cluster.context,
+            )
+            self._recorder.journal.write(JournalEntry(place=place))
+
+    def record_namespace_left(self, namespace: str) -> None:
+        """Record that no test of this process uses a namespace any more."""
+        if self._recorder is not None:
+            from pytest_kwait.suite.report.records import JournalEntry, NamespaceUse
+
+            self._recorder.journal.write(JournalEntry(place=NamespaceUse(namespace, left=True)))
+
+    def _read_worker_journal(self, worker: str) -> CrashJournal:
+        """Return the journal of a crashed worker."""
+        from pytest_kwait.suite.artifacts.crash_journal import CrashJournal, read_crash_journal
+
+        if self._journal_folder is None:
+            return CrashJournal()
+        return read_crash_journal(_journal_path(self._journal_folder.path, worker))
+
+    # First: the report is complete, and the objects of the test still exist.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     @guard_report
     def pytest_runtest_makereport(
@@ -296,18 +269,14 @@ class ArtifactCollector:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Write the folder of a test once a phase of it has failed."""
         if call.when == "setup":
-            item.stash[_attempts_key] = item.stash.get(_attempts_key, 0) + 1
-            if _dumped_key in item.stash:
-                del item.stash[_dumped_key]
-            if _folder_key in item.stash:
-                del item.stash[_folder_key]
+            _attempt_of(item).begin()
         waits = list(failed_waits_in(call.excinfo.value if call.excinfo is not None else None))
         report = yield
         error = call.excinfo.value if call.excinfo is not None else None
         if report.failed and (error is None or self.wants(item, error)):
             failure = failure_of(report)
             # Namespaces of a failed teardown were dumped during it.
-            seen = (*failure.namespaces, *sorted(item.stash.get(_dumped_key, ())))
+            seen = (*failure.namespaces, *sorted(_attempt_of(item).dumped))
             failure.namespaces = tuple(dict.fromkeys(seen))
             with self._writing(item) as folder:
                 if folder is not None:
@@ -317,11 +286,8 @@ class ArtifactCollector:
                     facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
                     # First: it is due at the failure, and takes one request.
-                    failure.recording = record_test(
-                        item,
-                        folder,
-                        namespaces_of(item),
-                        RecordedFailure(report.when, failure.headline, call.stop),
+                    failure.recording = self._record(
+                        item, folder, RecordedFailure(report.when, failure.headline, call.stop)
                     )
                     self._dump(item, folder)
                     failure.folder = str(folder.path)
@@ -329,30 +295,43 @@ class ArtifactCollector:
                 else:
                     failure.trouble = self._trouble
             failure.attach(report)
-        elif report.passed and report.when == "call" and is_passed_test_recorded(self._config):
-            names = namespaces_of(item)
-            # Without a namespace there is nothing to record.
-            with self._writing(item) if names else nullcontext() as folder:
-                if folder is not None:
-                    record_test(item, folder, names)
+        elif report.passed and report.when == "call":
+            self._record_passed(item)
         return report
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def _record_passed(self, item: pytest.Item) -> None:
+        recorder = self._run.find(RecordingWriter)
+        # Without a namespace there is nothing to record.
+        if recorder is None or not recorder.records_passed_tests or not namespaces_of(item):
+            return
+        with self._writing(item) as folder:
+            if folder is not None:
+                self._record(item, folder)
+
+    def _record(
+        self, item: pytest.Item, folder: ArtifactFolder, failure: RecordedFailure | None = None
+    ) -> str:
+        """Write the recording of a test; return its path, empty without one."""
+        recorder = self._run.find(RecordingWriter)
+        if recorder is None:
+            return ""
+        return recorder.record_test(item, folder, namespaces_of(item), failure)
+
+    @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
         """Dump the namespaces of a test as soon as its teardown fails.
 
         They no longer exist when the report of the teardown is made.
         """
-        stack = getattr(getattr(item.session, "_setupstate", None), "stack", {})
-        for finalizers, *_ in stack.values():
-            finalizers[:] = [self._watched(item, each) for each in finalizers]
+        wrap_finalizers(item.session, lambda finalizer: self._watched(item, finalizer))
         yield
 
+    # First: other plugins read the folder of a crashed worker's test.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     @guard_report
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         """Count the folders of all processes; write those of crashed workers."""
-        if not hasattr(self._config, "workerinput"):
+        if not self._run.is_worker:
             self._take(report)
         yield
 
@@ -368,13 +347,13 @@ class ArtifactCollector:
             self._tests.add(report.nodeid)
         self._trouble = self._trouble or failure.trouble
 
-    def lines(self) -> Iterator[str]:
+    def _lines(self) -> Iterator[str]:
         """Return a line with the path of the artifacts, and one with errors."""
         count = len(self._tests)
         if count:
             where = relative_path(self._config, str(self._path))
             yield f"kwait: artifacts of {count} failed {'test' if count == 1 else 'tests'}: {where}"
-        trouble = next(filter(None, (self._trouble, *crash_dumper_of(self._config).troubles)), "")
+        trouble = next(filter(None, (self._trouble, *self._crash_dumper.troubles)), "")
         if trouble:
             yield f"kwait: artifacts could not be written: {trouble}"
 
@@ -391,8 +370,8 @@ class ArtifactCollector:
         failure = failure_of(report)
         gateway = getattr(getattr(report, "node", None), "gateway", None)
         worker = str(getattr(gateway, "id", ""))
-        name = make_folder_name(report.nodeid, worker=worker, shard=format_shard(self._config))
-        words = read_worker_journal(self._config, worker)
+        name = make_folder_name(report.nodeid, worker=worker, shard=self._run.shard)
+        words = self._read_worker_journal(worker)
         failure.namespaces = tuple(each.namespace for each in words.places)
         try:
             folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))
@@ -403,13 +382,56 @@ class ArtifactCollector:
             waits = words.waits(report.nodeid, SYSTEM_CLOCK.time())
             facts = {"test": report.nodeid, "phase": "crashed"}
             folder.write("evidence.json", self._facts(facts, worker, failure, waits))
-            failure.recording = record_crashed_test(
-                self._config, report.nodeid, worker, folder, words
-            )
+            recorder = self._run.find(RecordingWriter)
+            if recorder is not None:
+                failure.recording = recorder.record_crashed_test(
+                    report.nodeid, worker, folder, words
+                )
             if words.places and not folder.trouble:
-                crash_dumper_of(self._config).start(words.places, folder)
+                self._crash_dumper.start(words.places, folder)
             failure.folder, failure.trouble = str(folder.path), folder.trouble
         failure.attach(report)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> bool | None:
+        """Set a timer that writes artifacts before pytest-timeout's thread method ends the process.
+
+        The signal method, and workers with a living controller, are left to pytest-timeout.
+        """
+        # As in pytest-timeout: only the main thread gets signals.
+        main = threading.current_thread() is threading.main_thread()
+        if self._run.is_worker or (settings.method == "signal" and main):
+            return None
+        timer = threading.Timer(settings.timeout, self._on_timeout, (item, settings))
+        timer.name = f"kwait expiry {item.nodeid}"
+        _attempt_of(item).timer = timer
+        timer.start()
+        return True
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_timeout_cancel_timer(self, item: pytest.Item) -> bool | None:
+        """Cancel that timer; if it has fired, wait for the end of the process."""
+        attempt = _attempt_of(item)
+        timer, attempt.timer = attempt.timer, None
+        if timer is None:
+            return None
+        timer.cancel()
+        timer.join()
+        return True
+
+    def _on_timeout(self, item: pytest.Item, settings: Any) -> None:
+        from pytest_timeout import is_debugging, timeout_timer
+
+        if is_debugging() and not settings.disable_debugger_detection:
+            return
+        try:
+            place = self.expire(item, _timeout_message(settings.timeout))
+            if place:
+                where = relative_path(self._config, place)
+                line = f"artifacts of the test that ran out of time: {where}"
+                write_line(self._config, line)
+        finally:
+            timeout_timer(item, settings)
 
     def expire(self, item: pytest.Item, why: str) -> str:
         """Write the folder of a test whose timeout is about to end the process.
@@ -432,7 +454,7 @@ class ArtifactCollector:
             folder.write("failure.txt", why)
             folder.write("evidence.json", self._evidence(item, "expired", failure, waits))
             ended = RecordedFailure("expired", failure.headline)
-            record_test(item, folder, namespaces_of(item), ended)
+            self._record(item, folder, ended)
             self._dump(item, folder)
             return str(folder.path)
 
@@ -445,13 +467,14 @@ class ArtifactCollector:
             make_folder_name,
         )
 
-        folder = item.stash.get(_folder_key, None)
+        attempt = _attempt_of(item)
+        folder = attempt.folder
         if folder is None:
             name = make_folder_name(
                 item.nodeid,
-                worker=run_of(self._config).worker,
-                shard=format_shard(self._config),
-                attempt=item.stash.get(_attempts_key, 1),
+                worker=self._run.worker,
+                shard=self._run.shard,
+                attempt=attempt.number,
             )
             try:
                 folder = ArtifactFolder(create_folder(self._path, name), redaction_of(item))
@@ -459,7 +482,7 @@ class ArtifactCollector:
                 self._trouble = str(error)
                 yield None
                 return
-            item.stash[_folder_key] = folder
+            attempt.folder = folder
         try:
             yield folder
         finally:
@@ -480,7 +503,7 @@ class ArtifactCollector:
                 with self._writing(item) as folder:
                     if folder is not None:
                         failure = RecordedFailure("teardown", headline_of(error))
-                        record_test(item, folder, namespaces_of(item), failure)
+                        self._record(item, folder, failure)
                         self._dump(item, folder)
                 raise
 
@@ -493,9 +516,9 @@ class ArtifactCollector:
         facts = {
             "test": item.nodeid,
             "phase": phase,
-            "attempt": item.stash.get(_attempts_key, 1),
+            "attempt": _attempt_of(item).number,
         }
-        return self._facts(facts, run_of(self._config).worker, failure, waits)
+        return self._facts(facts, self._run.worker, failure, waits)
 
     def _facts(
         self, test: dict[str, Any], worker: str, failure: Failure, waits: list[dict[str, Any]]
@@ -504,8 +527,8 @@ class ArtifactCollector:
 
         facts = {
             **test,
-            "run": run_of(self._config).id,
-            "shard": format_shard(self._config),
+            "run": self._run.id,
+            "shard": self._run.shard,
             "worker": worker,
             "namespaces": list(failure.namespaces),
             "headline": failure.headline,
@@ -516,11 +539,11 @@ class ArtifactCollector:
     def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
         """Dump the namespaces of a test, each once, at its first failure."""
         client = client_of(item)
-        dumped = item.stash.get(_dumped_key, frozenset[str]())
+        dumped = _attempt_of(item).dumped
         names = [name for name in namespaces_of(item) if name not in dumped]
         if client is None or not names or folder.trouble:
             return
-        item.stash[_dumped_key] = dumped | set(names)
+        dumped.update(names)
         left = time_left(item)
         limit = min(
             CRASH_DUMP_TIMEOUT,
@@ -562,55 +585,6 @@ def _write_error(path: Path) -> str:
             return ""
     except OSError as error:
         return error.strerror or str(error)
-
-
-_timer_key = pytest.StashKey[threading.Timer]()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool | None:
-    """Set a timer that writes artifacts before pytest-timeout's thread method ends the process.
-
-    The signal method, and workers with a living controller, are left to pytest-timeout.
-    """
-    collector = collector_of(item.config)
-    # As in pytest-timeout: only the main thread gets signals.
-    main = threading.current_thread() is threading.main_thread()
-    if collector is None or hasattr(item.config, "workerinput"):
-        return None
-    if settings.method == "signal" and main:
-        return None
-    timer = threading.Timer(settings.timeout, _on_timeout, (item, settings, collector))
-    timer.name = f"kwait expiry {item.nodeid}"
-    item.stash[_timer_key] = timer
-    timer.start()
-    return True
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_timeout_cancel_timer(item: pytest.Item) -> bool | None:
-    """Cancel that timer; if it has fired, wait for the end of the process."""
-    if _timer_key not in item.stash:
-        return None
-    timer = item.stash[_timer_key]
-    del item.stash[_timer_key]
-    timer.cancel()
-    timer.join()
-    return True
-
-
-def _on_timeout(item: pytest.Item, settings: Any, collector: ArtifactCollector) -> None:
-    from pytest_timeout import is_debugging, timeout_timer
-
-    if is_debugging() and not settings.disable_debugger_detection:
-        return
-    try:
-        place = collector.expire(item, _timeout_message(settings.timeout))
-        if place:
-            where = relative_path(item.config, place)
-            write_line(item.config, f"artifacts of the test that ran out of time: {where}")
-    finally:
-        timeout_timer(item, settings)
 
 
 def _timeout_message(seconds: float) -> str:

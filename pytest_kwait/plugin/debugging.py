@@ -8,64 +8,67 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.clock import TEST_CLOCK
+from pytest_kwait.plugin.live_status import resume_status, suspend_status
+
 if TYPE_CHECKING:
     import pytest
 
-_STARTER = "kwait-debugging"
+    from pytest_kwait.plugin.run import Run
 
 
-def pytest_enter_pdb(config: pytest.Config, pdb: Any) -> None:
-    """Stop the clock at each prompt; suspend the live status."""
-    import cmd
+class DebuggerClock:
+    """Stops the clock of waits at the prompt of a debugger.
 
-    from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.live_status import suspend_status
+    Args:
+        run: the run.
+    """
 
-    suspend_status(config)
-    if not isinstance(pdb, cmd.Cmd):
-        # Another debugger: it is unknown when it shows its prompt.
-        return
-    if not config.pluginmanager.hasplugin(_STARTER):
-        config.pluginmanager.register(_ClockStarter(), _STARTER)
+    def __init__(self, run: Run) -> None:
+        self._config = run.config
+        self._has_stopped = False
 
-    def enter_prompt() -> None:
-        suspend_status(config)
-        TEST_CLOCK.stop()
+    def pytest_enter_pdb(self, pdb: Any) -> None:
+        """Stop the clock at each prompt; suspend the live status."""
+        import cmd
 
-    preloop, precmd, postcmd = pdb.preloop, pdb.precmd, pdb.postcmd
+        suspend_status(self._config)
+        if not isinstance(pdb, cmd.Cmd):
+            # Another debugger: it is unknown when it shows its prompt.
+            return
+        self._has_stopped = True
 
-    def before_the_prompt() -> None:
-        preloop()
-        enter_prompt()
+        def enter_prompt() -> None:
+            suspend_status(self._config)
+            TEST_CLOCK.stop()
 
-    def before_a_command(line: str) -> str:
-        TEST_CLOCK.resume()
-        return precmd(line)
+        preloop, precmd, postcmd = pdb.preloop, pdb.precmd, pdb.postcmd
 
-    def after_a_command(stop: bool, line: str) -> bool:
-        over = postcmd(stop, line)
-        if not over:
+        def before_the_prompt() -> None:
+            preloop()
             enter_prompt()
-        return over
 
-    # These methods belong to this stop at the prompt and those that follow from it.
-    vars(pdb).update(preloop=before_the_prompt, precmd=before_a_command, postcmd=after_a_command)
+        def before_a_command(line: str) -> str:
+            TEST_CLOCK.resume()
+            return precmd(line)
 
+        def after_a_command(stop: bool, line: str) -> bool:
+            over = postcmd(stop, line)
+            if not over:
+                enter_prompt()
+            return over
 
-def pytest_leave_pdb(config: pytest.Config, pdb: Any) -> None:
-    """Start the clock and resume the live status."""
-    from pytest_kwait.clock import TEST_CLOCK
-    from pytest_kwait.plugin.live_status import resume_status
+        # These methods belong to this stop at the prompt and those that follow from it.
+        vars(pdb).update(
+            preloop=before_the_prompt, precmd=before_a_command, postcmd=after_a_command
+        )
 
-    TEST_CLOCK.resume()
-    resume_status(config)
-
-
-class _ClockStarter:
-    """Registered at the first prompt."""
-
-    def pytest_unconfigure(self) -> None:
-        """Start the clock after a debugger that was left in another way."""
-        from pytest_kwait.clock import TEST_CLOCK
-
+    def pytest_leave_pdb(self) -> None:
+        """Start the clock and resume the live status."""
         TEST_CLOCK.resume()
+        resume_status(self._config)
+
+    def pytest_unconfigure(self, config: pytest.Config) -> None:
+        """Start the clock after a debugger that was left in another way."""
+        if self._has_stopped:
+            TEST_CLOCK.resume()

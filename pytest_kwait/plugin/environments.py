@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.cleanup.owned_objects import Owner
     from pytest_kwait.suite.environments import EnvironmentLease, EnvironmentState
     from pytest_kwait.suite.kwait import Kwait
@@ -36,9 +37,6 @@ _OURS = ("request", "kwait_cluster", "kwait_client", "_kwait_namespaces")
 """Fixtures that every environment needs."""
 
 _EXAMPLE = "for example: def database(kwait): kwait.apply('database.yaml'); yield kwait"
-
-_failures_key = pytest.StashKey[list["_Failure"]]()
-_attempts_key = pytest.StashKey[dict[str, int]]()
 
 
 class _Failure:
@@ -167,14 +165,9 @@ def _environment_of(
 ) -> Iterator[Any]:
     """Make an environment, or join one of the run; yield the fixture's value."""
     from pytest_kwait.plugin.namespaces import make_owner
-    from pytest_kwait.plugin.run import activate, is_active, register
+    from pytest_kwait.plugin.run import run_of
 
     config = request.config
-    if not is_active(config):
-        activate(config)
-    register_once = config.pluginmanager.hasplugin(__name__)
-    if not register_once:
-        register(config.pluginmanager, (__name__,))
 
     def start(kwait: Kwait) -> Iterator[Any]:
         return function(*instance, **{**fixtures, "kwait": kwait})
@@ -193,7 +186,7 @@ def _environment_of(
             yield value
     except BaseException as error:
         if not made.is_made:
-            config.stash.setdefault(_failures_key, []).append(_Failure(name, error))
+            run_of(config).get(EnvironmentFailures).failures.append(_Failure(name, error))
         raise
 
 
@@ -220,9 +213,12 @@ def _list_parameters(request: Any) -> list[str]:
     """
     from json import dumps
 
-    item = request._pyfuncitem
+    from pytest_kwait.plugin.internals import find_fixtures
+    from pytest_kwait.plugin.timeout import running_item
+
+    item = running_item(request.config)
     callspec = getattr(item, "callspec", None)
-    if callspec is None:
+    if item is None or callspec is None:
         return []
     needed: set[str] = set()
     pending = [request.fixturename]
@@ -230,7 +226,7 @@ def _list_parameters(request: Any) -> list[str]:
         name = pending.pop()
         if name not in needed:
             needed.add(name)
-            for definition in request._fixturemanager.getfixturedefs(name, item) or ():
+            for definition in find_fixtures(item, name):
                 pending += definition.argnames
     found = []
     for name in sorted(needed.intersection(callspec.params)):
@@ -281,9 +277,10 @@ class _Environment:
         Args:
             place: its name in the run.
         """
-        from pytest_kwait.plugin.run import format_shard, run_of
+        from pytest_kwait.plugin.run import run_of
 
-        run, shard = run_of(self._config), format_shard(self._config)
+        run = run_of(self._config)
+        shard = run.shard
         maker = " of ".join(
             filter(None, (run.worker or "another process", f"shard {shard}" if shard else ""))
         )
@@ -312,8 +309,7 @@ class _Environment:
 
     def _lease(self, client: ApiClient, place: str, maker: str) -> EnvironmentLease:
         from pytest_kwait.plugin.cleanup import registration_of
-        from pytest_kwait.plugin.run import run_of
-        from pytest_kwait.plugin.settings import run_settings
+        from pytest_kwait.plugin.run import run_of, run_settings
         from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
         from pytest_kwait.suite.environments import EnvironmentLease
 
@@ -330,9 +326,10 @@ class _Environment:
         """Return the state; fail or skip if another process could not make the environment."""
         from pytest_kwait.clock import Deadline
         from pytest_kwait.plugin.markers import settings_in_force
-        from pytest_kwait.plugin.run import run_of, running_item, time_budget_of
+        from pytest_kwait.plugin.run import run_of
+        from pytest_kwait.plugin.timeout import running_item, time_budget_of
 
-        attempts = self._config.stash.setdefault(_attempts_key, {})
+        attempts = run_of(self._config).get(EnvironmentFailures).attempts
         budget = time_budget_of(running_item(self._config))
         seconds = settings_in_force(self._config, self._node).timeouts()["environment"]
         limit = seconds if budget is None else budget.fit(seconds)[0]
@@ -356,13 +353,15 @@ class _Environment:
         self, lease: EnvironmentLease, place: str, state: EnvironmentState, stack: ExitStack
     ) -> tuple[Kwait, str] | None:
         """Make the environment; return its `Kwait` and published value, None if taken over."""
+        from pytest_kwait.plugin.run import run_of
+
         try:
             kwait = stack.enter_context(self._kwait(self._shared_owner(lease, place, state)))
             generator = self._start(kwait)
             stack.callback(cast("Generator[Any, None, None]", generator).close)
             text = _encode(kwait, self._advance(generator))
         except BaseException as error:
-            self._config.stash.setdefault(_attempts_key, {})[place] = state.attempt
+            run_of(self._config).get(EnvironmentFailures).attempts[place] = state.attempt
             if isinstance(error, pytest.skip.Exception):
                 lease.fail(str(error), skipped=True)
             elif isinstance(error, Exception | pytest.fail.Exception):
@@ -376,7 +375,7 @@ class _Environment:
         return None
 
     def _shared_owner(self, lease: EnvironmentLease, place: str, state: EnvironmentState) -> Owner:
-        from pytest_kwait.plugin.run import format_shard, run_of
+        from pytest_kwait.plugin.run import run_of
         from pytest_kwait.suite.cleanup.owned_objects import Owner
 
         run = run_of(self._config)
@@ -385,7 +384,7 @@ class _Environment:
             f"environment {place}",
             self._name,
             worker=run.worker,
-            shard=format_shard(self._config),
+            shard=run.shard,
             attempt=max(state.attempt, 1),
             nonce=run.nonce,
             registration=lease,
@@ -466,21 +465,34 @@ def _headline(error: BaseException) -> str:
     return SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": "))[:500]
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the failure of an environment in full once, and in one line for the other tests."""
-    report = yield
-    error = call.excinfo.value if call.excinfo is not None else None
-    for failure in item.config.stash.get(_failures_key, ()) if report.failed else ():
-        if failure.error is not error:
-            continue
-        if failure.reported in ("", item.nodeid):
-            failure.reported = item.nodeid
-        else:
-            report.longrepr = (
-                f"environment {failure.name} was not made; reported with {failure.reported}: "
-                f"{_headline(failure.error)}"
-            )
-    return report
+class EnvironmentFailures:
+    """The environments that failed: each is shown in full once, and in one line after that.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.failures: list[_Failure] = []
+        self.attempts: dict[str, int] = {}
+        """The number of the last failed attempt at each environment of the run."""
+
+    # First: it replaces what other wrappers have made of the failure.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Show the failure in full once, and in one line for the other tests."""
+        report = yield
+        error = call.excinfo.value if call.excinfo is not None else None
+        for failure in self.failures if report.failed else ():
+            if failure.error is not error:
+                continue
+            if failure.reported in ("", item.nodeid):
+                failure.reported = item.nodeid
+            else:
+                report.longrepr = (
+                    f"environment {failure.name} was not made; reported with {failure.reported}: "
+                    f"{_headline(failure.error)}"
+                )
+        return report

@@ -19,16 +19,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
-from pytest_kwait.plugin.cleanup import keep_namespaces, namespaces_in_use
-from pytest_kwait.plugin.run import guard_report, run_of, time_left, uses_plugin
+from pytest_kwait.plugin.cleanup import Cleanup, namespaces_in_use
+from pytest_kwait.plugin.report_guard import guard_report
+from pytest_kwait.plugin.run import run_settings
+from pytest_kwait.plugin.timeout import time_left
+from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.config.settings import Settings
-
-_reported_outages_key = pytest.StashKey[set[str]]()
 
 _ATTRIBUTE = "kwait_failure"
 _MAX_LENGTH = 500
@@ -84,43 +86,87 @@ class Failure:
         vars(report)[_ATTRIBUTE] = {**vars(self), "namespaces": list(self.namespaces)}
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-@guard_report
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show errors of this package by their message; record the facts that it does not contain."""
-    excinfo = call.excinfo
-    error = excinfo.value if excinfo is not None else None
-    # Now: the causes of this package's errors are removed next.
-    waits = list(failed_waits_in(error))
-    ours = excinfo is not None and isinstance(error, KwaitError)
-    shortened = ours and not item.config.getoption("fulltrace", default=False)
-    in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
-    report = yield
-    if excinfo is not None and shortened and not in_user_code:
-        report.longrepr = _format_without_traceback(excinfo)
-    if isinstance(error, WaitFailed | WaitTimeout):
-        short = _shorten(error, report.longrepr)
-        fit_headline(report.longrepr)
-        if short is not None:
-            vars(report)[_SHORT_MESSAGE] = short
-    keep_namespaces(item, report)
-    if call.when == "setup" and uses_plugin(item):
-        vars(report)["kwait_asked"] = True
-    if report.failed:
-        from pytest_kwait.engine.active_waits import get_failed_step
+class FailureReporter:
+    """Shows errors of this package by their message, and attaches their facts to reports.
 
-        redact = redaction_of(item)
-        headline = redact(headline_of(error))[:_MAX_LENGTH] if error is not None else "failed"
-        awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
-        step = redact(get_failed_step(error))[:_MAX_LENGTH]
-        Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
-        shown = _shown_error(error)
-        if shown is not None:
-            _set_summary(report, redact(_format_summary(shown))[:_MAX_LENGTH])
-    _mask_secret_values(report)
-    return report
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._reported_outages: set[str] = set()
+
+    # First: it changes the traceback before anything is made of it, and a report that other
+    # wrappers have completed.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Show errors of this package by their message; record the facts it does not contain."""
+        excinfo = call.excinfo
+        error = excinfo.value if excinfo is not None else None
+        # Now: the causes of this package's errors are removed next.
+        waits = list(failed_waits_in(error))
+        ours = excinfo is not None and isinstance(error, KwaitError)
+        shortened = ours and not item.config.getoption("fulltrace", default=False)
+        in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
+        report = yield
+        if excinfo is not None and shortened and not in_user_code:
+            report.longrepr = _format_without_traceback(excinfo)
+        if isinstance(error, WaitFailed | WaitTimeout):
+            short = _shorten(error, report.longrepr)
+            fit_headline(report.longrepr)
+            if short is not None:
+                vars(report)[_SHORT_MESSAGE] = short
+        self._run.get(Cleanup).keep_namespaces(item, report)
+        if call.when == "setup" and uses_plugin(item):
+            vars(report)["kwait_asked"] = True
+        if report.failed:
+            from pytest_kwait.engine.active_waits import get_failed_step
+
+            redact = redaction_of(item)
+            headline = redact(headline_of(error))[:_MAX_LENGTH] if error is not None else "failed"
+            awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
+            step = redact(get_failed_step(error))[:_MAX_LENGTH]
+            Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
+            shown = _shown_error(error)
+            if shown is not None:
+                _set_summary(report, redact(_format_summary(shown))[:_MAX_LENGTH])
+        _mask_secret_values(report)
+        return report
+
+    # First: around pytest's own, which prints the failures.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: Any, config: pytest.Config
+    ) -> Generator[None, None, None]:
+        """Show the short messages of failed waits, without the fixtures of this package."""
+        reports = map(terminalreporter.getreports, ("failed", "error"))
+        shorten_messages(config, chain.from_iterable(reports))
+        return (yield)
+
+    # Last: the innermost wrapper, so that all others see a teardown that passes.
+    @pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_runtest_makereport")
+    @guard_report
+    def pytest_runtest_makereport_once(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Pass a teardown whose only errors are an end of the cluster that is reported already."""
+        report = yield
+        if not report.failed or call.excinfo is None:
+            return report
+        reported, outage = self._reported_outages, self._run.outage
+        leaves = list(_leaves_of(call.excinfo.value))
+        known = [_outage_in(each, outage) in reported for each in leaves]
+        if report.when == "teardown" and all(known):
+            report.outcome, report.longrepr = "passed", None
+            return report
+        shown = report.longreprtext
+        ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
+        reported.update(text for text in ends if text in shown)
+        return report
 
 
 def _shorten(error: WaitFailed | WaitTimeout, longrepr: Any) -> dict[str, Any] | None:
@@ -154,24 +200,12 @@ def _shorten(error: WaitFailed | WaitTimeout, longrepr: Any) -> dict[str, Any] |
     }
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(
-    terminalreporter: Any, config: pytest.Config
-) -> Generator[None, None, None]:
-    """Show the short messages of failed waits, without the fixtures of this package."""
-    reports = map(terminalreporter.getreports, ("failed", "error"))
-    shorten_messages(config, chain.from_iterable(reports))
-    return (yield)
-
-
 def shorten_messages(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> None:
     """Show the short messages of failed waits, unless the run is verbose, and recordings."""
     is_verbose = config.get_verbosity() > 0 or config.getoption("fulltrace", default=False)
     for report in reports:
         short = vars(report).pop(_SHORT_MESSAGE, None)
         if short is not None and not is_verbose:
-            from pytest_kwait.plugin.settings import run_settings
-
             _show_short_message(report, short, config, run_settings(config))
         recording = failure_of(report).recording
         if recording and not vars(report).get(_REPLAY_SHOWN):
@@ -259,28 +293,6 @@ _PARTS = {
     "refusals": "all refusals",
 }
 """Parts of a message, as a short one names what it leaves out."""
-
-
-@pytest.hookimpl(wrapper=True, trylast=True, specname="pytest_runtest_makereport")
-@guard_report
-def pytest_runtest_makereport_once(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Pass a teardown whose only errors are an end of the cluster that is reported already."""
-    report = yield
-    if not report.failed or call.excinfo is None:
-        return report
-    reported = item.config.stash.setdefault(_reported_outages_key, set())
-    outage = run_of(item.config).outage
-    leaves = list(_leaves_of(call.excinfo.value))
-    known = [_outage_in(each, outage) in reported for each in leaves]
-    if report.when == "teardown" and all(known):
-        report.outcome, report.longrepr = "passed", None
-        return report
-    shown = report.longreprtext
-    ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
-    reported.update(text for text in ends if text in shown)
-    return report
 
 
 def fit_headline(longrepr: Any) -> None:
@@ -441,8 +453,6 @@ def failure_of(report: object) -> Failure:
 
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the existing namespaces that a test uses, its own first."""
-    from pytest_kwait.plugin.settings import run_settings
-
     chain = item.listchain()
     made = [each.namespace for each in namespaces_in_use(item.config) if each.node in chain]
     own = (getattr(item, "funcargs", None) or {}).get("kwait_namespace")

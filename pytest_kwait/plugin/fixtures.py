@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from pytest_kwait.plugin.run import activate, is_active
+from pytest_kwait.plugin.activation import activate
+from pytest_kwait.plugin.run import is_active, run_of, run_settings
+from pytest_kwait.plugin.timeout import running_item, time_budget_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -90,8 +92,6 @@ def _scope(
     if not is_active(config):
         # No setting is given.
         return "function"
-    from pytest_kwait.plugin.settings import run_settings
-
     scope = run_settings(config).namespace_scope
     if scope == "session":
         return "session"
@@ -119,36 +119,30 @@ def kwait_cluster(
     kwait_egress: Iterable[str],
 ) -> Iterator[Cluster]:
     """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images, .egress."""
-    activate(request.config)
-    from pytest_kwait.plugin.cluster import (
-        allowed_egress,
-        bind_to_tests,
-        cluster_of,
-        mapped_images,
-    )
-    from pytest_kwait.plugin.run import running_item
-    from pytest_kwait.plugin.settings import run_settings
+    config = request.config
+    activate(config)
+    from pytest_kwait.plugin.cluster import RunCluster, cluster_of
+    from pytest_kwait.plugin.readiness import ReadinessGate
+    from pytest_kwait.plugin.recording import RecordingWriter
 
-    cluster = cluster_of(request.config)
-    if not run_settings(request.config).is_alone:
-        from pytest_kwait.plugin.readiness import check_ready
-
+    run = run_of(config)
+    cluster = cluster_of(config)
+    if (readiness := run.find(ReadinessGate)) is not None:
         # No collected test requested the cluster beforehand.
-        item = running_item(request.config)
-        check_ready(request.config, item.nodeid if item is not None else "")
+        item = running_item(config)
+        readiness.check(item.nodeid if item is not None else "")
     shown = ""
-    if (artifacts := run_settings(request.config).artifacts) is not None:
+    if run.settings.artifacts is not None:
         from pytest_kwait.plugin.failures import relative_path
 
-        shown = relative_path(request.config, str(artifacts))
-    bind_to_tests(request.config, cluster, shown)
-    if run_settings(request.config).recorded != "never":
-        from pytest_kwait.plugin.recording import record_cluster
-
-        record_cluster(request.config, cluster)
+        shown = relative_path(config, str(run.settings.artifacts))
+    run_cluster = run.get(RunCluster)
+    run_cluster.bind_to_tests(cluster, shown)
+    if (recorder := run.find(RecordingWriter)) is not None:
+        recorder.record_cluster(cluster)
     with (
-        mapped_images(request.config, cluster, kwait_images),
-        allowed_egress(request.config, cluster, kwait_egress),
+        run_cluster.mapped_images(cluster, kwait_images),
+        run_cluster.allowed_egress(cluster, kwait_egress),
     ):
         yield cluster
 
@@ -158,9 +152,9 @@ def _kwait_images(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_images: Mapping[str, object]
 ) -> None:
     """Map the images that a conftest or module overrides for its tests."""
-    from pytest_kwait.plugin.cluster import map_images
+    from pytest_kwait.plugin.cluster import RunCluster
 
-    map_images(request.config, kwait_cluster, kwait_images)
+    run_of(request.config).get(RunCluster).map_images(kwait_cluster, kwait_images)
 
 
 @pytest.fixture
@@ -168,9 +162,9 @@ def _kwait_egress(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_egress: Iterable[str]
 ) -> None:
     """Allow the egress that a conftest or module overrides for its tests."""
-    from pytest_kwait.plugin.cluster import allow_egress
+    from pytest_kwait.plugin.cluster import RunCluster
 
-    allow_egress(request.config, kwait_cluster, kwait_egress)
+    run_of(request.config).get(RunCluster).allow_egress(kwait_cluster, kwait_egress)
 
 
 @pytest.fixture(scope="session")
@@ -179,7 +173,6 @@ def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iter
     from pytest_kwait.client.session import Session
     from pytest_kwait.clock import TEST_CLOCK
     from pytest_kwait.plugin.markers import settings_in_force
-    from pytest_kwait.plugin.run import running_item, time_budget_of
 
     client = kwait_cluster.client()
     session = Session.of(client)
@@ -322,6 +315,12 @@ def _kwait_skip(
 
 
 @pytest.fixture
+def _kwait_request(request: pytest.FixtureRequest) -> pytest.FixtureRequest:
+    """Keep the request of a test, for what its markers request later (internal)."""
+    return request
+
+
+@pytest.fixture
 def _kwait_waits(request: pytest.FixtureRequest) -> Callable[[str], BoundWait]:
     """Bind waits of markers, whatever the fixture of their name is (internal)."""
     from pytest_kwait.framework.registry import WAITS
@@ -381,7 +380,6 @@ def kwait_leader_election(
 ) -> Iterator[LeaderElectionFactory]:
     """Hold elections among processes that can be paused, killed and cut off from the server."""
     activate(request.config)
-    from pytest_kwait.plugin.run import time_budget_of
     from pytest_kwait.suite.election.candidates import Candidates
 
     def time_budget() -> TimeBudget | None:

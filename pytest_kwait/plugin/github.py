@@ -1,6 +1,6 @@
 """GitHub Actions output of a run: annotations, and the step summary.
 
-Written by the controller after the tests, for runs that have used this plugin. Registered on
+Written by the controller after the tests, for runs that have used this plugin. Needed on
 GitHub Actions alone.
 """
 
@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.artifacts import artifacts_path
 from pytest_kwait.plugin.failures import failure_of, relative_path
-from pytest_kwait.plugin.run import guard_report, run_of
+from pytest_kwait.plugin.report_guard import guard_report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.report.github import FailedTest
-
-_collector_key = pytest.StashKey["FailureCollector"]()
 
 _MAX_ANNOTATIONS = 50
 """Maximum number of annotations that GitHub shows for a job."""
@@ -29,36 +27,23 @@ _MAX_ANNOTATIONS = 50
 _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Collect failures."""
-    collector = config.stash[_collector_key] = FailureCollector(config)
-    config.pluginmanager.register(collector, "kwait-github")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the summary, with or without a terminal."""
-    session.config.stash[_collector_key].write_summary()
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the annotations."""
-    for line in config.stash[_collector_key].lines():
-        terminalreporter.line(line)
-
-
 class FailureCollector:
-    """Collects failures of all processes of the run, and reports them at its end."""
+    """Collects failures of all processes of the run, and reports them at its end.
 
-    def __init__(self, config: pytest.Config) -> None:
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
         # Now, while there are no threads: see `artifacts.Collector`.
         from pytest_kwait.suite.report import github
 
         self._github = github
-        self._config = config
+        self._run = run
+        self._config = run.config
         self._counts: dict[str, int] = {}
         self._failed: list[FailedTest] = []
-        self._ours = artifacts_path(config) is not None
+        self._ours = run.settings.artifacts is not None
         self._trouble = ""
 
     @pytest.hookimpl(wrapper=True)
@@ -73,7 +58,18 @@ class FailureCollector:
             self._failed.append(self._summarize(report))
         return (yield)
 
-    def lines(self) -> Iterator[str]:
+    # Last: the fixtures of the session have ended.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write the summary, with or without a terminal."""
+        self._write_summary()
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the annotations."""
+        for line in self._lines():
+            terminalreporter.line(line)
+
+    def _lines(self) -> Iterator[str]:
         """Return the annotations, and why there is no summary."""
         if not self._ours:
             return
@@ -83,7 +79,7 @@ class FailureCollector:
         if self._trouble:
             yield f"kwait: the step summary could not be written: {self._trouble}"
 
-    def write_summary(self) -> None:
+    def _write_summary(self) -> None:
         """Append the summary to the step's, as far as it fits."""
         path = os.environ.get("GITHUB_STEP_SUMMARY")
         if not path or not self._failed or not self._ours:
@@ -94,7 +90,7 @@ class FailureCollector:
             text = self._github.format_summary(
                 self._failed,
                 self._counts,
-                run=run_of(self._config).id,
+                run=self._run.id,
                 link=_run_link(),
                 size=self._github.MAX_SUMMARY_SIZE - there,
             )

@@ -1,6 +1,6 @@
 """Properties and attachments of failed tests in the file of `--junitxml`.
 
-Registered with that option, in workers of pytest-xdist too.
+Needed with that option, in workers of pytest-xdist too.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from pytest_kwait.plugin.failures import failure_of, relative_path
-from pytest_kwait.plugin.run import guard_report, run_of
+from pytest_kwait.plugin.report_guard import guard_report
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+    from pytest_kwait.plugin.run import Run
 
 _ATTACHED_FILES = (
     "failure.txt",
@@ -28,44 +30,45 @@ _ATTACHED_FILES = (
 """The artifact files that are attached if they exist."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Link artifacts in the process that writes the file."""
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(_Attacher(config), "kwait-junit")
+class JUnitProperties:
+    """Adds properties of failed tests, and links to their artifacts.
 
+    Args:
+        run: the run.
+    """
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-@guard_report
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the properties of a failed test to its own."""
-    report = yield
-    if report.failed:
-        for each in _properties(item.config, report):
-            # Properties of the item go into its later reports, of which the last is written.
-            for properties in (item.user_properties, report.user_properties):
-                if each not in properties:
-                    properties.append(each)
-    return report
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._config = run.config
 
-
-class _Attacher:
-    """Links artifact files in the format that GitLab and Jenkins read."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    # First: it reads the facts that all other wrappers have attached.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Add the properties of a failed test to its own."""
+        report = yield
+        if report.failed:
+            for each in _properties(self._run, report):
+                # Properties of the item go into its later reports, of which the last is written.
+                for properties in (item.user_properties, report.user_properties):
+                    if each not in properties:
+                        properties.append(each)
+        return report
 
     @pytest.hookimpl(wrapper=True)
     @guard_report
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Add the links to a test's output, before its last report completes it."""
-        folder = failure_of(report).folder if report.failed else ""
+        # The controller of pytest-xdist writes the file.
+        folder = failure_of(report).folder if report.failed and not self._run.is_worker else ""
         if folder:
             self._attach(report, folder)
         return (yield)
 
     def _attach(self, report: pytest.TestReport, folder: str) -> None:
+        """Link artifact files in the format that GitLab and Jenkins read."""
         phase = "-teardown" if report.when == "teardown" else ""
         links = [
             f"[[ATTACHMENT|{relative_path(self._config, str(path))}]]"
@@ -81,15 +84,15 @@ class _Attacher:
                 make(report).append(element)
 
 
-def _properties(config: pytest.Config, report: pytest.TestReport) -> Iterator[tuple[str, str]]:
+def _properties(run: Run, report: pytest.TestReport) -> Iterator[tuple[str, str]]:
     failure = failure_of(report)
     if failure.folder:
-        yield "kwait_artifacts", relative_path(config, failure.folder)
+        yield "kwait_artifacts", relative_path(run.config, failure.folder)
     if failure.recording:
-        yield "kwait_recording", relative_path(config, failure.recording)
+        yield "kwait_recording", relative_path(run.config, failure.recording)
     if failure.step:
         yield "kwait_step", failure.step
     for namespace in failure.namespaces:
         yield "kwait_namespace", namespace
     if failure.folder or failure.namespaces:
-        yield "kwait_run_id", run_of(config).id
+        yield "kwait_run_id", run.id

@@ -20,13 +20,16 @@ import pytest
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.active_waits import WaitObserver
-from pytest_kwait.plugin.run import guard_report, near_limit, running_item
+from pytest_kwait.plugin.report_guard import guard_report
+from pytest_kwait.plugin.run import is_active, run_of
+from pytest_kwait.plugin.timeout import near_limit, running_item
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.engine.active_waits import ActiveWait, ActiveWaits
+    from pytest_kwait.plugin.run import Run
 
 STATUS_INTERVAL = 60.0
 """Seconds between two lines about long waits, without a terminal."""
@@ -369,9 +372,6 @@ def _handler_of(number: int) -> int | None:
     return find(number) or 0
 
 
-_live_status_key = pytest.StashKey["LiveStatus"]()
-
-
 class LiveStatus(WaitObserver):
     """Observes waits, and creates the reporter at the first one.
 
@@ -491,32 +491,138 @@ class LiveStatus(WaitObserver):
             os.close(self._descriptor)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Duplicate the file descriptor of the terminal, or of the log.
+class LiveStatusControl:
+    """Starts and ends the live status, and suspends it while pytest prints.
 
-    Also called by `activate`, while tests are collected or run.
+    Args:
+        run: the run.
     """
-    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-    config = session.config
-    if _live_status_key in config.stash:
-        # `activate` has called this while pytest was being configured.
-        return
-    # A worker's standard output is the channel to its controller; its standard error goes to the
-    # controller's.
-    worker = hasattr(config, "workerinput")
-    if not worker and not config.pluginmanager.hasplugin("terminalreporter"):
-        return
-    capture = config.pluginmanager.getplugin("capturemanager")
-    try:
-        with contextlib.nullcontext() if capture is None else capture.global_and_fixture_disabled():
-            descriptor = os.dup((sys.stderr if worker else sys.stdout).fileno())
-    except (AttributeError, OSError, ValueError):
-        # No stream, or not a file, as if pytest is run by a program.
-        return
-    progress = config.stash[_live_status_key] = LiveStatus(config, descriptor)
-    ACTIVE_WAITS.add(progress)
+    def __init__(self, run: Run) -> None:
+        self._config = run.config
+        self._is_worker = run.is_worker
+        self.status: LiveStatus | None = None
+        """None without a stream to write to."""
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Start now in a run that is activated while tests are collected or run."""
+        if config.pluginmanager.hasplugin("session"):
+            self.pytest_sessionstart()
+
+    def pytest_sessionstart(self) -> None:
+        """Duplicate the file descriptor of the terminal, or of the log."""
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+        manager = self._config.pluginmanager
+        # A worker's standard output is the channel to its controller; its standard error goes to
+        # the controller's.
+        if self.status is not None or not (
+            self._is_worker or manager.hasplugin("terminalreporter")
+        ):
+            return
+        capture = manager.getplugin("capturemanager")
+        try:
+            with (
+                contextlib.nullcontext()
+                if capture is None
+                else capture.global_and_fixture_disabled()
+            ):
+                descriptor = os.dup((sys.stderr if self._is_worker else sys.stdout).fileno())
+        except (AttributeError, OSError, ValueError):
+            # No stream, or not a file, as if pytest is run by a program.
+            return
+        self.status = LiveStatus(self._config, descriptor)
+        ACTIVE_WAITS.add(self.status)
+
+    def suspend(self) -> None:
+        """Stop drawing: another program uses the terminal."""
+        if self.status is not None:
+            self.status.suspend()
+
+    def resume(self) -> None:
+        """Draw again."""
+        if self.status is not None:
+            self.status.resume()
+
+    @contextlib.contextmanager
+    def _suspended(self) -> Iterator[None]:
+        """Stop drawing during the block."""
+        if self.status is None or self.status.quiet:
+            yield
+            return
+        self.status.suspend()
+        try:
+            yield
+        finally:
+            self.status.resume()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Handle a signal meant for workers, which would end their controller; draw for them."""
+        if self.status is not None:
+            self.status.expect_signal()
+            node.workerinput["kwait_live"] = self.status.draws()
+            self.status.resume()
+
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Stop drawing while the controller prints the outcome of a test."""
+        # `node` is set by pytest-xdist on reports that a controller receives.
+        if getattr(report, "node", None) is None:
+            return (yield)
+        with self._suspended():
+            return (yield)
+
+    @pytest.hookimpl(optionalhook=True, wrapper=True)
+    def pytest_testnodedown(self, node: Any) -> Generator[None, object, object]:
+        """Forget the status of a worker, and stop drawing while its end is printed."""
+        if self.status is not None:
+            self.status.show_line(node.gateway.id, "")
+        with self._suspended():
+            return (yield)
+
+    # First: other plugins print in this hook.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Stop drawing for pytest's summary."""
+        self.suspend()
+
+    def pytest_runtest_setup(self) -> None:
+        """Draw while the test is set up."""
+        self.resume()
+
+    def pytest_runtest_call(self) -> None:
+        """Draw while the test runs."""
+        self.resume()
+
+    def pytest_runtest_teardown(self) -> None:
+        """Draw while the test is torn down."""
+        self.resume()
+
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Stop drawing after each phase of a test: pytest prints its outcome next."""
+        self.suspend()
+        return (yield)
+
+    def pytest_unconfigure(self) -> None:
+        """Stop reporting, and restore the signal."""
+        if self.status is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+            status, self.status = self.status, None
+            ACTIVE_WAITS.remove(status)
+            status.close()
+
+
+def live_status_of(config: pytest.Config) -> LiveStatus | None:
+    """Return the live status of this process; None without one."""
+    control = run_of(config).find(LiveStatusControl) if is_active(config) else None
+    return None if control is None else control.status
 
 
 @contextlib.contextmanager
@@ -531,8 +637,8 @@ def showing_status(config: pytest.Config) -> Iterator[None]:
 
 def show_worker_status(config: pytest.Config, worker: str, line: str) -> None:
     """Show the status of a worker."""
-    if _live_status_key in config.stash:
-        config.stash[_live_status_key].show_line(worker, line)
+    if (status := live_status_of(config)) is not None:
+        status.show_line(worker, line)
 
 
 def show_progress(config: pytest.Config, text: str) -> bool:
@@ -541,116 +647,29 @@ def show_progress(config: pytest.Config, text: str) -> bool:
     Returns:
         whether there is a terminal to draw it on.
     """
-    progress = config.stash.get(_live_status_key, None)
-    if progress is None or not progress.draws():
+    status = live_status_of(config)
+    if status is None or not status.draws():
         return False
-    progress.show_progress(text)
+    status.show_progress(text)
     return True
 
 
 def write_line(config: pytest.Config, line: str) -> None:
     """Write a permanent line, from any thread."""
-    if _live_status_key in config.stash:
-        config.stash[_live_status_key].reporter().write_line(line)
+    if (status := live_status_of(config)) is not None:
+        status.reporter().write_line(line)
 
 
 def suspend_status(config: pytest.Config) -> None:
     """Stop drawing: another program uses the terminal."""
-    if _live_status_key in config.stash:
-        config.stash[_live_status_key].suspend()
+    if (status := live_status_of(config)) is not None:
+        status.suspend()
 
 
 def resume_status(config: pytest.Config) -> None:
     """Draw again."""
-    if _live_status_key in config.stash:
-        config.stash[_live_status_key].resume()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Handle a signal meant for workers, which would end their controller; draw for them."""
-    if _live_status_key in node.config.stash:
-        progress = node.config.stash[_live_status_key]
-        progress.expect_signal()
-        node.workerinput["kwait_live"] = progress.draws()
-        progress.resume()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-@guard_report
-def pytest_runtest_logreport(report: pytest.TestReport) -> Any:
-    """Stop drawing while the controller prints the outcome of a test."""
-    # `node` is set by pytest-xdist on reports that a controller receives.
-    config = getattr(getattr(report, "node", None), "config", None)
-    if config is None:
-        return (yield)
-    with _suspended(config):
-        return (yield)
-
-
-@pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
-def pytest_testnodedown(node: Any, error: object) -> Any:
-    """Forget the status of a worker, and stop drawing while its end is printed."""
-    show_worker_status(node.config, node.gateway.id, "")
-    with _suspended(node.config):
-        return (yield)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Stop drawing for pytest's summary."""
-    suspend_status(session.config)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Draw while the test is set up."""
-    resume_status(item.config)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Draw while the test runs."""
-    resume_status(item.config)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Draw while the test is torn down."""
-    resume_status(item.config)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-@guard_report
-def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Stop drawing after each phase of a test: pytest prints its outcome next."""
-    suspend_status(item.config)
-    return (yield)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop reporting, and restore the signal."""
-    if _live_status_key in config.stash:
-        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-
-        progress = config.stash[_live_status_key]
-        del config.stash[_live_status_key]
-        ACTIVE_WAITS.remove(progress)
-        progress.close()
-
-
-@contextlib.contextmanager
-def _suspended(config: pytest.Config) -> Iterator[None]:
-    """Stop drawing during the block."""
-    progress = config.stash.get(_live_status_key, None)
-    if progress is None or progress.quiet:
-        yield
-        return
-    progress.suspend()
-    try:
-        yield
-    finally:
-        progress.resume()
+    if (status := live_status_of(config)) is not None:
+        status.resume()
 
 
 def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
@@ -658,8 +677,6 @@ def _relay_of(config: pytest.Config) -> Callable[[str], None] | None:
     given = getattr(config, "workerinput", {})
     if not given.get("kwait_live"):
         return None
-    from pytest_kwait.plugin.run import run_of
-
     return run_of(config).source.show
 
 

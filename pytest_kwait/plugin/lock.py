@@ -1,7 +1,7 @@
 """Serial tests: each test holds the cluster lock, acquired before its own timeout begins.
 
 Waiting for the lock does not count towards the test's timeout: pytest-timeout starts its timer
-inside of the hook that is wrapped here. Errors of the lock are errors of the setup. Registered if
+inside of the hook that is wrapped here. Errors of the lock are errors of the setup. Needed if
 other processes may use the cluster.
 """
 
@@ -15,27 +15,31 @@ import pytest
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.plugin.cluster import cluster_of, is_cluster_overridden, uses_cluster
 from pytest_kwait.plugin.markers import InvalidMarker, settings_of
-from pytest_kwait.plugin.run import has_marker, run_of
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.run import worker_output
+from pytest_kwait.plugin.usage import has_marker
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.clock import Deadline
     from pytest_kwait.clusters.cluster import Cluster
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.lock.lock import ClusterLock, LockRenewer
-
-_lock_holder_key = pytest.StashKey["LockHolder"]()
 
 _OWNER_TIMEOUT = 5.0
 """Seconds for looking up the Lease of the run."""
 
 
 class LockHolder:
-    """Holds the cluster lock for each test of this process."""
+    """Holds the cluster lock for each test of this process.
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._config = run.config
         self._renewer: LockRenewer | None = None
         self._is_resolved = False
         self._problem: KwaitError | None = None
@@ -44,8 +48,52 @@ class LockHolder:
         self.lines: list[str] = []
         """Lines for the summary of the run."""
 
-    def enter(self, item: pytest.Item) -> None:
-        """Acquire the lock for a test; a failure is raised by `check`."""
+    # First: outside of pytest-timeout's timer, which starts in a hook of the same name.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Hold the lock from before the test's timeout begins until after its teardown."""
+        self._enter(item)
+        try:
+            return (yield)
+        finally:
+            self._leave(item)
+
+    def pytest_runtest_setup(self) -> None:
+        """Fail a test whose lock could not be acquired."""
+        if self._problem is not None:
+            raise self._problem
+
+    # First: after the teardown of the test and of all other plugins.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Fail a serial test that was not alone."""
+        result = yield
+        self._verify(item)
+        return result
+
+    def pytest_sessionfinish(self) -> None:
+        """Leave the queue, and pass the summary lines to the controller."""
+        self._close()
+        output = self._run.output
+        if output is not None:
+            output["kwait_lock"] = self.lines
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Collect the summary lines of a worker."""
+        self.lines.extend(worker_output(node).get("kwait_lock", []))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print problems of the lock."""
+        for line in dict.fromkeys(self.lines):
+            terminalreporter.line(line)
+
+    def pytest_unconfigure(self) -> None:
+        """Leave the queue if the session did not finish."""
+        self._close()
+
+    def _enter(self, item: pytest.Item) -> None:
+        """Acquire the lock for a test; a failure is raised in its setup."""
         self._problem, self._lost = None, False
         if not uses_cluster(item):
             return
@@ -57,16 +105,7 @@ class LockHolder:
         except KwaitError as error:
             self._problem = error
 
-    def check(self) -> None:
-        """Raise the failure to acquire the lock, if any.
-
-        Raises:
-            KwaitError: it may not.
-        """
-        if self._problem is not None:
-            raise self._problem
-
-    def verify(self, item: pytest.Item) -> None:
+    def _verify(self, item: pytest.Item) -> None:
         """Check that a serial test was alone.
 
         Raises:
@@ -87,7 +126,7 @@ class LockHolder:
             "may have begun beside it"
         )
 
-    def leave(self, item: pytest.Item) -> None:
+    def _leave(self, item: pytest.Item) -> None:
         """Release the lock of a test."""
         if self._renewer is None or self._renewer.lock.release() or self._lost:
             return
@@ -96,7 +135,7 @@ class LockHolder:
             "removed, and others may have used the cluster since"
         )
 
-    def close(self) -> None:
+    def _close(self) -> None:
         """Leave the queue of the lock."""
         renewer, self._renewer = self._renewer, None
         problem = renewer.end() if renewer is not None else None
@@ -148,7 +187,7 @@ class LockHolder:
             except ApiError as error:
                 wait.record_outcome("error", trouble=str(error))
                 self._refusal = f"lock {lock.place} cannot be used: {error}"
-                self.close()
+                self._close()
         if self._refusal and not serial:
             self.lines.append(
                 "kwait: tests are not kept apart from serial ones of other runs: " + self._refusal
@@ -183,10 +222,10 @@ class LockHolder:
         return self._renewer
 
     def _is_needed(self, session: pytest.Session) -> bool:
-        if not run_settings(self._config).is_alone and not self._ends_with_run():
+        if not self._run.settings.is_alone and not self._ends_with_run():
             return True
         # The cluster belongs to this run: only its workers, which all have these tests, use it.
-        return hasattr(self._config, "workerinput") and any(map(_is_serial, session.items))
+        return self._run.is_worker and any(map(_is_serial, session.items))
 
     def _ends_with_run(self) -> bool:
         try:
@@ -196,7 +235,6 @@ class LockHolder:
             return True
 
     def _started(self) -> LockRenewer | None:
-        from pytest_kwait.plugin.run import format_shard
         from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE
         from pytest_kwait.suite.lock.lock import LockRenewer
 
@@ -204,9 +242,8 @@ class LockHolder:
             cluster = cluster_of(self._config)
         except KwaitError:
             return None
-        run, shard = run_of(self._config), format_shard(self._config)
+        run, shard, settings = self._run, self._run.shard, self._run.settings
         parts = (f"run {run.id}", shard and f"shard {shard}", run.worker and f"worker {run.worker}")
-        settings = run_settings(self._config)
         renewer = LockRenewer(
             cluster.client(),
             settings.namespace or LEASE_NAMESPACE,
@@ -240,69 +277,6 @@ class LockHolder:
         finally:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return {"name": name, "uid": str(lease["metadata"]["uid"])}
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Create the holder; no lock is held yet."""
-    config.stash[_lock_holder_key] = LockHolder(config)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Hold the lock from before the test's timeout begins until after its teardown."""
-    gate = lock_holder_of(item.config)
-    gate.enter(item)
-    try:
-        return (yield)
-    finally:
-        gate.leave(item)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Fail a test whose lock could not be acquired."""
-    lock_holder_of(item.config).check()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Fail a serial test that was not alone."""
-    result = yield
-    lock_holder_of(item.config).verify(item)
-    return result
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Leave the queue, and pass the summary lines to the controller."""
-    gate = lock_holder_of(session.config)
-    gate.close()
-    output = getattr(session.config, "workeroutput", None)
-    if output is not None:
-        output["kwait_lock"] = gate.lines
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Collect the summary lines of a worker."""
-    output = getattr(node, "workeroutput", None) or {}
-    lock_holder_of(node.config).lines.extend(output.get("kwait_lock", []))
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print problems of the lock."""
-    for line in dict.fromkeys(lock_holder_of(config).lines):
-        terminalreporter.line(line)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Leave the queue if the session did not finish."""
-    if _lock_holder_key in config.stash:
-        lock_holder_of(config).close()
-
-
-def lock_holder_of(config: pytest.Config) -> LockHolder:
-    """Return the lock holder of this process."""
-    return config.stash[_lock_holder_key]
 
 
 def _is_serial(item: pytest.Item) -> bool:

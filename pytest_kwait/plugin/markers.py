@@ -18,8 +18,9 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.framework.wait_names import WAIT_NAMES
-from pytest_kwait.plugin.run import is_built_on_library, marker_names, running_item
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.run import run_of, run_settings
+from pytest_kwait.plugin.timeout import running_item
+from pytest_kwait.plugin.usage import is_built_on_library, marker_names
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.suite.config.values import suggest_name
 
@@ -27,14 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.config.options import SettingDefinition
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.kwait import Kwait
 
 _MAX_VALUE_LENGTH = 72
 """Characters of one argument of a marker in its error."""
-
-_shared_nodes_key = pytest.StashKey[list[Any]]()
 
 
 class InvalidMarker(KwaitError, ValueError):
@@ -144,33 +144,8 @@ def settings_in_force(config: pytest.Config, node: Any) -> Settings:
     Args:
         node: the node whose settings apply between tests.
     """
-    shared = config.stash.get(_shared_nodes_key, None)
+    shared = run_of(config).get(MarkerExecutor).shared_nodes
     return settings_of(shared[-1] if shared else running_item(config) or node)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, object, object]:
-    """Let a fixture of a wider scope than a test's follow the markers of its module or class.
-
-    Which test runs first, and is last, must not matter to it.
-    """
-    if fixturedef.scope == "function":
-        return (yield)
-    nodes = request.config.stash.setdefault(_shared_nodes_key, [])
-
-    def enter() -> None:
-        nodes.append(request.node)
-
-    # Finalizers are called in reverse order.
-    fixturedef.addfinalizer(nodes.pop)
-    enter()
-    try:
-        return (yield)
-    finally:
-        nodes.pop()
-        fixturedef.addfinalizer(enter)
 
 
 def namespace_scope_of(request: pytest.FixtureRequest) -> str:
@@ -344,9 +319,6 @@ def _format_mark(mark: pytest.Mark) -> str:
     return f"{mark.name}({', '.join(arguments)})"
 
 
-_preconditions_key = pytest.StashKey["Preconditions"]()
-
-
 class Preconditions:
     """The manifests and waits that the markers of one test declare."""
 
@@ -361,7 +333,8 @@ class Preconditions:
         """Return the names of the fixtures that the markers need."""
         kwait = "kwait" if is_built_on_library(item, "kwait") else "_kwait"
         waits = (mark.name for mark in self.waits)
-        return [kwait, *(name for name in waits if is_built_on_library(item, name))]
+        built = (name for name in waits if is_built_on_library(item, name))
+        return ["_kwait_request", kwait, *built]
 
     def fulfil(self, item: pytest.Function) -> None:
         """Apply and wait, with the fixtures of the test."""
@@ -369,7 +342,7 @@ class Preconditions:
 
         kwait = item.funcargs.get("kwait")
         if not isinstance(kwait, Kwait):
-            kwait = cast("Kwait", item._request.getfixturevalue("_kwait"))
+            kwait = cast("Kwait", _request_of(item).getfixturevalue("_kwait"))
         # Manifests of a shared namespace were applied when it was created; only this test's own are
         # applied now.
         shared = set(namespace_node(item).listchain())
@@ -386,17 +359,66 @@ def _wait_of_marker(item: pytest.Function, name: str) -> Callable[..., Any]:
     value = item.funcargs.get(name)
     if isinstance(value, BoundWait) or (callable(value) and is_built_on_library(item, name)):
         return value
-    bind: Callable[[str], BoundWait] = item._request.getfixturevalue("_kwait_waits")
+    bind: Callable[[str], BoundWait] = _request_of(item).getfixturevalue("_kwait_waits")
     return bind(name)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Request the fixtures that the markers need."""
+def _request_of(item: pytest.Function) -> pytest.FixtureRequest:
+    """Return the request of a test, which the fixture `_kwait_request` has kept."""
+    return cast("pytest.FixtureRequest", item.funcargs["_kwait_request"])
+
+
+class MarkerExecutor:
+    """Carries out the markers of each test.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.shared_nodes: list[Any] = []
+        """The nodes of the fixtures that are set up or torn down now, the innermost last."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """Let a fixture of a wider scope than a test's follow the markers of its module or class.
+
+        Which test runs first, and is last, must not matter to it.
+        """
+        if fixturedef.scope == "function":
+            return (yield)
+        nodes = self.shared_nodes
+
+        def enter() -> None:
+            nodes.append(request.node)
+
+        # Finalizers are called in reverse order.
+        fixturedef.addfinalizer(nodes.pop)
+        enter()
+        try:
+            return (yield)
+        finally:
+            nodes.pop()
+            fixturedef.addfinalizer(enter)
+
+    # First: the fixtures are requested before any is set up, and the waits come after the hooks of
+    # all other plugins.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Request the fixtures that the markers need; in the end, apply manifests and wait."""
+        preconditions = _request_fixtures(item)
+        yield
+        if preconditions is not None:
+            preconditions.fulfil(cast("pytest.Function", item))
+
+
+def _request_fixtures(item: pytest.Item) -> Preconditions | None:
     preconditions = Preconditions(item)
     skips = any(mark.name.startswith(_SKIP_PREFIX) for mark in item.iter_markers())
     if not (preconditions or skips):
-        return
+        return None
     try:
         # Checked again: a hook of the user may have added markers since collection.
         check_markers(item)
@@ -408,14 +430,4 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         # First: a test that is skipped needs no namespace.
         names.insert(0, "_kwait_skip")
     function.fixturenames = list(dict.fromkeys(names))
-    if preconditions:
-        item.stash[_preconditions_key] = preconditions
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_setup")
-def pytest_runtest_setup_last(item: pytest.Item) -> Generator[None, None, None]:
-    """Apply manifests and run waits after the rest of the setup."""
-    yield
-    if _preconditions_key in item.stash:
-        item.stash[_preconditions_key].fulfil(cast("pytest.Function", item))
-        del item.stash[_preconditions_key]
+    return preconditions if preconditions else None

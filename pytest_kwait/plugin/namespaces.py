@@ -8,29 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.cleanup import (
-    NamespaceInUse,
-    is_kept,
-    namespaces_in_use,
-    record_remaining,
-    record_shared,
-    record_terminating,
-    record_untidy,
-    registration_of,
-    registrations_of,
-    report_kept,
-)
+from pytest_kwait.plugin.cleanup import Cleanup, NamespaceInUse, registration_of
 from pytest_kwait.plugin.cluster import check_rights
 from pytest_kwait.plugin.markers import manifest_folders, settings_in_force, settings_of
-from pytest_kwait.plugin.run import (
-    format_shard,
-    is_built_on_library,
-    is_ending,
-    run_of,
-    running_item,
-    time_budget_of,
-)
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.run import run_of, run_settings
+from pytest_kwait.plugin.timeout import running_item, running_test_of, time_budget_of
+from pytest_kwait.plugin.usage import is_built_on_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -43,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import Owner
     from pytest_kwait.suite.kwait import Kwait, NamespaceRequest
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
-
-_attempts_key = pytest.StashKey[dict[str, int]]()
 
 _ENDS = "the {} ends with the run, though: {}"
 _WAYS = {
@@ -110,16 +91,14 @@ def make_owner(
     from pytest_kwait.suite.cleanup.owned_objects import Owner
 
     run = run_of(config)
-    attempts = config.stash.setdefault(_attempts_key, {})
-    if not again:
-        attempts[test] = attempts.get(test, 0) + 1
+    attempt = run.get(Cleanup).count_attempt(test, again=again)
     return Owner(
         run.id,
         test,
         title,
         worker=run.worker,
-        shard=format_shard(config),
-        attempt=attempts.get(test, 1),
+        shard=run.shard,
+        attempt=attempt,
         nonce=run.nonce,
         registration=registration_of(config, cluster),
     )
@@ -145,9 +124,9 @@ def make_namespaces(
     if not has_controllers:
         # No controller removes what is in them, nor their finalizer.
         return
-    record_terminating(
-        config, id(cluster) if id(cluster) in registrations_of(config) else 0, namespaces.going
-    )
+    cleanup = run_of(config).get(Cleanup)
+    place = id(cluster) if id(cluster) in cleanup.registrations else 0
+    cleanup.record_terminating(place, namespaces.going)
 
 
 @contextmanager
@@ -203,7 +182,8 @@ def make_namespace(
         else f"look: {namespaces.hint(name)}"
     )
     placement = NamespaceInUse(node, name, advice, namespaces.client)
-    namespaces_in_use(config).append(placement)
+    cleanup = run_of(config).get(Cleanup)
+    cleanup.namespaces.append(placement)
     failed = False
     try:
         with _recorded_use(config, name, cluster):
@@ -212,14 +192,14 @@ def make_namespace(
         failed = True
         raise
     finally:
-        namespaces_in_use(config).remove(placement)
+        cleanup.namespaces.remove(placement)
         own = settings_of(node)
-        if is_kept(config, node, own) or (failed and own.keep == "failed"):
+        if cleanup.is_kept(node, own) or (failed and own.keep == "failed"):
             namespaces.keep(name)
             removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)
-            report_kept(config, str(placement), removal)
+            cleanup.report_kept(str(placement), removal)
         elif is_left() or _is_left_to_run(config, node, owner, cluster):
-            record_shared(config)
+            cleanup.record_shared()
             namespaces.release(name)
         elif (problem := namespaces.delete(name)) is not None:
             pytest.fail(problem, pytrace=False)
@@ -234,33 +214,34 @@ def _recorded_use(
     Args:
         is_made: whether it was made for them, so that they are the only ones.
     """
-    if run_settings(config).artifacts is None:
+    from pytest_kwait.plugin.artifacts import ArtifactCollector
+
+    artifacts = run_of(config).find(ArtifactCollector)
+    if artifacts is None:
         yield
         return
-    from pytest_kwait.plugin.artifacts import record_namespace_entered, record_namespace_left
-
-    record_namespace_entered(config, namespace, cluster)
+    artifacts.record_namespace_entered(namespace, cluster)
     _record(config, namespace, cluster, is_new=False)
     try:
         yield
     finally:
-        record_namespace_left(config, namespace)
+        artifacts.record_namespace_left(namespace)
         if is_made:
             _stop_recording(config, namespace)
 
 
 def _record(config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: bool) -> None:
-    if run_settings(config).recorded != "never":
-        from pytest_kwait.plugin.recording import record_namespace
+    from pytest_kwait.plugin.recording import RecordingWriter
 
-        record_namespace(config, namespace, cluster, is_new=is_new)
+    if (recorder := run_of(config).find(RecordingWriter)) is not None:
+        recorder.record_namespace(namespace, cluster, is_new=is_new)
 
 
 def _stop_recording(config: pytest.Config, namespace: str) -> None:
-    if run_settings(config).recorded != "never":
-        from pytest_kwait.plugin.recording import stop_recording_namespace
+    from pytest_kwait.plugin.recording import RecordingWriter
 
-        stop_recording_namespace(config, namespace)
+    if (recorder := run_of(config).find(RecordingWriter)) is not None:
+        recorder.stop_recording_namespace(namespace)
 
 
 def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Cluster) -> bool:
@@ -268,20 +249,21 @@ def _is_left_to_run(config: pytest.Config, node: Any, owner: Owner, cluster: Clu
 
     Other workers or shards may still use them.
     """
-    if not (isinstance(node, pytest.Session) and is_ending(config)):
+    if not (isinstance(node, pytest.Session) and running_test_of(config).is_ending):
         return False
-    if hasattr(config, "workerinput"):
+    run = run_of(config)
+    if run.is_worker:
         if cluster.ends_with_run:
             return True
-        if run_of(config).source.registration(cluster) is None:
+        if run.source.registration(cluster) is None:
             # A cluster of a conftest, which this worker alone knows.
             return False
-    elif not format_shard(config):
+    elif not run.shard:
         return False
     if owner.registration is None or not owner.registration.place():
         # Without a Lease the run cannot be recognised as alive.
         return False
-    record_shared(config)
+    run.get(Cleanup).record_shared()
     return True
 
 
@@ -335,10 +317,11 @@ def make_kwait(
         with benches:
             yield kwait
     finally:
-        kept = is_kept(config, node, settings_of(node))
+        cleanup = run_of(config).get(Cleanup)
+        kept = cleanup.is_kept(node, settings_of(node))
         leave = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
         problems = kwait.close(keep=kept, leave=leave)
-        record_remaining(config, owner.test, kwait.left)
+        cleanup.record_remaining(owner.test, kwait.left)
         outage = run_of(config).outage
         if outage and all(problem.endswith(outage) for problem in problems):
             # It is gone with its cluster.
@@ -346,7 +329,7 @@ def make_kwait(
         if problems == [outage]:
             pytest.fail(outage, pytrace=False)
         if problems:
-            record_untidy(config)
+            cleanup.record_untidy()
             left = (
                 "kept, though the cluster does not say for how long"
                 if kept

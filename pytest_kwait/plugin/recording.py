@@ -16,8 +16,7 @@ import pytest
 
 from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.run import format_shard, run_of, time_left
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.timeout import time_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.active_waits import ActiveWait
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.simulator.recording.files import RawLine
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
@@ -45,12 +45,7 @@ _READ_SECONDS = 5.0
 _TIME_PART = 0.2
 """The part that either may take of the time until the test's own timeout."""
 
-_cluster_key = pytest.StashKey["Cluster"]()
-_events_key = pytest.StashKey["_TestEvents"]()
-_history_key: pytest.StashKey[WatchedHistory] = pytest.StashKey()
-_started_key = pytest.StashKey[float]()
-_unreachable_key = pytest.StashKey[dict[tuple[str, str | None], str]]()
-_written_key = pytest.StashKey["_WrittenRecording"]()
+_recorded_key: pytest.StashKey[_RecordedItem] = pytest.StashKey()
 
 
 class _WrittenRecording(NamedTuple):
@@ -63,6 +58,18 @@ class _WrittenRecording(NamedTuple):
 
     path: str
     has_failure: bool
+
+
+class _RecordedItem:
+    """What is recorded of a test in its present attempt.
+
+    Args:
+        started: its time in seconds since the epoch.
+    """
+
+    def __init__(self, started: float | None = None) -> None:
+        self.started = started
+        self.written: _WrittenRecording | None = None
 
 
 class RecordedFailure:
@@ -117,361 +124,350 @@ class _TestEvents(WaitObserver):
         self.steps.clear()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse an option that cannot be followed; otherwise observe waits."""
-    settings = run_settings(config)
-    given = settings.setting("record")
-    is_asked = given.source.startswith("option ") and given.value != "never"
-    if is_asked and settings.artifacts is None:
-        why = "recordings need a folder: give --kwait-artifacts=DIR as well"
-        raise pytest.UsageError(str(InvalidArgument("record", given.value, why, given.source)))
-    if settings.recorded == "never":
-        return
-    from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+class RecordingWriter:
+    """Writes the recordings of tests, from journals of the history of the run.
 
-    events = config.stash[_events_key] = _TestEvents(SYSTEM_CLOCK.time())
-    ACTIVE_WAITS.add(events)
-    ACTIVE_WAITS.step_listeners.append(events.on_step)
+    Args:
+        run: the run.
+    """
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._events: _TestEvents | None = None
+        """None if nothing is recorded."""
+        self._cluster: Cluster | None = None
+        """The cluster of the tests, once it is recorded."""
+        self._history: WatchedHistory | None = None
+        """The history that this process watches; None on an embedded cluster, which writes it."""
+        self._unreachable: dict[tuple[str, str | None], str] = {}
+        """Why a cluster of a crashed worker does not answer, by its kubeconfig and context."""
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Record the start of a test."""
-    from pytest_kwait.clock import SYSTEM_CLOCK
-
-    item.stash[_started_key] = SYSTEM_CLOCK.time()
-    if _written_key in item.stash:
-        del item.stash[_written_key]
-    events = item.config.stash.get(_events_key, None)
-    if events is not None:
-        events.clear()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """End the watches before the cluster ends."""
-    _stop_watching(session.config)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the journals, after the end of the cluster."""
-    _stop_watching(config)
-    if _events_key in config.stash:
+    def pytest_configure(self) -> None:
+        """Refuse an option that cannot be followed; otherwise observe waits."""
+        settings = self._run.settings
+        given = settings.setting("record")
+        is_asked = given.source.startswith("option ") and given.value != "never"
+        if is_asked and settings.artifacts is None:
+            why = "recordings need a folder: give --kwait-artifacts=DIR as well"
+            raise pytest.UsageError(str(InvalidArgument("record", given.value, why, given.source)))
+        if settings.recorded == "never":
+            return
+        from pytest_kwait.clock import SYSTEM_CLOCK
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-        events = config.stash[_events_key]
-        del config.stash[_events_key]
-        ACTIVE_WAITS.remove(events)
-        ACTIVE_WAITS.step_listeners.remove(events.on_step)
-        if not hasattr(config, "workerinput") or run_settings(config).explore is not None:
-            shutil.rmtree(_journals_folder(config), ignore_errors=True)
+        self._events = _TestEvents(SYSTEM_CLOCK.time())
+        ACTIVE_WAITS.add(self._events)
+        ACTIVE_WAITS.step_listeners.append(self._events.on_step)
 
+    # First: the recording begins before any fixture of the test is set up.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Record the start of a test."""
+        from pytest_kwait.clock import SYSTEM_CLOCK
 
-def is_passed_test_recorded(config: pytest.Config) -> bool:
-    """Return whether tests that passed are recorded."""
-    return _cluster_key in config.stash and _is_recorded(config, failed=False)
+        item.stash[_recorded_key] = _RecordedItem(SYSTEM_CLOCK.time())
+        if self._events is not None:
+            self._events.clear()
 
+    def pytest_sessionfinish(self) -> None:
+        """End the watches before the cluster ends."""
+        self._stop_watching()
 
-def _is_recorded(config: pytest.Config, *, failed: bool) -> bool:
-    settings = run_settings(config)
-    # An explored test passes many times.
-    always = settings.recorded == "always" and settings.explore is None
-    return always or (failed and settings.recorded != "never")
+    # Last: the cluster, which may write them, has ended.
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        """Remove the journals."""
+        self._stop_watching()
+        if self._events is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
+            events, self._events = self._events, None
+            ACTIVE_WAITS.remove(events)
+            ACTIVE_WAITS.step_listeners.remove(events.on_step)
+            if not self._run.is_worker or self._run.settings.explore is not None:
+                shutil.rmtree(self._journals_folder(), ignore_errors=True)
 
-def record_cluster(config: pytest.Config, cluster: Cluster) -> None:
-    """Record the cluster from now on, if tests are recorded."""
-    if _events_key not in config.stash:
-        return
-    # A conftest's fixture may return any object, or another cluster than the run's.
-    provider = getattr(cluster, "provider", "")
-    if provider == "embedded":
-        if cluster.record_history(_journals_folder(config)) is not None:
-            config.stash[_cluster_key] = cluster
-    elif provider and run_settings(config).record is not None:
-        from pytest_kwait.suite.artifacts.history import WatchedHistory
+    @property
+    def records_passed_tests(self) -> bool:
+        """Whether tests that passed are recorded."""
+        return self._cluster is not None and self._is_recorded(failed=False)
 
-        config.stash[_cluster_key] = cluster
-        folder = _worker_folder(config, run_of(config).worker)
-        history = WatchedHistory(cluster.client, folder, config.stash[_events_key].begun)
-        config.stash[_history_key] = history
-        history.start()
+    def _is_recorded(self, *, failed: bool) -> bool:
+        settings = self._run.settings
+        # An explored test passes many times.
+        always = settings.recorded == "always" and settings.explore is None
+        return always or (failed and settings.recorded != "never")
 
+    def record_cluster(self, cluster: Cluster) -> None:
+        """Record the cluster from now on, if tests are recorded."""
+        if self._events is None:
+            return
+        # A conftest's fixture may return any object, or another cluster than the run's.
+        provider = getattr(cluster, "provider", "")
+        if provider == "embedded":
+            if cluster.record_history(self._journals_folder()) is not None:
+                self._cluster = cluster
+        elif provider and self._run.settings.record is not None:
+            from pytest_kwait.suite.artifacts.history import WatchedHistory
 
-def record_namespace(
-    config: pytest.Config, namespace: str, cluster: Cluster, *, is_new: bool
-) -> None:
-    """Record a namespace from now on, if this process watches its cluster.
+            self._cluster = cluster
+            folder = self._worker_folder(self._run.worker)
+            self._history = WatchedHistory(cluster.client, folder, self._events.begun)
+            self._history.start()
 
-    Args:
-        is_new: whether it does not exist yet.
-    """
-    history = config.stash.get(_history_key, None)
-    if history is not None and cluster is config.stash[_cluster_key]:
-        history.enter(namespace, is_new=is_new)
+    def record_namespace(self, namespace: str, cluster: Cluster, *, is_new: bool) -> None:
+        """Record a namespace from now on, if this process watches its cluster.
 
+        Args:
+            is_new: whether it does not exist yet.
+        """
+        if self._history is not None and cluster is self._cluster:
+            self._history.enter(namespace, is_new=is_new)
 
-def stop_recording_namespace(config: pytest.Config, namespace: str) -> None:
-    """Record a namespace no longer, as no test uses it any more."""
-    history = config.stash.get(_history_key, None)
-    if history is not None:
-        history.leave(namespace)
+    def stop_recording_namespace(self, namespace: str) -> None:
+        """Record a namespace no longer, as no test uses it any more."""
+        if self._history is not None:
+            self._history.leave(namespace)
 
+    def _stop_watching(self) -> None:
+        history, self._history = self._history, None
+        if history is not None:
+            history.stop()
 
-def _stop_watching(config: pytest.Config) -> None:
-    history = config.stash.get(_history_key, None)
-    if history is not None:
-        del config.stash[_history_key]
-        history.stop()
+    def record_test(
+        self,
+        item: pytest.Item,
+        folder: ArtifactFolder,
+        namespaces: list[str],
+        failure: RecordedFailure | None = None,
+    ) -> str:
+        """Write the recording of a test; problems are recorded in its folder.
 
+        It is written once an attempt, and again for the first failure after the test has passed.
 
-def record_test(
-    item: pytest.Item,
-    folder: ArtifactFolder,
-    namespaces: list[str],
-    failure: RecordedFailure | None = None,
-) -> str:
-    """Write the recording of a test; problems are recorded in its folder.
+        Args:
+            item: the test.
+            folder: the folder of its artifacts.
+            namespaces: its namespaces.
+            failure: how it failed; None if it passed.
 
-    It is written once an attempt, and again for the first failure after the test has passed.
-
-    Args:
-        item: the test.
-        folder: the folder of its artifacts.
-        namespaces: its namespaces.
-        failure: how it failed; None if it passed.
-
-    Returns:
-        the path of the recording; empty without one.
-    """
-    config = item.config
-    cluster = config.stash.get(_cluster_key, None)
-    written = item.stash.get(_written_key, None)
-    known = "" if written is None else written.path
-    is_done = written is not None and (written.has_failure or failure is None)
-    if is_done or cluster is None or not namespaces:
-        return known
-    if not _is_recorded(config, failed=failure is not None):
-        return ""
-    from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.artifacts.recording import RecordedTest
-
-    events = config.stash[_events_key]
-    recorded = RecordedTest(
-        item.nodeid,
-        namespaces,
-        item.stash.get(_started_key, None),
-        run_of(config).id,
-        run_of(config).worker,
-        steps=list(events.steps),
-        waits=events.list_waits(),
-    )
-    if failure is not None:
-        recorded.phase, recorded.headline = failure.phase, failure.headline
-        recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
-    history = config.stash.get(_history_key, None)
-    left = time_left(item)
-    limit = _READ_SECONDS if left is None else min(left * _TIME_PART, _READ_SECONDS)
-    if history is None:
-        path = _write(
-            config,
-            folder,
-            recorded,
-            lambda: _read_embedded(config, cluster, recorded, folder, limit),
-        )
-    else:
-        history.settle(min(limit, _SETTLE_SECONDS))
-        for problem in history.problems():
-            folder.problem(f"recording: {problem}")
-        recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
-        path = _write(
-            config,
-            folder,
-            recorded,
-            lambda: _read_watched(config, recorded, history.session, folder, limit),
-        )
-    item.stash[_written_key] = _WrittenRecording(path or known, failure is not None)
-    return path or known
-
-
-def record_crashed_test(
-    config: pytest.Config, test: str, worker: str, folder: ArtifactFolder, journal: CrashJournal
-) -> str:
-    """Write the recording of a test whose worker crashed.
-
-    Args:
-        test: its id.
-        worker: its worker.
-        folder: the folder of its artifacts.
-        journal: what the worker has left.
-
-    Returns:
-        the path of the recording; empty without one.
-    """
-    places = [each for each in journal.places if each.provider == "embedded"]
-    is_watched = not places
-    folder_of_journals = _journals_folder(config)
-    if is_watched:
-        places, folder_of_journals = list(journal.places), _worker_folder(config, worker)
-    if not places or not _is_recorded(config, failed=True) or not folder_of_journals.exists():
-        return ""
-    from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.artifacts.recording import RecordedTest
-
-    recorded = RecordedTest(
-        test,
-        [each.namespace for each in places],
-        run=run_of(config).id,
-        worker=worker,
-        failed=SYSTEM_CLOCK.time(),
-        phase="crashed",
-        headline="the worker crashed",
-        begun=[each for each in journal.begun if each.test == test],
-    )
-    if is_watched:
-        return _write(
-            config,
-            folder,
-            recorded,
-            lambda: _read_crashed(config, recorded, places[0], worker, folder),
-        )
-    return _write(
-        config,
-        folder,
-        recorded,
-        lambda: _read_embedded(config, run_of(config).source.cluster(), recorded, folder),
-    )
-
-
-def _write(
-    config: pytest.Config,
-    folder: ArtifactFolder,
-    recorded: RecordedTest,
-    read: Callable[[], list[RawLine]],
-) -> str:
-    """Write a recording; return its path, empty without one."""
-    from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.artifacts.recording import FILE_NAME, make_recording
-
-    try:
-        lines = read()
-        if not lines:
+        Returns:
+            the path of the recording; empty without one.
+        """
+        events, cluster, history = self._events, self._cluster, self._history
+        recorded_item = item.stash.setdefault(_recorded_key, _RecordedItem())
+        written = recorded_item.written
+        known = "" if written is None else written.path
+        is_done = written is not None and (written.has_failure or failure is None)
+        if is_done or events is None or cluster is None or not namespaces:
+            return known
+        if not self._is_recorded(failed=failure is not None):
             return ""
-        data = make_recording(lines, recorded, SYSTEM_CLOCK.time(), folder.redact)
-    except (KwaitError, OSError) as error:
-        folder.problem(f"recording: {error}")
-        return ""
-    path = folder.write_bytes(FILE_NAME, data)
-    if path:
-        from pytest_kwait.plugin.report import record_playback
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.artifacts.recording import RecordedTest
 
-        record_playback(config, recorded.test, recorded.worker, path, folder.redact)
-    return path
+        recorded = RecordedTest(
+            item.nodeid,
+            namespaces,
+            recorded_item.started,
+            self._run.id,
+            self._run.worker,
+            steps=list(events.steps),
+            waits=events.list_waits(),
+        )
+        if failure is not None:
+            recorded.phase, recorded.headline = failure.phase, failure.headline
+            recorded.failed = SYSTEM_CLOCK.time() if failure.at is None else failure.at
+        left = time_left(item)
+        limit = _READ_SECONDS if left is None else min(left * _TIME_PART, _READ_SECONDS)
+        if history is None:
+            path = self._write(
+                folder,
+                recorded,
+                lambda: self._read_embedded(cluster, recorded, folder, limit),
+            )
+        else:
+            history.settle(min(limit, _SETTLE_SECONDS))
+            for problem in history.problems():
+                folder.problem(f"recording: {problem}")
+            recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
+            path = self._write(
+                folder,
+                recorded,
+                lambda: self._read_watched(recorded, history.session, folder, limit),
+            )
+        recorded_item.written = _WrittenRecording(path or known, failure is not None)
+        return path or known
 
+    def record_crashed_test(
+        self, test: str, worker: str, folder: ArtifactFolder, journal: CrashJournal
+    ) -> str:
+        """Write the recording of a test whose worker crashed.
 
-def _read_embedded(
-    config: pytest.Config,
-    cluster: Any,
-    recorded: RecordedTest,
-    folder: ArtifactFolder,
-    seconds: float = _READ_SECONDS,
-) -> list[RawLine]:
-    """Return the history that an embedded cluster writes; empty if it writes none."""
-    from pytest_kwait.client.session import Session
-    from pytest_kwait.clock import Deadline
-    from pytest_kwait.simulator.recording.files import merge_journals
-    from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
+        Args:
+            test: its id.
+            worker: its worker.
+            folder: the folder of its artifacts.
+            journal: what the worker has left.
 
-    journals = _journals_folder(config)
-    history = cluster.record_history(journals)
-    if history is None:
-        return []
-    if history.trouble:
-        folder.problem(f"recording: {history.trouble}")
-    recorded.version, recorded.time_scale = history.version, cluster.time_scale
-    lines = merge_journals(journals, recorded.namespaces, 0.0)
-    client = cluster.client()
-    try:
-        # The cluster has hidden them in texts from after their creation.
-        mask = learn_secret_values(
-            Session.of(client),
+        Returns:
+            the path of the recording; empty without one.
+        """
+        places = [each for each in journal.places if each.provider == "embedded"]
+        is_watched = not places
+        folder_of_journals = self._journals_folder()
+        if is_watched:
+            places, folder_of_journals = list(journal.places), self._worker_folder(worker)
+        if not places or not self._is_recorded(failed=True) or not folder_of_journals.exists():
+            return ""
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.artifacts.recording import RecordedTest
+
+        recorded = RecordedTest(
+            test,
+            [each.namespace for each in places],
+            run=self._run.id,
+            worker=worker,
+            failed=SYSTEM_CLOCK.time(),
+            phase="crashed",
+            headline="the worker crashed",
+            begun=[each for each in journal.begun if each.test == test],
+        )
+        if is_watched:
+            return self._write(
+                folder,
+                recorded,
+                lambda: self._read_crashed(recorded, places[0], worker, folder),
+            )
+        return self._write(
+            folder,
+            recorded,
+            lambda: self._read_embedded(self._run.source.cluster(), recorded, folder),
+        )
+
+    def _write(
+        self,
+        folder: ArtifactFolder,
+        recorded: RecordedTest,
+        read: Callable[[], list[RawLine]],
+    ) -> str:
+        """Write a recording; return its path, empty without one."""
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.artifacts.recording import FILE_NAME, make_recording
+
+        try:
+            lines = read()
+            if not lines:
+                return ""
+            data = make_recording(lines, recorded, SYSTEM_CLOCK.time(), folder.redact)
+        except (KwaitError, OSError) as error:
+            folder.problem(f"recording: {error}")
+            return ""
+        path = folder.write_bytes(FILE_NAME, data)
+        if path:
+            from pytest_kwait.plugin.report import ReportWriter
+
+            if (report := self._run.find(ReportWriter)) is not None:
+                report.record_playback(recorded.test, recorded.worker, path, folder.redact)
+        return path
+
+    def _read_embedded(
+        self,
+        cluster: Any,
+        recorded: RecordedTest,
+        folder: ArtifactFolder,
+        seconds: float = _READ_SECONDS,
+    ) -> list[RawLine]:
+        """Return the history that an embedded cluster writes; empty if it writes none."""
+        from pytest_kwait.client.session import Session
+        from pytest_kwait.clock import Deadline
+        from pytest_kwait.simulator.recording.files import merge_journals
+        from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
+
+        journals = self._journals_folder()
+        history = cluster.record_history(journals)
+        if history is None:
+            return []
+        if history.trouble:
+            folder.problem(f"recording: {history.trouble}")
+        recorded.version, recorded.time_scale = history.version, cluster.time_scale
+        lines = merge_journals(journals, recorded.namespaces, 0.0)
+        client = cluster.client()
+        try:
+            # The cluster has hidden them in texts from after their creation.
+            mask = learn_secret_values(
+                Session.of(client),
+                recorded.namespaces,
+                Deadline.after(seconds),
+                lambda text: folder.problem(f"recording: {text}"),
+            )
+        finally:
+            client.close()
+        hide_secret_values(lines, mask)
+        return lines
+
+    def _read_crashed(
+        self,
+        recorded: RecordedTest,
+        place: NamespaceUse,
+        worker: str,
+        folder: ArtifactFolder,
+    ) -> list[RawLine]:
+        """Return the history that a crashed worker has written."""
+        from pytest_kwait.client.session import Session
+        from pytest_kwait.clusters.provider import connect
+
+        # A cluster that does not answer delays the reports of a run once, not for each test.
+        unreachable = self._unreachable
+        key = (place.kubeconfig, place.context)
+        if key not in unreachable:
+            try:
+                cluster = connect(place.kubeconfig, place.context, place.provider)
+                client = cluster.client()
+            except KwaitError as error:
+                unreachable[key] = str(error)
+        if key in unreachable:
+            folder.problem(f"recording: {unreachable[key]}")
+            return self._read_watched(recorded, None, folder, _READ_SECONDS, worker)
+        try:
+            recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
+            session = Session.of(client)
+            return self._read_watched(recorded, session, folder, _READ_SECONDS, worker)
+        finally:
+            client.close()  # type: ignore[no-untyped-call] # the official client has no types here
+
+    def _read_watched(
+        self,
+        recorded: RecordedTest,
+        session: Session | None,
+        folder: ArtifactFolder,
+        seconds: float,
+        worker: str = "",
+    ) -> list[RawLine]:
+        """Return the history that a worker has written, this one by default, with logs."""
+        from pytest_kwait.clock import Deadline
+        from pytest_kwait.suite.artifacts.history import read_history
+
+        return read_history(
+            self._worker_folder(worker or self._run.worker),
             recorded.namespaces,
+            session,
             Deadline.after(seconds),
             lambda text: folder.problem(f"recording: {text}"),
         )
-    finally:
-        client.close()
-    hide_secret_values(lines, mask)
-    return lines
 
+    def _worker_folder(self, worker: str) -> Path:
+        """Return the folder of the journals that a worker writes."""
+        return self._journals_folder() / (worker or "main")
 
-def _read_crashed(
-    config: pytest.Config,
-    recorded: RecordedTest,
-    place: NamespaceUse,
-    worker: str,
-    folder: ArtifactFolder,
-) -> list[RawLine]:
-    """Return the history that a crashed worker has written."""
-    from pytest_kwait.client.session import Session
-    from pytest_kwait.clusters.provider import connect
-
-    # A cluster that does not answer delays the reports of a run once, not for each test.
-    unreachable = config.stash.setdefault(_unreachable_key, {})
-    key = (place.kubeconfig, place.context)
-    if key not in unreachable:
-        try:
-            cluster = connect(place.kubeconfig, place.context, place.provider)
-            client = cluster.client()
-        except KwaitError as error:
-            unreachable[key] = str(error)
-    if key in unreachable:
-        folder.problem(f"recording: {unreachable[key]}")
-        return _read_watched(config, recorded, None, folder, _READ_SECONDS, worker)
-    try:
-        recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
-        session = Session.of(client)
-        return _read_watched(config, recorded, session, folder, _READ_SECONDS, worker)
-    finally:
-        client.close()  # type: ignore[no-untyped-call] # the official client has no types here
-
-
-def _read_watched(
-    config: pytest.Config,
-    recorded: RecordedTest,
-    session: Session | None,
-    folder: ArtifactFolder,
-    seconds: float,
-    worker: str = "",
-) -> list[RawLine]:
-    """Return the history that a worker has written, this one by default, with logs."""
-    from pytest_kwait.clock import Deadline
-    from pytest_kwait.suite.artifacts.history import read_history
-
-    return read_history(
-        _worker_folder(config, worker or run_of(config).worker),
-        recorded.namespaces,
-        session,
-        Deadline.after(seconds),
-        lambda text: folder.problem(f"recording: {text}"),
-    )
-
-
-def _worker_folder(config: pytest.Config, worker: str) -> Path:
-    """Return the folder of the journals that a worker writes."""
-    return _journals_folder(config) / (worker or "main")
-
-
-def _journals_folder(config: pytest.Config) -> Path:
-    """Return the folder of the journals of the cluster of this process."""
-    artifacts = run_settings(config).artifacts
-    if artifacts is None:
-        raise ValueError("recordings need a folder of artifacts")
-    # Shards may share a run id and a folder, and have clusters of their own.
-    shard = format_shard(config).replace("/", "-of-")
-    # While exploring, each worker has a cluster of its own.
-    run, explores = run_of(config), run_settings(config).explore is not None
-    parts = ("history", run.id, shard, run.worker if explores else "")
-    return artifacts.absolute() / "-".join(filter(None, parts))
+    def _journals_folder(self) -> Path:
+        """Return the folder of the journals of the cluster of this process."""
+        artifacts = self._run.settings.artifacts
+        if artifacts is None:
+            raise ValueError("recordings need a folder of artifacts")
+        # Shards may share a run id and a folder, and have clusters of their own.
+        shard = self._run.shard.replace("/", "-of-")
+        # While exploring, each worker has a cluster of its own.
+        run, explores = self._run, self._run.settings.explore is not None
+        parts = ("history", run.id, shard, run.worker if explores else "")
+        return artifacts.absolute() / "-".join(filter(None, parts))

@@ -1,7 +1,7 @@
 """`--kwait-report`: every process records its waits, the controller writes the reports.
 
 Each record is one line of a file, written as it happens: a process that is killed loses
-only what was not complete. Registered with that option.
+only what was not complete. Needed with that option.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.plugin.failures import failure_of, relative_path
-from pytest_kwait.plugin.run import format_shard, guard_report, run_of, running_item
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.report_guard import guard_report
+from pytest_kwait.plugin.run import worker_output
 from pytest_kwait.plugin.summary import locate_calls
+from pytest_kwait.plugin.timeout import running_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
-
-_recorder_key: pytest.StashKey[WaitRecorder] = pytest.StashKey()
-_outcome_recorder_key: pytest.StashKey[OutcomeRecorder] = pytest.StashKey()
-_lines_key = pytest.StashKey[list[str]]()
 
 
 class OutcomeRecorder:
@@ -147,185 +145,193 @@ class OutcomeRecorder:
         return lines
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start recording; a report that cannot be written ends the run before any test."""
-    config = session.config
-    handed: dict[str, str] | None = getattr(config, "workerinput", {}).get("kwait_report")
-    if handed is not None:
-        name = f"{handed['run']}-{run_of(config).worker}.jsonl"
-        _record_waits(config, Path(handed["folder"]) / name, handed["run"])
-    elif not config.getoption("collectonly"):
-        try:
-            _start_recording(config)
-        except InvalidArgument as error:
-            raise pytest.UsageError(str(error)) from None
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Give a worker of pytest-xdist the place of its journal."""
-    log = node.config.stash.get(_outcome_recorder_key, None)
-    if log is not None:
-        node.workerinput["kwait_report"] = {
-            "folder": str(log.journal.path.parent),
-            "run": log.run.id,
-        }
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Record what a worker could not record."""
-    lost = (getattr(node, "workeroutput", None) or {}).get("kwait_report_lost")
-    log = node.config.stash.get(_outcome_recorder_key, None)
-    if lost and log is not None:
-        log.lost.append(lost)
-
-
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_sessionfinish(
-    session: pytest.Session, exitstatus: int
-) -> Generator[None, object, object]:
-    """Write the reports after everything else of the session's end."""
-    result = yield
-    config = session.config
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        stop_recording(config)
-        output = getattr(config, "workeroutput", None)
-        if output is not None:
-            output["kwait_report_lost"] = recorder.journal.lost
-            recorder.journal.close()
-    log = config.stash.get(_outcome_recorder_key, None)
-    if log is not None:
-        status = int(getattr(session, "exitstatus", exitstatus))
-        config.stash[_lines_key] = log.finish(run_settings(config).report, status)
-    return result
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the paths of the reports."""
-    for line in config.stash.get(_lines_key, []):
-        terminalreporter.line(line)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop recording, however the session ended."""
-    stop_recording(config)
-
-
-def pause_recording(config: pytest.Config) -> None:
-    """Record no waits for now, if there is a report."""
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-
-        ACTIVE_WAITS.remove(recorder)
-
-
-def resume_recording(config: pytest.Config) -> None:
-    """Record waits again, if there is a report."""
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is not None:
-        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-
-        ACTIVE_WAITS.add(recorder)
-
-
-def record_playback(
-    config: pytest.Config, test: str, worker: str, recording: str, redact: Callable[[str], str]
-) -> None:
-    """Record what the page plays of a test's recording, if there is a report.
+class ReportWriter:
+    """Records the waits of this process; in the controller, writes the reports at the end.
 
     Args:
-        test: the id of the test.
-        worker: its worker; empty without pytest-xdist.
-        recording: the file of its recording.
-        redact: redacts what the recording has of objects.
+        run: the run.
     """
-    recorder = config.stash.get(_recorder_key, None)
-    if recorder is None:
-        return
-    from pytest_kwait.simulator.recording.files import read_recording
-    from pytest_kwait.suite.report.playback import make_playback
-    from pytest_kwait.suite.report.records import JournalEntry, PlayedTest
 
-    playback = make_playback(read_recording(Path(recording)), redact)
-    played = PlayedTest(recorder.run, test, worker, relative_path(config, recording), playback)
-    recorder.journal.write(JournalEntry(played=played))
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._config = run.config
+        self._recorder: WaitRecorder | None = None
+        """None if nothing is recorded."""
+        self._outcomes: OutcomeRecorder | None = None
+        """None in a worker."""
+        self._lines: list[str] = []
 
+    # First: before pytest-xdist starts workers, which are given the journals' folder.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Start recording; a report that cannot be written ends the run before any test."""
+        handed: dict[str, str] | None = (self._run.handed or {}).get("kwait_report")
+        if handed is not None:
+            name = f"{handed['run']}-{self._run.worker}.jsonl"
+            self._record_waits(Path(handed["folder"]) / name, handed["run"])
+        elif not self._config.getoption("collectonly"):
+            try:
+                self._start()
+            except InvalidArgument as error:
+                raise pytest.UsageError(str(error)) from None
 
-def _start_recording(config: pytest.Config) -> None:
-    from pytest_kwait.clock import SYSTEM_CLOCK
-    from pytest_kwait.suite.report.files import check_writable, partial_folder
-    from pytest_kwait.suite.report.records import JournalEntry, RunRecord
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Give a worker of pytest-xdist the place of its journal."""
+        if self._outcomes is not None:
+            node.workerinput["kwait_report"] = {
+                "folder": str(self._outcomes.journal.path.parent),
+                "run": self._outcomes.run.id,
+            }
 
-    settings = run_settings(config)
-    for path in settings.report:
-        check_writable(path, "report", settings.source("report"))
-    run = run_of(config)
-    named = settings.kubeconfig is not None or settings.context is not None
-    provider = settings.cluster
-    if provider == "auto":
-        provider = "existing" if named else "embedded"
-    record = RunRecord(
-        id=f"{run.id}-{os.urandom(4).hex()}",
-        name=run.id,
-        started=round(SYSTEM_CLOCK.time(), 3),
-        shard=format_shard(config),
-        cluster=" ".join(filter(None, (provider, settings.context))),
-    )
-    folder = partial_folder(settings.report[0])
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InvalidArgument(
-            "report",
-            str(settings.report[0]),
-            f"{folder} cannot be made: {error.strerror}",
-            settings.source("report"),
-        ) from None
-    _record_waits(config, folder / f"{record.id}-main.jsonl", record.id)
-    journal = config.stash[_recorder_key].journal
-    journal.write(JournalEntry(run=record))
-    log = config.stash[_outcome_recorder_key] = OutcomeRecorder(config, journal, record)
-    config.pluginmanager.register(log, "kwait-report")
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Record what a worker could not record."""
+        lost = worker_output(node).get("kwait_report_lost")
+        if lost and self._outcomes is not None:
+            self._outcomes.lost.append(lost)
 
+    # Last: the innermost wrapper; after the hooks of the session's end, before the terminal's
+    # wrapper prints the summary.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(
+        self, session: pytest.Session, exitstatus: int
+    ) -> Generator[None, object, object]:
+        """Write the reports after everything else of the session's end."""
+        result = yield
+        if self._recorder is not None:
+            self._stop()
+            output = self._run.output
+            if output is not None:
+                output["kwait_report_lost"] = self._recorder.journal.lost
+                self._recorder.journal.close()
+        if self._outcomes is not None:
+            status = int(getattr(session, "exitstatus", exitstatus))
+            self._lines = self._outcomes.finish(self._run.settings.report, status)
+        return result
 
-def _record_waits(config: pytest.Config, path: Path, run: str) -> None:
-    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-    from pytest_kwait.suite.report.records import Journal, WaitRecorder
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the paths of the reports."""
+        for line in self._lines:
+            terminalreporter.line(line)
 
-    def test() -> str:
-        item = running_item(config)
-        return "" if item is None else item.nodeid
+    def pytest_unconfigure(self) -> None:
+        """Stop recording, however the session ended."""
+        self._stop()
 
-    try:
-        journal = Journal(path)
-    except OSError as error:
-        # A worker on another file system: its tests run nevertheless.
-        lost = f"{path}: {error.strerror}"
-        if hasattr(config, "workeroutput"):
-            config.workeroutput["kwait_report_lost"] = lost
+    def pause(self) -> None:
+        """Record no waits for now."""
+        if self._recorder is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+            ACTIVE_WAITS.remove(self._recorder)
+
+    def resume(self) -> None:
+        """Record waits again."""
+        if self._recorder is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+            ACTIVE_WAITS.add(self._recorder)
+
+    def _stop(self) -> None:
+        """Record no waits; the outcomes of tests are still recorded."""
+        self.pause()
+        if self._recorder is not None:
+            from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+
+            ACTIVE_WAITS.locate_call = None
+
+    def record_playback(
+        self, test: str, worker: str, recording: str, redact: Callable[[str], str]
+    ) -> None:
+        """Record what the page plays of a test's recording.
+
+        Args:
+            test: the id of the test.
+            worker: its worker; empty without pytest-xdist.
+            recording: the file of its recording.
+            redact: redacts what the recording has of objects.
+        """
+        recorder = self._recorder
+        if recorder is None:
             return
-        raise InvalidArgument(
-            "report", str(path), lost, run_settings(config).source("report")
-        ) from None
-    worker = run_of(config).worker
-    recorder = config.stash[_recorder_key] = WaitRecorder(
-        journal, run, format_shard(config), worker, test
-    )
-    ACTIVE_WAITS.add(recorder)
-    locate_calls(config)
+        from pytest_kwait.simulator.recording.files import read_recording
+        from pytest_kwait.suite.report.playback import make_playback
+        from pytest_kwait.suite.report.records import JournalEntry, PlayedTest
 
+        playback = make_playback(read_recording(Path(recording)), redact)
+        shown = relative_path(self._config, recording)
+        played = PlayedTest(recorder.run, test, worker, shown, playback)
+        recorder.journal.write(JournalEntry(played=played))
 
-def stop_recording(config: pytest.Config) -> None:
-    """Record no waits; the outcomes of tests are still recorded."""
-    pause_recording(config)
-    if _recorder_key in config.stash:
+    def _start(self) -> None:
+        from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.suite.report.files import check_writable, partial_folder
+        from pytest_kwait.suite.report.records import JournalEntry, RunRecord
+
+        run, settings = self._run, self._run.settings
+        for path in settings.report:
+            check_writable(path, "report", settings.source("report"))
+        named = settings.kubeconfig is not None or settings.context is not None
+        provider = settings.cluster
+        if provider == "auto":
+            provider = "existing" if named else "embedded"
+        record = RunRecord(
+            id=f"{run.id}-{os.urandom(4).hex()}",
+            name=run.id,
+            started=round(SYSTEM_CLOCK.time(), 3),
+            shard=run.shard,
+            cluster=" ".join(filter(None, (provider, settings.context))),
+        )
+        folder = partial_folder(settings.report[0])
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InvalidArgument(
+                "report",
+                str(settings.report[0]),
+                f"{folder} cannot be made: {error.strerror}",
+                settings.source("report"),
+            ) from None
+        recorder = self._record_waits(folder / f"{record.id}-main.jsonl", record.id)
+        if recorder is None:
+            return
+        recorder.journal.write(JournalEntry(run=record))
+        self._outcomes = OutcomeRecorder(self._config, recorder.journal, record)
+        self._config.pluginmanager.register(self._outcomes, "kwait-report")
+
+    def _record_waits(self, path: Path, record: str) -> WaitRecorder | None:
+        """Record the waits of this process.
+
+        Args:
+            path: the journal.
+            record: the id of the run's record.
+
+        Returns:
+            None in a worker on another file system: its tests run nevertheless.
+        """
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+        from pytest_kwait.suite.report.records import Journal, WaitRecorder
 
-        ACTIVE_WAITS.locate_call = None
+        def test() -> str:
+            item = running_item(self._config)
+            return "" if item is None else item.nodeid
+
+        run = self._run
+        try:
+            journal = Journal(path)
+        except OSError as error:
+            lost = f"{path}: {error.strerror}"
+            if run.output is not None:
+                run.output["kwait_report_lost"] = lost
+                return None
+            raise InvalidArgument(
+                "report", str(path), lost, run.settings.source("report")
+            ) from None
+        self._recorder = WaitRecorder(journal, record, run.shard, run.worker, test)
+        ACTIVE_WAITS.add(self._recorder)
+        locate_calls(self._config)
+        return self._recorder
 
 
 def _outcome(report: pytest.TestReport) -> str:

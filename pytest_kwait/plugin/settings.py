@@ -28,18 +28,7 @@ from pytest_kwait.suite.config.values import expand_home, suggest_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-run_settings_key = pytest.StashKey[Settings]()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_configure(config: pytest.Config) -> None:
-    """Read the settings of the run; an invalid one ends it before anything is started."""
-    config.stash[run_settings_key] = read_settings(config, os.environ)
-
-
-def run_settings(config: pytest.Config) -> Settings:
-    """Return the settings of the run; markers of a test may override some of them."""
-    return config.stash[run_settings_key]
+    from pytest_kwait.plugin.run import Run
 
 
 def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings:
@@ -206,13 +195,25 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
             )
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """List each setting that was given, with its source."""
-    settings = run_settings(config)
-    lines = []
-    changed = [f"{name}={setting.given} ({setting.source})" for name, setting in settings.changed()]
-    if changed:
-        lines.append(f"kwait: {', '.join(changed)}")
-    if ignores_kubeconfig(settings):
-        lines.append("kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses it")
-    return lines
+class SettingsHeader:
+    """Lists the settings that were given, each with its source.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._settings = run.settings
+
+    def pytest_report_header(self) -> list[str]:
+        """List each setting that was given, with its source."""
+        lines = []
+        changed = [
+            f"{name}={setting.given} ({setting.source})"
+            for name, setting in self._settings.changed()
+        ]
+        if changed:
+            lines.append(f"kwait: {', '.join(changed)}")
+        if ignores_kubeconfig(self._settings):
+            lines.append("kwait: KUBECONFIG is set and not used; --kwait-cluster=existing uses it")
+        return lines

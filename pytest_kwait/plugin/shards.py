@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.run import shard_key
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.run import worker_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pytest_kwait.plugin.run import Run
+    from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.shards.split import Durations, Shard, SplitEntry, Unit
-
-_sharding_key: pytest.StashKey[Sharding] = pytest.StashKey()
-_counts_key = pytest.StashKey[tuple[int, int]]()
 
 
 class Sharding:
@@ -65,85 +63,94 @@ class Sharding:
         return split_by_duration(self.seconds, algorithm, Algorithms.least_duration.value)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Determine the shard; an invalid one ends the run at once."""
-    handed: dict[str, Any] | None = getattr(config, "workerinput", {}).get("kwait_shard")
+class ShardSelector:
+    """Keeps the tests of this shard.
+
+    Args:
+        run: the run, whose shard it sets.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._sharding = _find_sharding(run)
+        self._counts: tuple[int, int] | None = None
+        run.shard = str(self._sharding.shard)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Pass the shard and its basis to a worker of pytest-xdist."""
+        shard = self._sharding.shard
+        node.workerinput["kwait_shard"] = {
+            "shard": (shard.index, shard.total),
+            "algorithm": self._sharding.algorithm,
+            "seconds": self._sharding.seconds,
+        }
+
+    def pytest_report_header(self) -> str:
+        """Print the shard, its source and the basis of the split."""
+        sharding = self._sharding
+        return f"kwait: shard {sharding.shard} ({sharding.origin}), {sharding.basis}"
+
+    # Last: tests are split as other plugins have ordered and deselected them.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Keep the tests of this shard and deselect the others."""
+        mine, others = self._sharding.select(items)
+        self._counts = (len(mine), len(items))
+        items[:] = mine
+        if others:
+            config.hook.pytest_deselected(items=others)
+
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Let a shard without tests pass: there are fewer tests than shards."""
+        output = self._run.output
+        if output is not None:
+            output["kwait_shard"] = self._counts
+        elif self._counts is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            mine, everything = self._counts
+            if everything and not mine:
+                session.exitstatus = pytest.ExitCode.OK
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over the number of tests that a worker found; all find the same."""
+        counts = worker_output(node).get("kwait_shard")
+        if counts is not None:
+            mine, everything = counts
+            self._counts = (mine, everything)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the shard's part of the suite: pytest-xdist prints no deselected tests."""
+        if self._counts is not None:
+            mine, everything = self._counts
+            shard = self._sharding.shard
+            terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
+
+
+def _find_sharding(run: Run) -> Sharding:
+    """Return the controller's shard in a worker, else that of the settings.
+
+    Raises:
+        pytest.UsageError: it is invalid.
+    """
+    handed: dict[str, Any] | None = (run.handed or {}).get("kwait_shard")
     if handed is not None:
         from pytest_kwait.suite.shards.split import Shard
 
-        sharding = Sharding(Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", "")
-    else:
-        try:
-            sharding = _read_sharding(config)
-        except InvalidArgument as error:
-            raise pytest.UsageError(str(error)) from None
-    config.stash[_sharding_key] = sharding
-    config.stash[shard_key] = str(sharding.shard)
+        return Sharding(Shard(*handed["shard"]), handed["algorithm"], handed["seconds"], "", "")
+    try:
+        return _read_sharding(run.config, run.settings)
+    except InvalidArgument as error:
+        raise pytest.UsageError(str(error)) from None
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Pass the shard and its basis to a worker of pytest-xdist."""
-    sharding = node.config.stash[_sharding_key]
-    node.workerinput["kwait_shard"] = {
-        "shard": (sharding.shard.index, sharding.shard.total),
-        "algorithm": sharding.algorithm,
-        "seconds": sharding.seconds,
-    }
-
-
-def pytest_report_header(config: pytest.Config) -> str:
-    """Print the shard, its source and the basis of the split."""
-    sharding = config.stash[_sharding_key]
-    return f"kwait: shard {sharding.shard} ({sharding.origin}), {sharding.basis}"
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of this shard and deselect the others."""
-    mine, others = config.stash[_sharding_key].select(items)
-    config.stash[_counts_key] = (len(mine), len(items))
-    items[:] = mine
-    if others:
-        config.hook.pytest_deselected(items=others)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Let a shard without tests pass: there are fewer tests than shards."""
-    config = session.config
-    counts = config.stash.get(_counts_key, None)
-    output = getattr(config, "workeroutput", None)
-    if output is not None:
-        output["kwait_shard"] = counts
-    elif counts is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        mine, everything = counts
-        if everything and not mine:
-            session.exitstatus = pytest.ExitCode.OK
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Take over the number of tests that a worker found; all find the same."""
-    counts = (getattr(node, "workeroutput", None) or {}).get("kwait_shard")
-    if counts is not None:
-        node.config.stash[_counts_key] = tuple(counts)
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the shard's part of the suite: pytest-xdist prints no deselected tests."""
-    counts = config.stash.get(_counts_key, None)
-    if counts is not None:
-        mine, everything = counts
-        shard = config.stash[_sharding_key].shard
-        terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
-
-
-def _read_sharding(config: pytest.Config) -> Sharding:
+def _read_sharding(config: pytest.Config, settings: Settings) -> Sharding:
     from pytest_kwait.suite.shards.ci import read_ci_shard
     from pytest_kwait.suite.shards.split import Shard
 
-    setting = run_settings(config).setting("shard")
+    setting = settings.setting("shard")
     given_shard = setting.value
     if config.getoption("splits", None):
         raise InvalidArgument(
@@ -185,7 +192,7 @@ def _read_durations(config: pytest.Config) -> tuple[Durations | None, str]:
 
 def _make_entry(item: pytest.Item) -> SplitEntry:
     from pytest_kwait.plugin.markers import namespace_node
-    from pytest_kwait.plugin.run import has_marker
+    from pytest_kwait.plugin.usage import has_marker
     from pytest_kwait.suite.shards.split import BETWEEN, FIRST, LAST, SplitEntry
 
     owner = namespace_node(item)

@@ -1,8 +1,8 @@
-"""Options and markers, and when the rest of the plugin is registered.
+"""Options, markers and fixtures, and when a run is activated.
 
 Contains the hooks that pytest calls in every run: a suite without waits pays for these alone, so
-they import the standard library, pytest and names. The other modules are registered once a setting
-is given, or a test uses a fixture or marker of the plugin.
+they import the standard library, pytest and names. The plugin objects of `activation` are
+registered once a setting is given, or a test uses a fixture or marker of the plugin.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.plugin.run import (
-    activate,
-    is_active,
-    register,
-    uses_plugin,
-)
+from pytest_kwait.plugin.activation import activate
+from pytest_kwait.plugin.run import is_active
+from pytest_kwait.plugin.timeout import RunningTest, running_test_key
+from pytest_kwait.plugin.usage import uses_plugin
 from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
 
 if TYPE_CHECKING:
@@ -123,9 +121,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
                 definition.ini, f"the same as {definition.flag}", type="string", default=None
             )
     parser.addini("kwait_plain_markers", _PLAIN_MARKERS_HELP, type="bool", default=False)
-    register(pluginmanager, ("pytest_kwait.plugin.run",))
 
 
+# First: before conftests of a wrong rootdir are loaded.
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(
     early_config: pytest.Config, parser: pytest.Parser, args: list[str]
@@ -172,6 +170,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # Their names are enough to register them.
         for name in WAIT_NAMES:
             config.addinivalue_line("markers", name)
+    running_test = config.stash[running_test_key] = RunningTest()
+    config.pluginmanager.register(running_test, RunningTest.__module__)
     _register_fixtures(config)
     if _is_configured(config):
         activate(config)
@@ -219,7 +219,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         activate(session.config)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Activate the plugin if an earlier test has imported a wait."""
     if _ENGINE in sys.modules:

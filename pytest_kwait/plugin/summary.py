@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.engine.active_waits import WaitObserver
-from pytest_kwait.plugin.run import guard_report, running_item, time_budget_of
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.report_guard import guard_report
+from pytest_kwait.plugin.run import worker_output
+from pytest_kwait.plugin.timeout import running_item, time_budget_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from pytest_kwait.engine.active_waits import ActiveWait, WaitCall
+    from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.audit.rows import Row
-
-_counter_key = pytest.StashKey["WaitCounter"]()
-_total_key = pytest.StashKey["WaitCount"]()
 
 
 class WaitCount:
@@ -90,82 +89,73 @@ class WaitCounter(WaitObserver):
         return numbers if any(numbers) else None
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Start counting."""
-    from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+class WaitSummary:
+    """Counts the waits of all processes, and prints their number.
 
-    total = config.stash[_total_key] = WaitCount()
-    config.pluginmanager.register(_Adder(total), "kwait-summary")
-    counter = config.stash[_counter_key] = WaitCounter()
-    ACTIVE_WAITS.add(counter)
-    if run_settings(config).audit:
-        config.pluginmanager.register(_Audit(config), "kwait-audit")
+    Args:
+        run: the run.
+    """
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._counter = WaitCounter()
+        self._total = WaitCount()
 
-@pytest.hookimpl(wrapper=True)
-@guard_report
-def pytest_runtest_makereport(
-    item: pytest.Item,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach each phase's counts to its report, which arrives even if the worker crashes."""
-    report = yield
-    numbers = item.config.stash[_counter_key].take_count()
-    if numbers is not None:
-        vars(report)["kwait_waits"] = numbers
-    return report
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Start counting; register the audit if it is wanted."""
+        from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
+        ACTIVE_WAITS.add(self._counter)
+        if self._run.settings.audit:
+            config.pluginmanager.register(_Audit(config), "kwait-audit")
 
-class _Adder:
-    """Adds the counts of reports where they arrive."""
-
-    def __init__(self, total: WaitCount) -> None:
-        self._total = total
+    @pytest.hookimpl(wrapper=True)
+    @guard_report
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach each phase's counts to its report, which arrives even if the worker crashes."""
+        report = yield
+        numbers = self._counter.take_count()
+        if numbers is not None:
+            vars(report)["kwait_waits"] = numbers
+        return report
 
     @pytest.hookimpl(wrapper=True)
     @guard_report
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
         """Add the counts of a phase, in whichever process it ran."""
-        numbers = getattr(report, "kwait_waits", None)
-        if numbers is not None:
-            self._total.add(numbers)
+        self._add(getattr(report, "kwait_waits", None))
         return (yield)
 
+    # Last: the fixtures of the session have ended.
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Add the counts outside of tests, or pass them to the controller."""
+        numbers = self._counter.take_count()
+        output = self._run.output
+        if output is None:
+            self._add(numbers)
+        elif numbers is not None:
+            output["kwait_waits"] = numbers
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Add the counts outside of tests, or pass them to the controller."""
-    config = session.config
-    numbers = config.stash[_counter_key].take_count()
-    if numbers is None:
-        return
-    output = getattr(config, "workeroutput", None)
-    if output is None:
-        config.stash[_total_key].add(numbers)
-    else:
-        output["kwait_waits"] = numbers
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Add the counts of a worker outside of its tests."""
+        self._add(worker_output(node).get("kwait_waits"))
 
+    def _add(self, numbers: Sequence[Any] | None) -> None:
+        if numbers is not None:
+            self._total.add(numbers)
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Add the counts of a worker outside of its tests."""
-    numbers = (getattr(node, "workeroutput", None) or {}).get("kwait_waits")
-    if numbers is not None:
-        node.config.stash[_total_key].add(numbers)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop counting."""
-    if _counter_key in config.stash:
+    def pytest_unconfigure(self) -> None:
+        """Stop counting."""
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 
-        ACTIVE_WAITS.remove(config.stash[_counter_key])
+        ACTIVE_WAITS.remove(self._counter)
 
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the summary line, unless nothing waited or the run is very quiet."""
-    total = config.stash[_total_key]
-    if total.waits and config.get_verbosity() > -2:
-        terminalreporter.line(f"kwait: {total}")
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        """Print the summary line, unless nothing waited or the run is very quiet."""
+        if self._total.waits and config.get_verbosity() > -2:
+            terminalreporter.line(f"kwait: {self._total}")
 
 
 def _format_count(count: int, one: str, many: str) -> str:
@@ -238,6 +228,7 @@ class _Audit:
         self._auditor.start()
         ACTIVE_WAITS.add(self._collector)
 
+    # Last: around the test's function alone; other wrappers are outside.
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
         """End the observations with the body of the test."""
@@ -246,6 +237,7 @@ class _Audit:
         finally:
             self._auditor.end_observations()
 
+    # First: the waits of other plugins' teardown are observed too.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self) -> Generator[None, object, object]:
         """End the observations with the test."""
@@ -272,6 +264,7 @@ class _Audit:
         self._add(getattr(report, "kwait_audit", ()))
         return (yield)
 
+    # Last: the fixtures of the session have ended.
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Count the waits outside of tests, or pass them to the controller."""
@@ -286,12 +279,13 @@ class _Audit:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Count the waits of a worker outside of its tests."""
-        self._add((getattr(node, "workeroutput", None) or {}).get("kwait_audit", ()))
+        self._add(worker_output(node).get("kwait_audit", ()))
 
     def _add(self, rows: Sequence[Row]) -> None:
         for row in rows:
             self._counts.add(row)
 
+    # Last: a section of its own, below the lines of all other plugins.
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         """Print the table, unless nothing waited or the run is very quiet."""

@@ -294,7 +294,7 @@ def test_the_tests_own_timeout_leaves_time_for_artifacts(
     pytester: pytest.Pytester, fake_cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Most of it, so that a busy machine has enough.
-    monkeypatch.setattr("pytest_kwait.plugin.run._RESERVED_PART", 0.9)
+    monkeypatch.setattr("pytest_kwait.plugin.timeout._RESERVED_PART", 0.9)
     pytester.makepyfile(
         test_it="""
         import pytest

@@ -233,21 +233,19 @@ def test_worker_registers_with_the_controllers_lease() -> None:
 
 def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=30)
-    source = SimpleNamespace(registration=lambda cluster: None)
-    run = SimpleNamespace(id="ci-1", nonce="0a", source=source)
-    monkeypatch.setattr(cleanup, "run_of", lambda config: run)
-    monkeypatch.setattr(cleanup, "run_settings", lambda config: both.wait())
-    monkeypatch.setattr(cleanup, "format_shard", lambda config: "")
-    plugins = SimpleNamespace(getplugin=lambda name: None)
-    config = cast("pytest.Config", SimpleNamespace(stash=pytest.Stash(), pluginmanager=plugins))
+    source = SimpleNamespace(registration=lambda cluster: both.wait() and None)
+    run: Any = SimpleNamespace(
+        id="ci-1", nonce="0a", source=source, settings=Settings(), shard="", config=None
+    )
+    registrations = cleanup.Cleanup(run)
     cluster = cast("Cluster", SimpleNamespace(provider="existing", ends_with_run=False))
 
     with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(cleanup.registration_of, config, cluster) for _ in range(2)]
+        asked = [pool.submit(registrations.registration_of, cluster) for _ in range(2)]
         first, second = (each.result() for each in asked)
 
     assert first is second
-    assert list(cleanup.registrations_of(config).values()) == [first]
+    assert list(registrations.registrations.values()) == [first]
 
 
 def shown(result: pytest.RunResult) -> list[str]:

@@ -11,13 +11,7 @@ import pytest
 
 from pytest_kwait.client import availability
 from pytest_kwait.errors import ClusterError, WaitTimeout
-from pytest_kwait.plugin.cluster import (
-    allow_egress,
-    allowed_egress,
-    mapped_images,
-    pytest_report_header,
-    uses_cluster,
-)
+from pytest_kwait.plugin.cluster import RunCluster, uses_cluster
 from pytest_kwait.plugin.cluster_source import (
     ClusterServer,
     ControllerConnection,
@@ -25,8 +19,6 @@ from pytest_kwait.plugin.cluster_source import (
     RemoteRegistration,
     RemoteSource,
 )
-from pytest_kwait.plugin.run import run_key
-from pytest_kwait.plugin.settings import run_settings_key
 from pytest_kwait.simulator.container_runtime import runtime
 from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
@@ -562,6 +554,12 @@ def test_a_line_for_the_end_of_the_run_is_added_once() -> None:
     assert source.notes() == ["one", "two"]
 
 
+def _cluster_of(settings: Settings, option: Any = None, source: Any = None) -> RunCluster:
+    config = SimpleNamespace(option=option or _option())
+    run: Any = SimpleNamespace(config=config, settings=settings, source=source)
+    return RunCluster(run)
+
+
 def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
     return SimpleNamespace(verbose=verbose, no_header=no_header)
 
@@ -593,9 +591,10 @@ def test_the_header_says_what_is_not_isolated_and_reached(
 
     monkeypatch.setattr(runtime, "detect_isolation", find)
     settings = Settings().merged(given, lambda _: "flag")
-    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=option)
+    run_cluster = _cluster_of(settings, option)
     cluster = "existing cluster (current context)" if "cluster" in given else "embedded cluster"
-    assert pytest_report_header(config) == [f"kwait: {cluster}, a namespace for each test", *lines]
+    header = run_cluster.pytest_report_header()
+    assert header == [f"kwait: {cluster}, a namespace for each test", *lines]
 
 
 def test_the_header_is_silent_about_programs_that_cannot_run(
@@ -606,8 +605,9 @@ def test_the_header_is_silent_about_programs_that_cannot_run(
 
     monkeypatch.setattr(runtime, "detect_isolation", fail)
     settings = Settings().merged({"image": ["a=b"]}, lambda _: "flag")
-    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=_option())
-    assert pytest_report_header(config) == ["kwait: embedded cluster, a namespace for each test"]
+    assert _cluster_of(settings).pytest_report_header() == [
+        "kwait: embedded cluster, a namespace for each test"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -627,8 +627,7 @@ def test_the_header_is_silent_about_programs_that_cannot_run(
 )
 def test_the_header_says_in_one_line_what_runs(given: Any, line: str) -> None:
     settings = Settings().merged(given, lambda _: "flag")
-    config: Any = SimpleNamespace(stash={run_settings_key: settings}, option=_option())
-    assert pytest_report_header(config) == [f"kwait: {line}"]
+    assert _cluster_of(settings).pytest_report_header() == [f"kwait: {line}"]
 
 
 @pytest.mark.parametrize(("option", "shown"), [((), 1), (("-q",), 0), (("--co",), 0)])
@@ -685,10 +684,9 @@ def test_images_of_settings_replace_those_of_the_fixture(
 ) -> None:
     settings = Settings().merged({"image": ["b=option"]}, lambda _: "flag")
     source, images = Source(), _Images(ignored)
-    stash: Any = {run_settings_key: settings, run_key: SimpleNamespace(source=source)}
     cluster: Any = SimpleNamespace(images=images, server="https://h")
-    config: Any = SimpleNamespace(stash=stash, option=_option(no_header=no_header))
-    with mapped_images(config, cluster, {"a": "x", "b": "y"}):
+    run_cluster = _cluster_of(settings, _option(no_header=no_header), source)
+    with run_cluster.mapped_images(cluster, {"a": "x", "b": "y"}):
         assert [(one.pattern, one.command) for one in images.mapped] == [
             ("a", ("x",)), ("b", ("option",)),
         ]  # fmt: skip
@@ -714,20 +712,18 @@ def test_egress_of_settings_is_added_to_that_of_fixtures(
 ) -> None:
     settings = Settings().merged({"egress": ["a.org:1", "b.org:1"]}, lambda _: "flag")
     source, egress = Source(), _Images(ignored)
-    stash: Any = {run_settings_key: settings, run_key: SimpleNamespace(source=source)}
     cluster: Any = SimpleNamespace(egress=egress, server="https://h")
-    config: Any = SimpleNamespace(stash=stash, option=_option())
-    with allowed_egress(config, cluster, ["c.org:1", "a.org:1"]):
+    run_cluster = _cluster_of(settings, source=source)
+    with run_cluster.allowed_egress(cluster, ["c.org:1", "a.org:1"]):
         assert [str(one) for one in egress.mapped] == ["c.org:1", "a.org:1", "b.org:1"]
         # Of a conftest below.
-        allow_egress(config, cluster, ["a.org:1", "d.org:1"])
+        run_cluster.allow_egress(cluster, ["a.org:1", "d.org:1"])
         assert [str(one) for one in egress.mapped[3:]] == ["d.org:1"]
         assert not egress.closed
     assert (source.added, egress.closed) == (lines, True)
 
 
 def test_no_client_is_made_without_egress() -> None:
-    config: Any = SimpleNamespace(stash={run_settings_key: Settings()})
     cluster: Any = SimpleNamespace()
-    with allowed_egress(config, cluster, []):
+    with _cluster_of(Settings()).allowed_egress(cluster, []):
         assert not vars(cluster)

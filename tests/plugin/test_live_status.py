@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from pytest_kwait.plugin import live_status
+from pytest_kwait.plugin.run import Run
+from pytest_kwait.suite.config.settings import Settings
 from tests.forked_python import ForkedPython
 from tests.plugin.conftest import FAKE_CLUSTER
 
@@ -175,9 +175,9 @@ def test_a_run_that_is_very_quiet_stays_so(
 
 def test_no_live_line_without_the_terminal_plugin(pytester: pytest.Pytester) -> None:
     config = pytester.parseconfig("-p", "no:terminal")
-    session: Any = SimpleNamespace(config=config)
-    live_status.pytest_sessionstart(session)
-    assert live_status._live_status_key not in config.stash
+    control = live_status.LiveStatusControl(Run(config, Settings()))
+    control.pytest_sessionstart()
+    assert control.status is None
 
 
 def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
@@ -200,7 +200,7 @@ import os, signal, threading, time
 import pytest
 from pytest_kwait import WaitTimeout, wait_for_job_complete
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-from pytest_kwait.plugin import live_status, run
+from pytest_kwait.plugin import live_status, timeout
 
 live_status.STATUS_INTERVAL = 0.3
 DONE = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "asked"},
@@ -227,8 +227,8 @@ def test_signal(kwait, wait_for_job_complete, monkeypatch):
 @pytest.fixture
 def reserve():
     # So much of the limit is left that a slow machine does not come to it.
-    run._RESERVED_PART = 0.99
-    run._RESERVED_SECONDS = 29.8
+    timeout._RESERVED_PART = 0.99
+    timeout._RESERVED_SECONDS = 29.8
     live_status.STATUS_INTERVAL = 60.0
 
 @pytest.mark.timeout(30, func_only=True)

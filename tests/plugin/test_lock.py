@@ -12,6 +12,7 @@ import pytest
 import pytest_kwait.plugin.cluster_source
 import pytest_kwait.suite.lock.lock  # noqa: F401 - as above
 from pytest_kwait.plugin import lock
+from pytest_kwait.plugin.run import run_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,7 +243,7 @@ def test_waiting_for_the_lock_does_not_count_for_the_test_timeout(
         test_it="""
         import conftest, pytest, threading, time
         from pytest_kwait.engine.active_waits import ACTIVE_WAITS
-        from pytest_kwait.plugin.run import time_left
+        from pytest_kwait.plugin.timeout import time_left
 
         conftest.hold()
         said, freed = [], []
@@ -292,11 +293,12 @@ _LOSE = """
 import conftest, pytest
 
 def lose(pytestconfig):
-    from pytest_kwait.plugin.lock import lock_holder_of
+    from pytest_kwait.plugin.lock import LockHolder
+    from pytest_kwait.plugin.run import run_of
 
     for name in conftest.own():
         del conftest.SEEN[name]
-    lock_holder_of(pytestconfig)._renewer.lock._own._valid_until = 0.0
+    run_of(pytestconfig).get(LockHolder)._renewer.lock._own._valid_until = 0.0
 """
 
 
@@ -385,12 +387,11 @@ def test_forbidden_leases_fail_only_serial_tests(pytester: pytest.Pytester) -> N
 
 
 def test_workers_pass_messages_to_the_controller(pytester: pytest.Pytester) -> None:
-    config = pytester.parseconfigure()
-    node = SimpleNamespace(config=config, workeroutput={"kwait_lock": ["kwait: lost"]})
-    lock.pytest_testnodedown(node)
-    lock.pytest_testnodedown(SimpleNamespace(config=config, workeroutput=None))
+    holder = lock.LockHolder(run_of(pytester.parseconfigure("--kwait-cluster=existing")))
+    holder.pytest_testnodedown(SimpleNamespace(workeroutput={"kwait_lock": ["kwait: lost"]}))
+    holder.pytest_testnodedown(SimpleNamespace(workeroutput=None))
 
-    assert lock.lock_holder_of(config).lines == ["kwait: lost"]
+    assert holder.lines == ["kwait: lost"]
 
 
 _PLAIN = "def test_it(kwait): pass\n"
@@ -411,10 +412,10 @@ def test_a_cluster_of_the_run_alone_needs_a_lock_only_among_workers(
 ) -> None:
     session: Any = SimpleNamespace(items=pytester.getitems(tests))
     config = pytester.parseconfigure(f"--kwait-cluster={cluster}")
-    if worker:
-        vars(config)["workerinput"] = {}
+    run = run_of(config)
+    run.handed = {} if worker else None
 
-    assert lock.LockHolder(config)._is_needed(session) is needed
+    assert lock.LockHolder(run)._is_needed(session) is needed
 
 
 def test_a_given_namespace_has_a_lock_of_its_own(pytester: pytest.Pytester) -> None:

@@ -112,7 +112,7 @@ def test_plain_names_of_markers_are_known_by_choice(pytester: pytest.Pytester, p
     pytester.makepyfile(
         """
         import pytest
-        from pytest_kwait.plugin.run import has_marker
+        from pytest_kwait.plugin.usage import has_marker
 
         @pytest.mark.serial
         def test_plain(request):

@@ -219,14 +219,14 @@ def test_unready_namespace_is_reported_before_the_test_timeout(
         test_it="""
         import pytest
 
-        from pytest_kwait.plugin import run
+        from pytest_kwait.plugin import timeout
 
         @pytest.fixture(scope="session")
         def kwait_cluster(kwait_cluster, request):
             kwait_cluster.transport.bare_namespaces = True
-            item = run.running_item(request.config)
+            item = timeout.running_item(request.config)
             # Each wait may take a second of the long limit, however slow the machine is.
-            run._reserve = lambda _: run.time_left(item) - 1.0
+            timeout._reserve = lambda _: timeout.time_left(item) - 1.0
             return kwait_cluster
 
         @pytest.mark.timeout(300)

@@ -188,7 +188,7 @@ def test_waiting_for_the_cluster_is_not_on_the_tests_own_timeout(
     pytester.makepyfile(
         test_it="""
         import conftest, time
-        from pytest_kwait.plugin.run import time_left
+        from pytest_kwait.plugin.timeout import time_left
 
         def test_it(request, kwait_client):
             assert 100 - time_left(request.node) <= time.monotonic() - conftest.came[0]

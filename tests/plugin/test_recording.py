@@ -202,14 +202,15 @@ def test_a_cluster_that_does_not_answer_delays_one_crashed_test(
         raise ClusterError("no answer within 30s")
 
     monkeypatch.setattr(provider, "connect", refuse)
-    monkeypatch.setattr(recording, "_read_watched", lambda *_: [])
-    config: Any = SimpleNamespace(stash=pytest.Stash())
+    monkeypatch.setattr(recording.RecordingWriter, "_read_watched", lambda *_: [])
+    run: Any = SimpleNamespace()
+    writer = recording.RecordingWriter(run)
     problems: list[str] = []
     folder: Any = SimpleNamespace(problem=problems.append)
     test: Any = RecordedTest("t", ["t-1"])
     for kubeconfig in ("one", "one", "two"):
         place = NamespaceUse("t-1", kubeconfig=kubeconfig)
-        assert recording._read_crashed(config, test, place, "gw0", folder) == []
+        assert writer._read_crashed(test, place, "gw0", folder) == []
     assert calls == ["one", "two"]
     assert problems == ["recording: no answer within 30s"] * 3
 

@@ -192,7 +192,7 @@ def test_a_namespace_that_never_gets_ready(
 ) -> None:
     """The message precedes the test's timeout, and the namespace is deleted."""
     # Short, but long enough for a slow machine.
-    slow = "from pytest_kwait.plugin import run\nrun._RESERVED_PART = 0.7\n"
+    slow = "from pytest_kwait.plugin import timeout\ntimeout._RESERVED_PART = 0.7\n"
     suite = f"{slow}def test_it(kwait): pass\n"
     path, run_id = kwait.cluster.kubeconfig, f"bare-{kwait.namespace[-8:]}"
     refuse(run_id, "serviceaccounts")

@@ -7,9 +7,9 @@ shared by the runs of a worker.
 
 from __future__ import annotations
 
+import copy
 import os
 import shutil
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import pytest
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import InvalidArgument, KwaitError
-from pytest_kwait.plugin.artifacts import collector_of
+from pytest_kwait.plugin.artifacts import ArtifactCollector
 from pytest_kwait.plugin.cleanup import namespaces_in_use
 from pytest_kwait.plugin.cluster import uses_cluster
 from pytest_kwait.plugin.cluster_source import ControllerConnection
@@ -30,9 +30,9 @@ from pytest_kwait.plugin.explore.workers import (
     serve_coordinator,
 )
 from pytest_kwait.plugin.failures import failure_of, headline_of
-from pytest_kwait.plugin.report import pause_recording, resume_recording
-from pytest_kwait.plugin.run import record_ending, run_of
-from pytest_kwait.plugin.settings import run_settings
+from pytest_kwait.plugin.internals import prepare_rerun, run_phases, tear_down
+from pytest_kwait.plugin.report import ReportWriter
+from pytest_kwait.plugin.timeout import running_test_of
 from pytest_kwait.suite.explore.plan import Plan, derive_seed
 from pytest_kwait.suite.explore.shrink import Budget, Shrunk, Trial, shrink
 from pytest_kwait.suite.explore.signatures import make_signature
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_kwait.plugin.explore.workers import RunQueue
+    from pytest_kwait.plugin.run import Run
 
 _SHRINK_SECONDS = 120.0
 """Seconds that the shrinking of one failure may take."""
@@ -52,11 +53,6 @@ _SHRINK_PART = 0.25
 
 _MAX_SHRUNK = 5
 """Distinct failures of one test that a worker shrinks."""
-
-_explorer_key = pytest.StashKey["Explorer"]()
-_coordinator_key = pytest.StashKey["Coordinator"]()
-_report_key = pytest.StashKey["ExplorationReport"]()
-_seed_key = pytest.StashKey[int]()
 
 
 class _Current:
@@ -100,32 +96,6 @@ class _RoundEnd(pytest.Item):
         """Do nothing: it is never run."""
 
 
-class _Hooks:
-    """The hooks of a test that runs, whose reports are collected instead of logged.
-
-    Args:
-        hooks: the hooks of the test's folder.
-        reports: takes the reports.
-    """
-
-    def __init__(self, hooks: Any, reports: list[pytest.TestReport]) -> None:
-        self._hooks = hooks
-        self._reports = reports
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._hooks, name)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect a report."""
-        self._reports.append(report)
-
-    def pytest_runtest_logstart(self, **_: object) -> None:
-        """Do nothing: the test is logged once, at the end."""
-
-    def pytest_runtest_logfinish(self, **_: object) -> None:
-        """Do nothing: the test is logged once, at the end."""
-
-
 class Explorer:
     """Runs tests of this process.
 
@@ -138,7 +108,7 @@ class Explorer:
 
     def __init__(
         self,
-        config: pytest.Config,
+        run: Run,
         queue: RunQueue,
         level: str,
         only: tuple[str, ...] | None,
@@ -147,7 +117,8 @@ class Explorer:
     ) -> None:
         self.current: _Current | None = None
         self.cluster: Any = None
-        self._config = config
+        self._config = run.config
+        self._report = run.find(ReportWriter)
         self._queue = queue
         self._level = level
         self._only = None if only is None else list(only)
@@ -155,7 +126,7 @@ class Explorer:
         self._known: dict[str, set[str]] = {}
         self._passed: set[str] = set()
         self._records_waits = True
-        collector = collector_of(config)
+        collector = run.find(ArtifactCollector)
         if collector is not None:
             collector.wants = self.is_new
 
@@ -280,10 +251,9 @@ class Explorer:
         if limit is not None:
             seconds = min(seconds, limit.remaining * _SHRINK_PART)
         self._queue.shrink()
-        session = item.session
         # A trial begins as a command that reproduces the failure does.
         pytest.CallInfo.from_call(
-            lambda: session._setupstate.teardown_exact(end), when="teardown", reraise=_ENDS
+            lambda: tear_down(item.session, end), when="teardown", reraise=_ENDS
         )
 
         def attempt(only: list[str] | None) -> Trial:
@@ -302,32 +272,50 @@ class Explorer:
     def _run(self, item: pytest.Item, nextitem: pytest.Item, current: _Current) -> _Current:
         """Run the protocol of a test, and collect its reports."""
         properties = list(item.user_properties)
-        item._report_sections.clear()
-        if isinstance(item.parent, pytest.Class) and vars(item).get("_instance", item) is None:
-            # pytest before 8.3 leaves the method of a TestCase without one after a run.
-            del vars(item)["_instance"]
+        prepare_rerun(item)
         self.current = current
         try:
-            with _collecting(item.session, current.reports):
-                self._config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            self._config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         finally:
             self.end_perturbing()
             self.current = None
             item.user_properties[:] = properties
         return current
 
+    def run_phases(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run a test in its protocol, and collect its reports; None if nothing is explored."""
+        current = self.current
+        if current is None:
+            return None
+        setup, *others = run_phases(item, nextitem)
+        # Between them, subtests have logged theirs.
+        current.reports[:] = [setup, *current.reports, *others]
+        return True
+
+    def take_report(self, report: pytest.TestReport) -> None:
+        """Collect a report that a subtest logs, and leave one of which others show nothing."""
+        if self.current is None:
+            return
+        self.current.reports.append(copy.copy(report))
+        # As the report of a setup that passed.
+        report.when, report.outcome, report.longrepr = "setup", "passed", None
+        report.sections, report.user_properties, report.duration = [], [], 0.0
+        for name in [name for name in vars(report) if name.startswith("kwait_")]:
+            del vars(report)[name]
+
     def _record_waits(self, wanted: bool) -> None:
         """Record waits for a report, or not: it has those of the first round, not of its trials."""
         if wanted != self._records_waits:
             self._records_waits = wanted
-            (resume_recording if wanted else pause_recording)(self._config)
+            if self._report is not None:
+                (self._report.resume if wanted else self._report.pause)()
 
     def _end_session(self, session: pytest.Session, item: pytest.Item, seed: int) -> None:
         """Tear down the fixtures of the session; an error is a failure of the last test."""
-        record_ending(self._config)
+        running_test_of(self._config).is_ending = True
         self.current = current = _Current(seed, None)
         call = pytest.CallInfo.from_call(
-            lambda: session._setupstate.teardown_exact(None), when="teardown", reraise=_ENDS
+            lambda: tear_down(session, None), when="teardown", reraise=_ENDS
         )
         report = self._config.hook.pytest_runtest_makereport(item=item, call=call)
         self.current = None
@@ -342,17 +330,6 @@ class Explorer:
 
 
 _ENDS = (KeyboardInterrupt, pytest.exit.Exception)
-
-
-@contextmanager
-def _collecting(session: pytest.Session, reports: list[pytest.TestReport]) -> Iterator[None]:
-    """Collect the reports of tests during the block; no plugin logs them."""
-    find = session.gethookproxy
-    vars(session)["gethookproxy"] = lambda path: _Hooks(find(path), reports)
-    try:
-        yield
-    finally:
-        del vars(session)["gethookproxy"]
 
 
 def _with_units(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:
@@ -396,198 +373,211 @@ def _place_of(item: pytest.Item, error: BaseException) -> str:
     return place
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse options that cannot be followed; otherwise prepare the exploration."""
-    settings = run_settings(config)
-    handed: dict[str, Any] | None = getattr(config, "workerinput", None)
-    effort = settings.explore
-    if effort is None:
-        for name in ("seed", "explore_level", "perturbations"):
-            _refuse(config, name, "nothing is explored; give --kwait-explore=N as well")
-        return
-    if not settings.is_embedded:
-        _refuse(
-            config,
-            "explore",
-            "only the embedded cluster can be explored; leave it out, or use that one",
-            always=True,
+class Exploration:
+    """Explores the tests of this process, or coordinates the workers that do.
+
+    Args:
+        run: the run.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._config = run.config
+        self._explorer: Explorer | None = None
+        self._coordinator: Coordinator | None = None
+        """None in a worker, and if nothing is explored; so are the next two."""
+        self._report: ExplorationReport | None = None
+        self._seed: int | None = None
+
+    def pytest_configure(self) -> None:
+        """Refuse options that cannot be followed; otherwise prepare the exploration."""
+        run, config, settings = self._run, self._config, self._run.settings
+        effort = settings.explore
+        if effort is None:
+            for name in ("seed", "explore_level", "perturbations"):
+                self._refuse(name, "nothing is explored; give --kwait-explore=N as well")
+            return
+        if not settings.is_embedded:
+            self._refuse(
+                "explore",
+                "only the embedded cluster can be explored; leave it out, or use that one",
+                always=True,
+            )
+        if run.handed is not None:
+            given = run.handed["kwait"]
+            connection = ControllerConnection(given["port"], given["secret"])
+            queue: RunQueue = RemoteQueue(config, connection, run.worker)
+        else:
+            self._seed = _make_seed() if settings.seed is None else settings.seed
+            self._coordinator = Coordinator(
+                config,
+                Plan(effort, self._seed),
+                int(config.getvalue("maxfail") or 0),
+                lambda folder: shutil.rmtree(folder, ignore_errors=True),
+            )
+            self._report = ExplorationReport(
+                config, self._coordinator, settings.explore_level, settings.perturbations
+            )
+            queue = LocalQueue(self._coordinator)
+        reproduces = effort.runs == 1 and settings.perturbations is not None
+        self._explorer = Explorer(
+            run,
+            queue,
+            settings.explore_level,
+            settings.perturbations,
+            # A debugger would stop in each trial.
+            shrinks=not reproduces and not config.getoption("usepdb"),
         )
-    if handed is not None:
-        queue: RunQueue = RemoteQueue(
-            config,
-            ControllerConnection(handed["kwait"]["port"], handed["kwait"]["secret"]),
-            run_of(config).worker,
+
+    def _refuse(self, name: str, why: str, *, always: bool = False) -> None:
+        """Refuse an option; one set for all runs is ignored, unless it matters `always`."""
+        given = self._run.settings.setting(name)
+        if always or given.source.startswith("option "):
+            raise pytest.UsageError(str(InvalidArgument(name, given.given, why, given.source)))
+
+    # Last: the cluster server is made in this hook.
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_configure_node(self) -> None:
+        """Answer the workers of pytest-xdist."""
+        if self._coordinator is not None:
+            serve_coordinator(self._run, self._coordinator)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config) -> ExploringScheduler | None:
+        """Let workers ask for tests, instead of sending them."""
+        if self._coordinator is None:
+            return None
+        from xdist import workermanage
+
+        # Its name before pytest-xdist 3.7 is the second one.
+        parse = (
+            getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
         )
-    else:
-        seed = _fresh_seed() if settings.seed is None else settings.seed
-        config.stash[_seed_key] = seed
-        coordinator = config.stash[_coordinator_key] = Coordinator(
-            config,
-            Plan(effort, seed),
-            int(config.getvalue("maxfail") or 0),
-            lambda folder: shutil.rmtree(folder, ignore_errors=True),
-        )
-        config.stash[_report_key] = ExplorationReport(
-            config, coordinator, settings.explore_level, settings.perturbations
-        )
-        queue = LocalQueue(coordinator)
-    reproduces = effort.runs == 1 and settings.perturbations is not None
-    config.stash[_explorer_key] = Explorer(
-        config,
-        queue,
-        settings.explore_level,
-        settings.perturbations,
-        # A debugger would stop in each trial.
-        shrinks=not reproduces and not config.getoption("usepdb"),
-    )
+        return ExploringScheduler(self._coordinator, len(parse(config)))
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """Count the run in which a worker crashed."""
+        crashed = error is not None and error != "keyboard-interrupt"
+        if self._coordinator is not None and crashed:
+            self._coordinator.record_crash(node.gateway.id)
 
-def _refuse(config: pytest.Config, name: str, why: str, *, always: bool = False) -> None:
-    """Refuse an option; one that is set for all runs is ignored, unless it matters `always`."""
-    given = run_settings(config).setting(name)
-    if always or given.source.startswith("option "):
-        raise pytest.UsageError(str(InvalidArgument(name, given.given, why, given.source)))
+    def pytest_report_header(self) -> list[str]:
+        """Print how much is explored, and under which seed."""
+        if self._seed is None:
+            return []
+        settings = self._run.settings
+        return [
+            f"kwait: exploring {settings.explore}, seed {self._seed}, "
+            f"level {settings.explore_level}"
+        ]
 
+    @pytest.hookimpl(wrapper=True, specname="pytest_runtestloop")
+    def pytest_runtestloop_logged(self) -> Generator[None, object, object]:
+        """Log one report for each test at the end, also after an interrupt."""
+        try:
+            return (yield)
+        finally:
+            if self._coordinator is not None and self._report is not None:
+                self._coordinator.finish()
+                self._report.log()
 
-def _fresh_seed() -> int:
-    return derive_seed(int.from_bytes(os.urandom(8), "big"), 0)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Explore in this process, unless workers do, or the collection has failed."""
+        config = self._config
+        failed = session.testsfailed and not config.getoption("continue_on_collection_errors")
+        if (
+            self._explorer is None
+            or config.pluginmanager.hasplugin("dsession")
+            or config.getoption("collectonly")
+            or (failed and not self._run.is_worker)
+        ):
+            return None
+        self._explorer.explore(session)
+        return True
 
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> bool | None:
+        """Run an explored test, whose reports are collected instead of logged."""
+        return None if self._explorer is None else self._explorer.run_phases(item, nextitem)
 
-@pytest.hookimpl(optionalhook=True, trylast=True)
-def pytest_configure_node(node: Any) -> None:
-    """Answer the workers of pytest-xdist."""
-    coordinator = node.config.stash.get(_coordinator_key, None)
-    if coordinator is not None:
-        serve_coordinator(node.config, coordinator)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> ExploringScheduler | None:
-    """Let workers ask for tests, instead of sending them."""
-    coordinator = config.stash.get(_coordinator_key, None)
-    if coordinator is None:
-        return None
-    from xdist import workermanage
-
-    # Its name before pytest-xdist 3.7 is the second one.
-    parse = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
-    return ExploringScheduler(coordinator, len(parse(config)))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """Count the run in which a worker crashed."""
-    coordinator = node.config.stash.get(_coordinator_key, None)
-    if coordinator is not None and error is not None and error != "keyboard-interrupt":
-        coordinator.record_crash(node.gateway.id)
-
-
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Print how much is explored, and under which seed."""
-    if _seed_key not in config.stash:
-        return []
-    settings = run_settings(config)
-    seed, level = config.stash[_seed_key], settings.explore_level
-    return [f"kwait: exploring {settings.explore}, seed {seed}, level {level}"]
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Explore in this process, unless workers do, or the collection has failed."""
-    config = session.config
-    failed = session.testsfailed and not config.getoption("continue_on_collection_errors")
-    is_worker = hasattr(config, "workerinput")
-    if (
-        _explorer_key not in config.stash
-        or config.pluginmanager.hasplugin("dsession")
-        or config.getoption("collectonly")
-        or (failed and not is_worker)
-    ):
-        return None
-    config.stash[_explorer_key].explore(session)
-    return True
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtestloop")
-def pytest_runtestloop_logged(session: pytest.Session) -> Generator[None, object, object]:
-    """Log one report for each test at the end, also after an interrupt."""
-    try:
+    # First: others see what is left of the report.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(
+        self, report: pytest.TestReport
+    ) -> Generator[None, object, object]:
+        """Collect the reports that explored tests log for their subtests."""
+        if self._explorer is not None:
+            self._explorer.take_report(report)
         return (yield)
-    finally:
-        coordinator = session.config.stash.get(_coordinator_key, None)
-        if coordinator is not None:
-            coordinator.finish()
-            session.config.stash[_report_key].log()
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any]
+    ) -> Generator[None, object, object]:
+        """Perturb once the namespace of a test is there, and not while it is made."""
+        result = yield
+        if self._explorer is not None:
+            if fixturedef.argname == "kwait_cluster":
+                self._explorer.cluster = result
+            elif fixturedef.argname == "kwait_namespace":
+                self._explorer.perturb()
+        return result
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
-) -> Generator[None, object, object]:
-    """Perturb once the namespace of a test is there, and not while it is made."""
-    result = yield
-    explorer = request.config.stash.get(_explorer_key, None)
-    if explorer is not None:
-        if fixturedef.argname == "kwait_cluster":
-            explorer.cluster = result
-        elif fixturedef.argname == "kwait_namespace":
-            explorer.perturb()
-    return result
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Perturb the setup of a test whose namespace is there already."""
+        if self._explorer is not None:
+            chain = item.listchain()
+            if any(each.node in chain for each in namespaces_in_use(self._config)):
+                self._explorer.perturb()
 
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Perturb a test without a namespace of its own."""
+        if self._explorer is not None and uses_cluster(item):
+            self._explorer.perturb()
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Perturb the setup of a test whose namespace is there already."""
-    explorer = item.config.stash.get(_explorer_key, None)
-    if explorer is not None:
-        chain = item.listchain()
-        if any(each.node in chain for each in namespaces_in_use(item.config)):
-            explorer.perturb()
+    # First: nothing that is torn down is perturbed.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        """Perturb nothing while a test is torn down."""
+        if self._explorer is not None:
+            self._explorer.end_perturbing()
+        return (yield)
 
+    # First: artifacts are gathered in other wrappers.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Record how a run failed; perturb nothing while its artifacts are gathered."""
+        explorer = self._explorer
+        if explorer is not None and call.excinfo is not None:
+            explorer.end_perturbing()
+        report = yield
+        if explorer is not None and call.excinfo is not None and report.failed:
+            explorer.record_failure(item, call.excinfo.value)
+        return report
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> None:
-    """Perturb a test without a namespace of its own."""
-    explorer = item.config.stash.get(_explorer_key, None)
-    if explorer is not None and uses_cluster(item):
-        explorer.perturb()
+    # First: around pytest's own, which prints the failures.
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
+    def pytest_terminal_summary_shortened(self) -> Generator[None, None, None]:
+        """Show the short messages of waits in the failures."""
+        if self._report is not None:
+            self._report.shorten()
+        return (yield)
 
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Perturb nothing while a test is torn down."""
-    explorer = item.config.stash.get(_explorer_key, None)
-    if explorer is not None:
-        explorer.end_perturbing()
-    return (yield)
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Record how a run failed; perturb nothing while its artifacts are gathered."""
-    explorer = item.config.stash.get(_explorer_key, None)
-    if explorer is not None and call.excinfo is not None:
-        explorer.end_perturbing()
-    report = yield
-    if explorer is not None and call.excinfo is not None and report.failed:
-        explorer.record_failure(item, call.excinfo.value)
-    return report
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
-def pytest_terminal_summary_shortened(config: pytest.Config) -> Generator[None, None, None]:
-    """Show the short messages of waits in the failures."""
-    if _report_key in config.stash:
-        config.stash[_report_key].shorten()
-    return (yield)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the verdict, after the failures."""
-    if _report_key in config.stash and config.stash[_coordinator_key].tests:
+    # Last: below the failures.
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the verdict."""
+        coordinator, report, seed = self._coordinator, self._report, self._seed
+        if coordinator is None or report is None or seed is None or not coordinator.tests:
+            return
         terminalreporter.section("kwait: explored")
-        for line in config.stash[_report_key].lines(config.stash[_seed_key]):
+        for line in report.lines(seed):
             terminalreporter.line(line)
+
+
+def _make_seed() -> int:
+    return derive_seed(int.from_bytes(os.urandom(8), "big"), 0)

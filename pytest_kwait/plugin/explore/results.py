@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from _pytest._code.code import ReprFileLocation, TerminalRepr
 
 from pytest_kwait.plugin.failures import relative_path, shorten_messages
 from pytest_kwait.suite.config.options import OPTIONS
@@ -43,18 +42,33 @@ _WIDTH = 79
 _PERTURBATIONS_FILE = "perturbations.txt"
 
 
-class _FailureText(TerminalRepr):
+class _FailurePlace:
+    """Where a test failed, with the summary of its failures, as pytest's short summary reads it.
+
+    Args:
+        path: the file.
+        lineno: the line.
+        message: the summary.
+    """
+
+    def __init__(self, path: str, lineno: int, message: str) -> None:
+        self.path = path
+        self.lineno = lineno
+        self.message = message
+
+
+class _FailureText:
     """The failures of one test: what each needs, its command and its message.
 
     Args:
         blocks: lines about a failure, each with the report of a run.
-        place: the failing line of the first one, with the summary as its message.
+        place: the failing line of the first one.
     """
 
     def __init__(
         self,
         blocks: list[tuple[list[str], pytest.TestReport | None]],
-        place: ReprFileLocation,
+        place: _FailurePlace,
     ) -> None:
         self.blocks = blocks
         self.reprcrash = place
@@ -68,6 +82,12 @@ class _FailureText(TerminalRepr):
                 tw.line(line, bold=True)
             if report is not None:
                 report.toterminal(tw)
+
+    def __str__(self) -> str:
+        return "\n\n".join(
+            "\n".join([*lines, *([report.longreprtext] if report is not None else [])])
+            for lines, report in self.blocks
+        )
 
 
 class ExplorationReport:
@@ -163,7 +183,8 @@ class ExplorationReport:
             failed = next(report for report in reports if report.failed)
             original = _copy(failed)
             replaced = _copy(failed)
-            replaced.longrepr = self._describe(test, verdict, original)
+            # pytest takes any object with `toterminal`.
+            replaced.longrepr = cast("Any", self._describe(test, verdict, original))
             vars(replaced).pop("kwait_short_message", None)
             failures[0].result.reports = [original if r is failed else r for r in reports]
             reports = [replaced if r is failed else r for r in reports]
@@ -192,7 +213,7 @@ class ExplorationReport:
         summary += verdict.failures[0].failure.headline
         path = crash.path if crash is not None else test.location[0]
         line = crash.lineno if crash is not None else (test.location[1] or 0) + 1
-        return _FailureText(blocks, ReprFileLocation(path, line, summary))
+        return _FailureText(blocks, _FailurePlace(path, line, summary))
 
     def _command(self, test: CollectedTest, failure: DistinctFailure) -> str:
         shrunk, only = failure.failure.shrunk, self._only

@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.plugin.cluster import serve_workers
+from pytest_kwait.plugin.cluster import RunCluster
 from pytest_kwait.plugin.explore.coordinator import CollectedTest  # noqa: TC001 - read by decoders
 from pytest_kwait.suite.explore.plan import Assignment  # noqa: TC001 - read by decoders
 from pytest_kwait.suite.explore.verdict import RunResult  # noqa: TC001 - read by decoders
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.plugin.cluster_source import ControllerConnection
     from pytest_kwait.plugin.explore.coordinator import Coordinator
+    from pytest_kwait.plugin.run import Run
 
 _TOPIC = "explore"
 
@@ -159,15 +160,15 @@ def _encode(value: object) -> bytes:
     return msgspec.json.encode(value, enc_hook=str)
 
 
-def serve_coordinator(config: pytest.Config, coordinator: Coordinator) -> None:
+def serve_coordinator(run: Run, coordinator: Coordinator) -> None:
     """Answer the requests of workers."""
 
     def reply(data: bytes) -> dict[str, Any]:
         message = _get_decoder(_Message).decode(base64.b64decode(data))
-        answer = _answer(config, coordinator, message)
+        answer = _answer(run.config, coordinator, message)
         return {"answer": _encode(answer).decode()}
 
-    serve_workers(config, _TOPIC, reply)
+    run.get(RunCluster).serve_workers(_TOPIC, reply)
 
 
 def _answer(config: pytest.Config, coordinator: Coordinator, message: _Message) -> _Answer:

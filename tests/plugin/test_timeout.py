@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.clock import Deadline
-from pytest_kwait.plugin import run
+from pytest_kwait.plugin import timeout
 from pytest_kwait.testing import FakeClock
 
 FakeCluster = Callable[[], str]
@@ -18,10 +18,10 @@ import threading
 
 import pytest
 
-from pytest_kwait.plugin import run
+from pytest_kwait.plugin import timeout
 
 # So that waits are short, and a slow machine has time for all else.
-run._RESERVED_PART = run._TEARDOWN_PART = 0.93
+timeout._RESERVED_PART = timeout._TEARDOWN_PART = 0.93
 
 
 def test_body(wait_for_job_complete):
@@ -152,7 +152,7 @@ def test_setup_counts_where_pytest_timeout_counts_it(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.plugin.run import time_budget_of
+        from pytest_kwait.plugin.timeout import time_budget_of
 
         @pytest.fixture
         def in_setup(request):
@@ -198,7 +198,7 @@ def test_timeout_sources(
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.plugin.run import time_budget_of
+        from pytest_kwait.plugin.timeout import time_budget_of
 
         @pytest.fixture
         def around(request):
@@ -222,7 +222,7 @@ def test_debugged_test_has_no_limit(pytester: pytest.Pytester, fake_cluster: Fak
         test_it="""
         import pytest
         import pytest_timeout
-        from pytest_kwait.plugin.run import time_budget_of, near_limit
+        from pytest_kwait.plugin.timeout import time_budget_of, near_limit
 
         @pytest.mark.parametrize("on", [False, True])
         def test_it(request, monkeypatch, on):
@@ -264,22 +264,23 @@ def test_time_for_evidence_and_teardown_is_left(
         "pytest_kwait.clock.Deadline.after",
         lambda seconds: Deadline(clock.monotonic() + seconds, clock),
     )
-    run.pytest_timeout_set_timer(item, Limits(limit))
+    running_test = timeout.RunningTest()
+    running_test.pytest_timeout_set_timer(item, Limits(limit))
     clock.advance(passed)
-    time_budget = run.time_budget_of(item)
+    time_budget = timeout.time_budget_of(item)
     assert time_budget is not None
     assert time_budget.seconds == pytest.approx(left)
     clock.advance(limit)
     # It is over: nothing is held to it any more.
-    assert run.time_budget_of(item) is None
-    run.pytest_timeout_set_timer(item, Limits(limit))
-    run.pytest_timeout_cancel_timer(item)
-    assert run.time_budget_of(item) is None
-    run.pytest_timeout_cancel_timer(item)
+    assert timeout.time_budget_of(item) is None
+    running_test.pytest_timeout_set_timer(item, Limits(limit))
+    running_test.pytest_timeout_cancel_timer(item)
+    assert timeout.time_budget_of(item) is None
+    running_test.pytest_timeout_cancel_timer(item)
 
 
 def test_no_test_has_no_limit() -> None:
-    assert run.time_budget_of(None) is None
+    assert timeout.time_budget_of(None) is None
 
 
 _ALARMS = """

@@ -1,0 +1,42 @@
+"""Whether tests use the plugin: the names of its markers and fixtures."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_kwait.plugin.internals import find_fixtures
+
+
+def is_built_on_library(node: pytest.Item, name: str) -> bool:
+    """Return whether a fixture is the plugin's, or overrides it and requests it.
+
+    A project's own fixture of the same name has nothing to do with this plugin.
+    """
+    _, *overrides = find_fixtures(node, name)
+    return all(name in each.argnames for each in overrides)
+
+
+def marker_names(config: pytest.Config, *names: str) -> tuple[str, ...]:
+    """Return the names of markers: `kwait_…`, and the plain ones where the ini file wants them."""
+    ours = tuple(f"kwait_{name}" for name in names)
+    return (*ours, *names) if config.getini("kwait_plain_markers") else ours
+
+
+def has_marker(node: pytest.Item | pytest.Collector, *names: str) -> bool:
+    """Return whether a node has one of these markers of ours, named without `kwait_`."""
+    return any(map(node.get_closest_marker, marker_names(node.config, *names)))
+
+
+def uses_plugin(node: object) -> bool:
+    """Return whether a test uses a fixture or marker of the plugin."""
+    if not isinstance(node, pytest.Item):
+        return False
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+    marks = {mark.name for mark in node.iter_markers()}
+    # These say nothing of a test that does not use the cluster.
+    marks.difference_update(("kwait_serial", "kwait_disruptive", "kwait_slow"))
+    if marks.intersection(marker_names(node.config, "manifests")):
+        return True
+    names = (*getattr(node, "fixturenames", ()), *marks)
+    return any(name in WAIT_NAMES or name.startswith("kwait") for name in names)
