@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.simulator.protocol.options import EmbeddedOptions, write_options
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class SimulatorProcess:
         self._log = log
         self._starter = os.getpid()
         self._owner: int | None = None
+        from pytest_kwait.simulator.protocol.options_json import write_options
+
         # A file and no pipe: its size has no limit, and nobody needs to read it.
         with TemporaryFile() as file:
             file.write(write_options(options or EmbeddedOptions()))

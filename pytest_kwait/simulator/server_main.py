@@ -81,7 +81,8 @@ from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service
 from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
-from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions, read_options
+from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions
+from pytest_kwait.simulator.protocol.options_json import read_options
 from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
@@ -547,8 +548,6 @@ def _parse_arguments(argv: Sequence[str] | None) -> _Arguments:
         if given.options_fd is not None:
             with os.fdopen(given.options_fd, "rb") as file:
                 options = read_options(file.read())
-        if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
-            parser.error("tls_cert_file and tls_private_key_file belong together")
         with _error_prefix("address"):
             hosts = server_names(options.address)
         with _error_prefix("token_auth_file"):

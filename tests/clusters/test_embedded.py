@@ -14,7 +14,8 @@ from pytest_kwait.clusters.cluster import ClusterRequest
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError
-from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing, read_options
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing
+from pytest_kwait.simulator.protocol.options_json import read_options
 from tests.clusters.fake_simulator import read_given
 
 FAKE = Path(__file__).with_name("fake_simulator.py")

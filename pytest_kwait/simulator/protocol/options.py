@@ -1,22 +1,22 @@
-"""Options of an embedded cluster, as its process reads them: a JSON object on a descriptor."""
+"""Options of an embedded cluster, for its process and for those that start one."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Literal
 
-import msgspec
-
-from pytest_kwait.simulator.image_mapping import ImageMapping
-from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.image_mapping import ImageMapping  # noqa: TC001 - types of the decoder
+from pytest_kwait.simulator.network.egress import EgressTarget  # noqa: TC001 - as above
 
 HOST = "127.0.0.1"
 
 Timing = Literal["fast", "real"]
 
+_MAX_PORT = 65535
 
-class EmbeddedOptions(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddedOptions:
     """Options of an embedded cluster.
 
     Args:
@@ -32,12 +32,15 @@ class EmbeddedOptions(
         tls_cert_file: the server's certificate; empty for one of its own authority.
         tls_private_key_file: the key of that certificate.
         client_ca_file: a further authority of client certificates; empty for none.
+
+    Raises:
+        ValueError: a number is out of range, or a certificate has no key.
     """
 
-    nodes: Annotated[int, msgspec.Meta(ge=0)] = 2
+    nodes: int = 2
     api_only: bool = False
     timing: Timing = "fast"
-    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
+    port: int = 0
     address: str = HOST
     token_auth_file: str = ""
     users: tuple[str, ...] = ()
@@ -47,22 +50,10 @@ class EmbeddedOptions(
     tls_private_key_file: str = ""
     client_ca_file: str = ""
 
-
-_DECODER = msgspec.json.Decoder(EmbeddedOptions)
-
-
-def read_options(data: bytes) -> EmbeddedOptions:
-    """Return the options of a JSON object.
-
-    Raises:
-        ValueError: a field is unknown or invalid.
-    """
-    try:
-        return _DECODER.decode(data)
-    except msgspec.DecodeError as error:  # a ValueError only since msgspec 0.20
-        raise ValueError(str(error)) from None
-
-
-def write_options(options: EmbeddedOptions) -> bytes:
-    """Return a JSON object of the options that are not the default."""
-    return msgspec.json.encode(options)
+    def __post_init__(self) -> None:
+        if self.nodes < 0:
+            raise ValueError("nodes must not be negative")
+        if not 0 <= self.port <= _MAX_PORT:
+            raise ValueError(f"port must be between 0 and {_MAX_PORT}")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise ValueError("tls_cert_file and tls_private_key_file belong together")
