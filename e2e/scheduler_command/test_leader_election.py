@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.scheduler_command.conftest import LEASE
-from pytest_kwait.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from e2e.scheduler_command.conftest import Site
@@ -16,16 +15,16 @@ if TYPE_CHECKING:
 RETRY = ("--leader-elect-retry-period=500ms",)
 # Long enough for a busy machine, so that no leader loses its lease before it is stopped.
 SHORT = (*RETRY, "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s")
-GIVEN_BACK = 15.0
-"""Seconds that the default lease would take to run out."""
+# Longer than the next holder is waited for.
+LONG = (*RETRY, "--leader-elect-lease-duration=10m", "--leader-elect-renew-deadline=9m")
 
 
 @pytest.mark.parametrize(
     ("number", "flags"),
     [
-        # A leader that gets SIGTERM releases its lease …
-        (signal.SIGTERM, RETRY),
-        # … and a killed one has a shorter one that expires.
+        # A leader that gets SIGTERM releases its lease, which would not expire in time …
+        (signal.SIGTERM, LONG),
+        # … and a killed one has a short one that expires.
         (signal.SIGKILL, SHORT),
     ],
     ids=["SIGTERM", "SIGKILL"],
@@ -41,11 +40,9 @@ def test_standby_scheduler_takes_over(
     site.place("before")
     assert site.holder() == leader
 
-    begun = SYSTEM_CLOCK.monotonic()
     first.terminate(number)
     assert first.ended() == (0 if number is signal.SIGTERM else -number), first.log
     site.holder(leader)
-    assert SYSTEM_CLOCK.monotonic() - begun < GIVEN_BACK or number is signal.SIGKILL
     site.place("after")
 
 

@@ -77,7 +77,7 @@ def run_suite(folder: Path, run: str, cluster: Cluster) -> None:
     if cluster.context:
         command.append(f"--kwait-context={cluster.context}")
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=180
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 1, done.stdout + done.stderr
     (folder / "outcome.json").write_text(json.dumps([run, done.stdout]))
