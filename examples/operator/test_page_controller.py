@@ -11,6 +11,9 @@ from pytest_kwait import ApiError, Failed, Met, Pending, WaitFailed, WaitTimeout
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
+# Elsewhere its programs would share one network and the files of the machine.
+pytestmark = pytest.mark.kwait_skip_unless_programs_isolated
+
 
 def page(text: str) -> dict[str, Any]:
     """Return the Page `home`."""

@@ -13,6 +13,9 @@ from pytest_kwait import WaitFailed
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
+# Elsewhere its programs would share one network and the files of the machine.
+pytestmark = pytest.mark.kwait_skip_unless_programs_isolated
+
 
 def fetch(shop: Kwait, path: str = "/") -> dict[str, Any]:
     """Return the shop's answer to a request, by its service."""
