@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError, describe_value
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -635,11 +636,8 @@ class ClusterServer:
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._closing = False
-        self._thread: threading.Thread = threading.Thread(
-            target=self._serve, name="kwait cluster server", daemon=True
-        )
-        self._thread.start()
+        self._worker = Worker("kwait cluster server", self._serve)
+        self._worker.start()
 
     def serve(self, topic: str, reply: Callable[..., dict[str, Any]]) -> None:
         """Answer a further topic.
@@ -651,11 +649,11 @@ class ClusterServer:
 
     def close(self) -> None:
         """Stop serving."""
-        self._closing = True
+        self._worker.stop()
         # Closing the socket does not wake a thread in accept(); a connection does.
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", self.port), timeout=1.0).close()
-        self._thread.join(timeout=1.0)
+        self._worker.join(1.0)
         self._listener.close()
 
     def _serve(self) -> None:
@@ -664,7 +662,7 @@ class ClusterServer:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            if self._closing:
+            if self._worker.is_stopped:
                 connection.close()
                 return
             threading.Thread(

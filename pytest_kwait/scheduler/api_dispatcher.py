@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_kwait import wait
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,15 +84,14 @@ class APIDispatcher:
         self._ctx, self._end = wait.with_cancel(wait.background(clock))
         self._last, end_last = wait.with_cancel(wait.background(clock))
         end_last()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"kwait {name} {number}", daemon=True)
-            for number in range(1, threads + 1)
+        self._workers = [
+            Worker(f"kwait {name} {number}", self._work) for number in range(1, threads + 1)
         ]
 
     @property
     def started(self) -> bool:
         """True if `start` was called."""
-        return self._threads[-1].ident is not None
+        return self._workers[-1].is_started
 
     def start(self, run: wait.Context | None = None) -> None:
         """Begin to send.
@@ -100,8 +100,8 @@ class APIDispatcher:
             run: once it is done, no waiting call is sent except within `flush`; None for `close`.
         """
         self._run = run or self._run
-        for thread in self._threads:
-            thread.start()
+        for worker in self._workers:
+            worker.start()
 
     def submit(self, key: str, call: APICall) -> None:
         """Send a call once no other with its key runs; drop it if closed."""
@@ -126,14 +126,13 @@ class APIDispatcher:
             self._closed = True
             self._last = wait.background(self._clock).limited(self._flush)
             self._end()
-        for _ in self._threads:
+        for _ in self._workers:
             self._queue.put(None)
         deadline = Deadline.after(self._timeout + self._flush, self._clock)
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join(deadline.remaining)
+        for worker in self._workers:
+            worker.join(deadline.remaining)
         self._drop_rest()
-        return not any(thread.is_alive() for thread in self._threads)
+        return not any(worker.is_alive for worker in self._workers)
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:

@@ -6,7 +6,6 @@ Source: kube-scheduler, scheduler.go.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -29,6 +28,7 @@ from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
 from pytest_kwait.scheduler.pod_events import EventRecorder
 from pytest_kwait.scheduler.schedule_one import Binder, BindingCycle, DefaultBinder, FailureHandler
 from pytest_kwait.scheduler.scheduling_queue import MAX_UNSCHEDULABLE, SchedulingQueue
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -299,11 +299,9 @@ class Scheduler:
         """
         config = self.config
         ctx, finish = wait.with_cancel(make_stop_context(stop, config.clock))
-        housekeeping = threading.Thread(
-            target=wait.until_with_context,
-            args=(ctx, self._keep_up, _SERIES_FLUSH_PERIOD),
-            name="kwait scheduler housekeeping",
-            daemon=True,
+        housekeeping = Worker(
+            "kwait scheduler housekeeping",
+            lambda: wait.until_with_context(ctx, self._keep_up, _SERIES_FLUSH_PERIOD),
         )
         try:
             config.informers.start()
@@ -317,8 +315,7 @@ class Scheduler:
         finally:
             finish()
             self._end()
-            if housekeeping.ident is not None:
-                housekeeping.join()
+            housekeeping.join()
 
     def schedule_one(self) -> None:
         """Take the next pod, select a node and start the binding, or handle the failure.

@@ -216,5 +216,5 @@ def wait_until(holds: Callable[[], object], harness: Harness) -> None:
     for _ in range(500):
         if holds():
             return
-        harness.dispatcher._threads[0].join(0.01)
+        harness.dispatcher._workers[0].join(0.01)
     raise AssertionError(harness.server.written)

@@ -17,7 +17,6 @@ import os
 import socket
 import ssl
 import tempfile
-import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,6 +30,7 @@ from pytest_kwait.scheduler.command import CommandError, expand_home
 from pytest_kwait.scheduler.command.configuration import encode_configuration
 from pytest_kwait.scheduler.command.flags import CIPHER_SUITES, PROGRAM, TLS_VERSIONS
 from pytest_kwait.wait import DeadlineExceeded
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -280,22 +280,17 @@ class Server:
         self._server = _ThreadedServer(listener, endpoints, tls)
         self.port: int = listener.getsockname()[1]
         """The port it listens on."""
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            args=(0.1,),
-            name=f"kwait-scheduler-serving-{self.port}",
-            daemon=True,
+        self._worker = Worker(
+            f"kwait-scheduler-serving-{self.port}", lambda: self._server.serve_forever(0.1)
         )
-        self._started = False
 
     def start(self) -> None:
         """Start to serve requests."""
-        self._started = True
-        self._thread.start()
+        self._worker.start()
 
     def stop(self) -> None:
         """Stop listening; pending requests continue in their threads."""
-        if self._started:
+        if self._worker.is_started:
             self._server.shutdown()
         self._server.server_close()
 
