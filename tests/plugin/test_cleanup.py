@@ -233,7 +233,11 @@ def test_worker_registers_with_the_controllers_lease() -> None:
 
 def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.MonkeyPatch) -> None:
     both = threading.Barrier(2, timeout=30)
-    source = SimpleNamespace(registration=lambda cluster: both.wait() and None)
+
+    def find_other(_cluster: Cluster) -> None:
+        both.wait()
+
+    source = SimpleNamespace(registration=find_other)
     run: Any = SimpleNamespace(
         id="ci-1", nonce="0a", source=source, settings=Settings(), shard="", config=None
     )

@@ -102,6 +102,7 @@ def test_a_test_runs_again_without_what_its_last_run_left(pytester: pytest.Pytes
                 reports = run_phases(item, nextitem)
                 assert [each.when for each in reports] == ["setup", "call", "teardown"]
                 assert reports[-1].sections == [("Captured stdout call", "printed\\n")]
+            prepare_rerun(item)  # pytest's own run follows
         """,
         """
         import unittest
