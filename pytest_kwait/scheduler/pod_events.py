@@ -132,8 +132,8 @@ class EventRecorder:
         """Write retries and the series that have ended or are due; called every second."""
         now = self._clock.monotonic()
         with self._lock:
-            due = [one for one in self._retries if one[0] <= now]
-            self._retries = [one for one in self._retries if one[0] > now]
+            due = [retry for retry in self._retries if retry[0] <= now]
+            self._retries = [retry for retry in self._retries if retry[0] > now]
             series: list[tuple[str, _Recorded]] = []
             for key, known in list(self._recorded.items()):
                 silent = self._clock.time() - known.last >= _SERIES_TIMEOUT

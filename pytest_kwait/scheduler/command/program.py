@@ -395,7 +395,7 @@ def describe_competition(configuration: Configuration, is_lease_held: Callable[[
         configuration: the configuration in force.
         is_lease_held: returns whether another candidate holds the configured lease.
     """
-    if all(each.scheduler_name != _DEFAULT_NAME for each in configuration.profiles):
+    if all(profile.scheduler_name != _DEFAULT_NAME for profile in configuration.profiles):
         return ""
     election = configuration.leader_election
     lease = f"{election.resource_namespace}/{election.resource_name}"

@@ -197,7 +197,9 @@ def find_untolerated_taint(
     """Return the first taint of one of `effects` that no toleration covers; None for none."""
     tolerations = tuple(tolerations)
     for taint in taints:
-        if taint.get("effect") in effects and not any(tolerates(one, taint) for one in tolerations):
+        if taint.get("effect") in effects and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
             return taint
     return None
 
@@ -612,14 +614,14 @@ class _StatusResources:
         status = get_mapping(pod, "status", "")
         self._status = status
         self._statuses = {
-            one.get("name"): one
+            mapping.get("name"): mapping
             for field in ("containerStatuses", "initContainerStatuses")
-            for one in get_mappings(status, field, "status")
-            if one.get("resources") is not None
+            for mapping in get_mappings(status, field, "status")
+            if mapping.get("resources") is not None
         }
         self._refused = any(
-            one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
-            for one in get_mappings(status, "conditions", "status")
+            mapping.get("type") == "PodResizePending" and mapping.get("reason") == "Infeasible"
+            for mapping in get_mappings(status, "conditions", "status")
         )
 
     def effective(self, name: object, requests: ResourceAmounts) -> ResourceAmounts:

@@ -208,7 +208,9 @@ def build_default_constraints(
     `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
     """
     requirements = [
-        one for selector in selectors for one in read_label_selector(selector).requirements
+        requirement
+        for selector in selectors
+        for requirement in read_label_selector(selector).requirements
     ]
     if not requirements:
         return ()

@@ -152,7 +152,7 @@ def resource_of_quota_name(name: str) -> str:
         return "pods"
     if name in _SERVICES:
         return "services"
-    if name in _CLAIMS or name.endswith(tuple(_BY_CLASS + one for one in _CLAIMS)):
+    if name in _CLAIMS or name.endswith(tuple(_BY_CLASS + claim for claim in _CLAIMS)):
         return "persistentvolumeclaims"
     if name in _ALIASES:
         return name

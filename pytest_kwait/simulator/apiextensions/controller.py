@@ -495,7 +495,9 @@ class DefinitionController:
 
 def _remove_finalizer(definition: Obj) -> None:
     finalizers = definition["metadata"].get("finalizers", [])
-    definition["metadata"]["finalizers"] = [one for one in finalizers if one != CLEANUP_FINALIZER]
+    definition["metadata"]["finalizers"] = [
+        finalizer for finalizer in finalizers if finalizer != CLEANUP_FINALIZER
+    ]
 
 
 def _version_hash(group: str, version: str, kind: str) -> str:

@@ -371,7 +371,7 @@ def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str,
     for name in ("anyOf", "oneOf"):
         rules = schema.get(name)
         if rules:
-            tried = [_validate_schema(value, one, path, old) for one in rules]
+            tried = [_validate_schema(value, rule, path, old) for rule in rules]
             good = [one for one in tried if not one.errors]
             if name == "anyOf" and not good:
                 found.add_general(f'"{path}" must validate at least one schema (anyOf)')
@@ -383,7 +383,7 @@ def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str,
                 found.merge(max(tried, key=lambda one: one.checks))
     rules = schema.get("allOf")
     if rules:
-        tried = [_validate_schema(value, one, path, old) for one in rules]
+        tried = [_validate_schema(value, rule, path, old) for rule in rules]
         for one in tried:
             found.merge(one)
         bad = sum(bool(one.errors) for one in tried)
@@ -440,5 +440,5 @@ def _duplicate_key_errors(values: list[Any], keys: list[str], at: str) -> Iterat
             yield FieldError("FieldValueInvalid", f"{at}[{index}]", text)
             return
     yield from _duplicate_item_errors(
-        [{key: one[key] for key in keys if key in (one or {})} for one in values], at
+        [{key: value[key] for key in keys if key in (value or {})} for value in values], at
     )

@@ -219,7 +219,9 @@ class WebhookConverter:
         self._cluster = cluster
         self._name = name
         self._config: Obj = webhook["clientConfig"]
-        self._review = next(one for one in webhook["conversionReviewVersions"] if one in _VERSIONS)
+        self._review = next(
+            version for version in webhook["conversionReviewVersions"] if version in _VERSIONS
+        )
         self._converted: dict[tuple[str, str], Entry] = {}
         """The entries shown last by lists and watches, by version and key."""
 

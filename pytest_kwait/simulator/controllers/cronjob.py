@@ -94,9 +94,9 @@ def seconds_until_next(
 
 def _finished_type(job: Obj) -> str | None:
     """Return `Complete` or `Failed` for a Job that has ended."""
-    for one in (job.get("status") or {}).get("conditions") or ():
-        if one["type"] in ("Complete", "Failed") and one["status"] == "True":
-            return str(one["type"])
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return str(condition["type"])
     return None
 
 

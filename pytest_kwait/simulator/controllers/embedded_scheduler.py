@@ -206,7 +206,9 @@ def _add_disruption_condition(cluster: Cluster, victim: Obj) -> None:
         "reason": _REASON,
         "message": f"{scheduler}: preempting to accommodate a higher priority pod",
     }
-    conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
+    conditions[:] = [
+        condition for condition in conditions if condition["type"] != "DisruptionTarget"
+    ]
     conditions.append(target)
     cluster.update_status("pods", changed)
 
@@ -393,7 +395,7 @@ class EmbeddedScheduler:
 
     def _preempt(self, key: str, pod: Obj, error: FitError) -> None:
         """Preempt less important pods if that helps; report the pod unschedulable either way."""
-        if not any(one.resolvable for one in error.rejections.values()):
+        if not any(rejection.resolvable for rejection in error.rejections.values()):
             self._report_unschedulable(key, pod, str(error), nominated_node="")
             return
 

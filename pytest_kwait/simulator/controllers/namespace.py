@@ -300,7 +300,9 @@ class NamespaceController:
 
     def _finalize(self, name: str) -> None:
         namespace = clone(self._cluster.get("namespaces", name))
-        left = [one for one in namespace["spec"]["finalizers"] if one != _FINALIZER]
+        left = [
+            finalizer for finalizer in namespace["spec"]["finalizers"] if finalizer != _FINALIZER
+        ]
         namespace["spec"] = {**namespace["spec"], "finalizers": left}
         self._cluster.update("namespaces", namespace, subresource="finalize")
 

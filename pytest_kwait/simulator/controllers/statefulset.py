@@ -137,7 +137,7 @@ def has_identity(stateful_set: Obj, pod: Obj) -> bool:
 
 def has_storage(stateful_set: Obj, pod: Obj) -> bool:
     """Return whether the pod mounts its claims."""
-    volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
         claim = (volumes.get(name_of(template)) or {}).get("persistentVolumeClaim") or {}
         if claim.get("claimName") != make_claim_name(stateful_set, template, get_ordinal(pod)):
@@ -172,7 +172,7 @@ def _make_pod(stateful_set: Obj, template: Obj, ordinal: int, revision: str) -> 
         {"name": name, "persistentVolumeClaim": {"claimName": claim}}
         for name, claim in claims.items()
     ]
-    volumes += [one for one in spec.get("volumes") or () if one["name"] not in claims]
+    volumes += [volume for volume in spec.get("volumes") or () if volume["name"] not in claims]
     if volumes:
         spec["volumes"] = volumes
     pod["metadata"]["labels"][HASH_LABEL] = revision

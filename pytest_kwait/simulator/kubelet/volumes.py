@@ -197,7 +197,9 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
     """Yield the volumes that some container mounts; only those are set up."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    names = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
+    names = {
+        mount["name"] for container in containers for mount in container.get("volumeMounts") or ()
+    }
     for volume in spec.get("volumes") or ():
         if volume["name"] in names:
             yield volume
@@ -490,8 +492,8 @@ def get_memory_size(pod: Obj, source: Obj) -> int:
     Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
     """
     limits = [
-        ((one.get("resources") or {}).get("limits") or {}).get("memory")
-        for one in pod["spec"]["containers"]
+        ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        for container in pod["spec"]["containers"]
     ]
     size = sum(parse_value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
     if source.get("sizeLimit") and parse_value(source["sizeLimit"]) > 0:

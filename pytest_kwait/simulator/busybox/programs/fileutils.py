@@ -154,7 +154,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
         found = []
         for path, node in walk(name, start):
             depth = path[len(name.rstrip("/")) :].count("/") if path != name else 0
-            if least <= depth <= most and all(_passes_test(path, node, *one) for one in tests):
+            if least <= depth <= most and all(_passes_test(path, node, *test) for test in tests):
                 found.append(path)
         for path in reversed(found) if delete else found:
             if delete:

@@ -93,7 +93,7 @@ def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
         node = context.files.find(context.resolve_path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            found += _find_files(context, [f"{prefix}/{one}" for one in sorted(node.entries)])
+            found += _find_files(context, [f"{prefix}/{entry}" for entry in sorted(node.entries)])
         else:
             found.append(name)
     return found
@@ -131,7 +131,7 @@ class _Grep:
             for raw in batch:
                 number += 1
                 text = raw.removesuffix(b"\n").decode(errors="surrogateescape")
-                holds = any(one.search(text) for one in self._searches) != ("v" in given)
+                holds = any(search.search(text) for search in self._searches) != ("v" in given)
                 if not holds:
                     if after and not silent:
                         pieces.append(self._line(name, number, "-", text))
@@ -164,7 +164,9 @@ class _Grep:
     def _shown(self, name: str, number: int, text: str) -> list[str]:
         if "o" not in self._given:
             return [self._line(name, number, ":", text)]
-        found = [match[0] for one in self._searches for match in one.finditer(text) if match[0]]
+        found = [
+            match[0] for search in self._searches for match in search.finditer(text) if match[0]
+        ]
         return (
             [self._line(name, number, ":", one) for one in found] if "v" not in self._given else []
         )

@@ -301,7 +301,7 @@ def sed(context: ProcessContext, args: list[str]) -> Process:
             )
         given["e"] = names.pop(0)
     commands = _Script(given["e"], extended="E" in given or "r" in given).commands()
-    unknown = {one.name for one in commands} & set("bt:nNDP")
+    unknown = {command.name for command in commands} & set("bt:nNDP")
     if unknown:
         unsupported = min(unknown)
         raise UsageError(f"sed: command {unsupported}: {NOT_SIMULATED}")

@@ -459,7 +459,7 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
     letters = (
         "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
     )
-    yield write_out(" ".join(parts[one] for one in letters) + "\n")
+    yield write_out(" ".join(parts[letter] for letter in letters) + "\n")
     return 0
 
 

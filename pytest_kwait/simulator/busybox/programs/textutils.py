@@ -243,7 +243,7 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
     width = 0 if len(letters) == 1 else 9
 
     def shown(counts: dict[str, int], name: str) -> Write:
-        text = " ".join(f"{counts[one]:>{width}}" for one in letters)
+        text = " ".join(f"{counts[letter]:>{width}}" for letter in letters)
         return write_out(f"{text}{' ' + name if name else ''}\n")
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:

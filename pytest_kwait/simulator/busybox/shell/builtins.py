@@ -92,7 +92,7 @@ def _find_job(shell: ShellContext, text: str) -> Task | None:
 def _wait(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         yield Await(
-            lambda: all(one.code is not None for one in shell.children.values()), signals=True
+            lambda: all(child.code is not None for child in shell.children.values()), signals=True
         )
         if shell.interrupted:
             return 128 + shell.interrupted
@@ -163,7 +163,7 @@ def _list_traps(shell: ShellContext, names: list[str]) -> Process:
 
 
 def _jobs(shell: ShellContext, args: list[str]) -> Process:
-    running = [one for one in shell.children.values() if one.code is None]
+    running = [child for child in shell.children.values() if child.code is None]
     for number, task in enumerate(running, start=1):
         mark = "+" if task is running[-1] else "-" if task is running[-2] else " "
         text = f"{task.pid}" if args == ["-p"] else f"[{number}]{mark}  Running                    "

@@ -135,7 +135,8 @@ def get_finish_time(pod: Obj) -> float:
     """
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     ends = [
-        ((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses
+        ((status.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        for status in statuses
     ]
     if ends and all(ends):
         return max(parse_time(str(end)) for end in ends)
@@ -273,7 +274,7 @@ def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
                 *(status.get("initContainerStatuses") or ()),
                 *(status.get("containerStatuses") or ()),
             ]
-            restarts += sum(one.get("restartCount", 0) for one in containers)
+            restarts += sum(container.get("restartCount", 0) for container in containers)
     limit: int = job["spec"].get("backoffLimit", 6)
     return restarts > 0 if limit == 0 else restarts >= limit
 

@@ -142,9 +142,9 @@ class VolumeBinding:
         for claim in claims:
             taken = {uid_of(volume) for _, volume in plan if volume is not None}
             free = [
-                one
-                for one in self._cluster.list("persistentvolumes")
-                if uid_of(one) not in taken and _is_volume_usable_on(one, node, labels)
+                volume
+                for volume in self._cluster.list("persistentvolumes")
+                if uid_of(volume) not in taken and _is_volume_usable_on(volume, node, labels)
             ]
             volume = find_matching_volume(claim, free)
             if volume is None:
