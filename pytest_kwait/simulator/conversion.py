@@ -124,8 +124,8 @@ def _utilization(metric: Obj, place: str) -> int | None:
     source = metric.get("resource")
     if metric.get("type") != "Resource" or not source or source.get("name") != "cpu":
         return None
-    found: int | None = source.get(place, {}).get("averageUtilization")
-    return found
+    average_utilization: int | None = source.get(place, {}).get("averageUtilization")
+    return average_utilization
 
 
 def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:

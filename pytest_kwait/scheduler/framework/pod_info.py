@@ -106,10 +106,10 @@ def read_spread_constraints(
     """
     if not spec.get("topologySpreadConstraints"):
         return ()
-    found = get_mappings(spec, "topologySpreadConstraints", "spec")
+    mappings = get_mappings(spec, "topologySpreadConstraints", "spec")
     return tuple(
         _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
-        for index, one in enumerate(found)
+        for index, one in enumerate(mappings)
     )
 
 
@@ -682,14 +682,14 @@ def list_host_ports(pod: Mapping[str, Any]) -> set[HostPort]:
     Source: kube-scheduler, util/utils.go, `GetHostPorts`.
     """
     spec = get_mapping(pod, "spec", "")
-    found: set[HostPort] = set()
+    host_ports: set[HostPort] = set()
     for each in ("containers", "initContainers"):
         for index, container in enumerate(get_mappings(spec, each, "spec")):
             if not container.get("ports"):
                 continue
             if each == "containers" or container.get("restartPolicy") == "Always":
-                found |= _container_ports(container, f"spec.{each}[{index}]")
-    return found
+                host_ports |= _container_ports(container, f"spec.{each}[{index}]")
+    return host_ports
 
 
 def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:

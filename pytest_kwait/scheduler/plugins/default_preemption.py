@@ -106,8 +106,8 @@ def select_victims_on_node(
 
     Source: `SelectVictimsOnNode`.
     """
-    wanted = get_pod_priority(pod)
-    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < wanted]
+    pod_priority = get_pod_priority(pod)
+    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < pod_priority]
     if not lower:
         return NO_VICTIMS
     for one in lower:

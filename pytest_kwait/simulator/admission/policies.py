@@ -95,7 +95,7 @@ def list_params(
             f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
         )
     namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
-    found: list[Obj | None] = []
+    params: list[Obj | None] = []
     for obj in cluster.list(kind.qualified, namespace or None):
         named = reference.get("name")
         if (
@@ -103,9 +103,9 @@ def list_params(
             if named
             else matches_label_selector(reference.get("selector") or {}, labels_of(obj))
         ):
-            found.append(obj)
-    if found:
-        return found
+            params.append(obj)
+    if params:
+        return params
     if reference.get("parameterNotFoundAction") == "Allow":
         return []
     return _NO_PARAMS

@@ -222,8 +222,12 @@ def _service_usage(spec: Obj) -> ResourceList:
         of_nodes = len(ports)
     elif spec.get("type") == "LoadBalancer":
         balancers = 1
-        given = spec.get("allocateLoadBalancerNodePorts", True)
-        of_nodes = len(ports) if given else sum(bool(port.get("nodePort")) for port in ports)
+        allocate_load_balancer_node_ports = spec.get("allocateLoadBalancerNodePorts", True)
+        of_nodes = (
+            len(ports)
+            if allocate_load_balancer_node_ports
+            else sum(bool(port.get("nodePort")) for port in ports)
+        )
     return {
         "services": _ONE,
         "services.nodeports": Quantity(Fraction(of_nodes)),

@@ -318,8 +318,10 @@ class WebhookConverter:
     def _parse_reply_object(self, obj: Obj, kind: Kind, reply: WebhookReply) -> Obj:
         """Parse a response and prune its object."""
         try:
-            found = parse_converted_object(reply, self._review, obj, kind)
+            converted_object = parse_converted_object(reply, self._review, obj, kind)
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
         structure = kind.structure
-        return found if structure is None else structure.prune_converted(found)
+        return (
+            converted_object if structure is None else structure.prune_converted(converted_object)
+        )

@@ -319,12 +319,12 @@ def compilation_error(
     """
     try:
         authorizer = wanted != "string"  # Message expressions have no authorizer.
-        found = get_expression_type(text, variables, params=params, authorizer=authorizer)
+        expression_type = get_expression_type(text, variables, params=params, authorizer=authorizer)
     except CompilationError as error:
         return f"compilation failed: {error}", _ANY
-    if wanted and found.lower() != wanted:
-        return f"must evaluate to {wanted} but got {found.lower()}", _ANY
-    return "", variable_type(found)
+    if wanted and expression_type.lower() != wanted:
+        return f"must evaluate to {wanted} but got {expression_type.lower()}", _ANY
+    return "", variable_type(expression_type)
 
 
 def variable_type(name: str) -> Obj:
@@ -344,7 +344,7 @@ def mutation_compilation_error(
         params: whether there are parameters.
     """
     try:
-        found = get_expression_type(
+        expression_type = get_expression_type(
             to_checked_form(text),
             variables,
             params=params,
@@ -352,7 +352,7 @@ def mutation_compilation_error(
         )
     except CompilationError as error:
         return f"compilation failed: {_restore_type_names(str(error), text)}"
-    shown = _type_text(found)
+    shown = _type_text(expression_type)
     return (
         ""
         if shown == _RESULT_TYPES[kind]

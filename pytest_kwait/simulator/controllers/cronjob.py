@@ -162,10 +162,10 @@ class CronJobController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        found = self._cluster.find(_CRON_JOBS, name, namespace)
-        if found is None:
+        job = self._cluster.find(_CRON_JOBS, name, namespace)
+        if job is None:
             return
-        cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
+        cron_job, jobs = clone(job), self._jobs.of(uid_of(job))
         status = cron_job.setdefault("status", {})
         try:
             # Select the Jobs to delete first, as no completion event is recorded for them.

@@ -90,15 +90,15 @@ def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | 
 
     Source: kube-controller-manager, deployment_util.go, `NewRSNewReplicas`.
     """
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
-        return wanted
+        return desired_replicas
     surge, _ = resolve_fenceposts(deployment)
     current = sum_replicas(sets, "spec")
     own: int = new_set["spec"].get("replicas", 1) if new_set is not None else 0
-    if current >= wanted + surge:
+    if current >= desired_replicas + surge:
         return own
-    return own + min(wanted + surge - current, wanted - own)
+    return own + min(desired_replicas + surge - current, desired_replicas - own)
 
 
 def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
@@ -106,9 +106,9 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
 
     Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
     """
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     surge, _ = resolve_fenceposts(deployment)
-    allowed = wanted + surge if wanted > 0 else 0
+    allowed = desired_replicas + surge if desired_replicas > 0 else 0
     to_add = allowed - sum_replicas(sets, "spec")
     newest_first = to_add > 0
     ordered = sorted(
@@ -126,9 +126,13 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
         size = one["spec"].get("replicas", 1)
         share = 0
         if to_add and size and added != to_add:
-            before = int((one["metadata"].get("annotations") or {}).get(MAX_REPLICAS) or wanted)
+            before = int(
+                (one["metadata"].get("annotations") or {}).get(MAX_REPLICAS) or desired_replicas
+            )
             fraction = (
-                _round_half_away(size * allowed / before) - size if wanted and before else -size
+                _round_half_away(size * allowed / before) - size
+                if desired_replicas and before
+                else -size
             )
             left = to_add - added
             share = min(fraction, left) if to_add > 0 else max(fraction, left)
@@ -223,11 +227,11 @@ def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
     """Return whether every replica is new and available, and the status is up to date."""
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     return bool(
-        status.get("updatedReplicas", 0) == wanted
-        and status.get("replicas", 0) == wanted
-        and status.get("availableReplicas", 0) == wanted
+        status.get("updatedReplicas", 0) == desired_replicas
+        and status.get("replicas", 0) == desired_replicas
+        and status.get("availableReplicas", 0) == desired_replicas
         and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     )
 
@@ -317,13 +321,13 @@ class DeploymentView:
         before = replica_set["spec"].get("replicas", 1)
         if before == size and not always:
             return False
-        wanted = get_desired_replicas(self.deployment)
+        desired_replicas = get_desired_replicas(self.deployment)
         surge, _ = resolve_fenceposts(self.deployment)
         changed = clone(replica_set)
         changed["spec"]["replicas"] = size
         annotations = changed["metadata"].setdefault("annotations", {})
-        annotations[DESIRED_REPLICAS] = str(wanted)
-        annotations[MAX_REPLICAS] = str(wanted + surge)
+        annotations[DESIRED_REPLICAS] = str(desired_replicas)
+        annotations[MAX_REPLICAS] = str(desired_replicas + surge)
         if changed == replica_set:
             return False
         stored = self.cluster.update(REPLICA_SET_RESOURCE, changed)
@@ -615,7 +619,7 @@ class Rollout:
 
         Source: kube-controller-manager, sync.go, `scale`.
         """
-        wanted = get_desired_replicas(self.view.deployment)
+        desired_replicas = get_desired_replicas(self.view.deployment)
         active = [*self.view.active_old]
         if self.view.new_set is not None and self.view.new_set["spec"].get("replicas", 1) > 0:
             active.append(self.view.new_set)
@@ -625,9 +629,9 @@ class Rollout:
         if len(active) <= 1:
             one = active[0] if active else newest
             if one is not None:
-                self.view.scale_set(one, wanted, always=True)
+                self.view.scale_set(one, desired_replicas, always=True)
             return
-        if self._is_saturated(wanted):
+        if self._is_saturated(desired_replicas):
             for old in self.view.active_old:
                 self.view.scale_set(old, 0)
             return

@@ -178,11 +178,11 @@ class DisruptionController:
         self, budget: Obj, pods: Sequence[Obj], now: float
     ) -> tuple[dict[str, str], float | None]:
         """Return the pods being disrupted, and the seconds until the first is overdue."""
-        given = (budget.get("status") or {}).get("disruptedPods") or {}
+        disrupted_pods = (budget.get("status") or {}).get("disruptedPods") or {}
         going: dict[str, str] = {}
         pause: float | None = None
-        for pod in pods if given else ():
-            since = given.get(name_of(pod))
+        for pod in pods if disrupted_pods else ():
+            since = disrupted_pods.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
             left = parse_time(since) + _DELETION_TIMEOUT * self._cluster.clock.scale - now

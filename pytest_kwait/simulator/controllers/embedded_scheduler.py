@@ -475,8 +475,8 @@ def _get_nominated_node(pod: Obj | None) -> str | None:
     """Return the nominated node of an unbound pod; None without one."""
     if pod is None or pod["spec"].get("nodeName"):
         return None
-    found: str | None = (pod.get("status") or {}).get("nominatedNodeName")
-    return found or None
+    nominated_node_name: str | None = (pod.get("status") or {}).get("nominatedNodeName")
+    return nominated_node_name or None
 
 
 def _labels(obj: Obj) -> object:

@@ -171,13 +171,13 @@ class NamespaceDefaults:
         if not self._is_active(namespace):
             return
         data = {"ca.crt": self._cluster.root_ca}
-        present = self._cluster.find("configmaps", _ROOT_CA, namespace)
-        if present is None:
+        config_map = self._cluster.find("configmaps", _ROOT_CA, namespace)
+        if config_map is None:
             annotations = {"kubernetes.io/description": _ROOT_CA_NOTE}
             metadata = {"name": _ROOT_CA, "annotations": annotations}
             self._create("configmaps", {"metadata": metadata, "data": data}, namespace)
-        elif present.get("data") != data:
-            self._cluster.update("configmaps", {**clone(present), "data": data})
+        elif config_map.get("data") != data:
+            self._cluster.update("configmaps", {**clone(config_map), "data": data})
 
     def _create(self, resource: str, obj: Obj, namespace: str) -> None:
         try:

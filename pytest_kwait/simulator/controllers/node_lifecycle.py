@@ -112,9 +112,13 @@ class NodeTaintController:
     def _sync(self, name: str) -> None:
         node = self._cluster.find("nodes", name)
         if node is not None:
-            wanted = list_condition_taints(node)
+            condition_taints = list_condition_taints(node)
             swap_taints(
-                self._cluster, name, "NoSchedule", wanted, _MANAGED_TAINTS.difference(wanted)
+                self._cluster,
+                name,
+                "NoSchedule",
+                condition_taints,
+                _MANAGED_TAINTS.difference(condition_taints),
             )
 
 

@@ -141,9 +141,9 @@ class ClusterPrograms:
 
     def _find_network(self, address: str) -> Network | None:
         for kubelet in self._cluster.kubelets.values():
-            found = kubelet.find_network(address)
-            if found is not None:
-                return found
+            network = kubelet.find_network(address)
+            if network is not None:
+                return network
         return None
 
     async def list_missing_isolation(self) -> list[str]:

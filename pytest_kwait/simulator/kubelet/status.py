@@ -49,8 +49,8 @@ _CONTAINER_STATUS_UNKNOWN = {
 
 
 def _get_terminated(state: Obj | None) -> Obj | None:
-    found: Obj | None = (state or {}).get("terminated")
-    return found
+    terminated: Obj | None = (state or {}).get("terminated")
+    return terminated
 
 
 def _will_restart(pod: Obj, container: Obj, ended: Obj) -> bool:

@@ -241,10 +241,10 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name in names:
         try:
-            found = context.files.get_node(context.resolve_path(name), follow=False)
-            if not isinstance(found, Directory):
+            node = context.files.get_node(context.resolve_path(name), follow=False)
+            if not isinstance(node, Directory):
                 raise FileSystemError("Not a directory")
-            if found.entries:
+            if node.entries:
                 raise FileSystemError("Directory not empty")
             context.files.remove(context.resolve_path(name))
         except FileSystemError as fault:
@@ -287,8 +287,8 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
                 yield write_error(f"rm: '{name}' cannot be removed")
                 code = 1
                 continue
-            found = context.files.get_node(path.rstrip("/"), follow=False)
-            if isinstance(found, Directory) and not ("r" in given or "R" in given):
+            node = context.files.get_node(path.rstrip("/"), follow=False)
+            if isinstance(node, Directory) and not ("r" in given or "R" in given):
                 yield write_error(f"rm: '{name}' is a directory")
                 code = 1
                 continue
@@ -343,19 +343,17 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
     try:
         for name, target in _resolve_targets(context, "cp", names):
             try:
-                found = context.files.get_node(context.resolve_path(name))
-                if isinstance(found, Directory) and not set("rRa") & set(given):
+                node = context.files.get_node(context.resolve_path(name))
+                if isinstance(node, Directory) and not set("rRa") & set(given):
                     yield write_error(f"cp: omitting directory '{name}'")
                     code = 1
                     continue
                 there = context.files.find(context.resolve_path(target))
-                copy = _copy_inode(
-                    found, context.now(), context.files, context.resolve_path(target)
-                )
+                copy = _copy_inode(node, context.now(), context.files, context.resolve_path(target))
                 if isinstance(there, Directory) and isinstance(copy, Directory):
                     there.writable_entries().update(copy.entries)
                 elif isinstance(copy, File):
-                    if there is found:
+                    if there is node:
                         yield write_error(f"cp: '{name}' and '{target}' are the same file")
                         code = 1
                         continue
@@ -388,7 +386,7 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
                 context.resolve_path(target).rstrip("/"),
             )
             try:
-                found = context.files.get_node(path, follow=False)
+                node = context.files.get_node(path, follow=False)
                 if goal == path or goal.startswith(path + "/"):
                     same = f"mv: '{name}' and '{target}' are the same file"
                     inside = f"mv: can't rename '{name}': Invalid argument"
@@ -397,7 +395,7 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
                     continue
                 folder, last = context.files.get_parent(goal)
                 context.files.remove(path)
-                folder.writable_entries()[last] = found
+                folder.writable_entries()[last] = node
             except FileSystemError as fault:
                 yield write_error(f"mv: can't rename '{name}': {fault}")
                 code = 1

@@ -88,15 +88,15 @@ def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Patter
 
 
 def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
-    found: list[str] = []
+    files: list[str] = []
     for name in names:
         node = context.files.find(context.resolve_path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            found += _find_files(context, [f"{prefix}/{entry}" for entry in sorted(node.entries)])
+            files += _find_files(context, [f"{prefix}/{entry}" for entry in sorted(node.entries)])
         else:
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 class _Grep:

@@ -131,12 +131,12 @@ def _read_resolver(context: ProcessContext) -> _Resolver:
 
 def _list_hosts_addresses(context: ProcessContext, host: str) -> list[str]:
     """Return the IPv4 addresses of a host in `/etc/hosts`."""
-    found = []
+    addresses = []
     for line in (context.files.read("/etc/hosts") or b"").decode(errors="replace").split("\n"):
         address, *names = line.partition("#")[0].split() or [""]
         if "." in address and host.lower() in [name.lower() for name in names]:
-            found.append(address)
-    return found
+            addresses.append(address)
+    return addresses
 
 
 def _resolve_host(context: ProcessContext, host: str) -> list[str]:

@@ -82,11 +82,11 @@ def kill(context: ProcessContext, args: list[str]) -> Process:
     number, rest = _SIGTERM, list(args)
     if rest and rest[0].startswith("-"):
         name = rest.pop(0)[1:]
-        found = parse_signal(rest.pop(0) if name == "s" and rest else name)
-        if found is None:
+        signal = parse_signal(rest.pop(0) if name == "s" and rest else name)
+        if signal is None:
             yield write_error(f"kill: bad signal name '{name}'")
             return 1
-        number = found
+        number = signal
     code = 0
     for pid in rest:
         if not pid.isdigit() or not context.tasks.signal(int(pid), number):

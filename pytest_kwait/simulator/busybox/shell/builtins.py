@@ -121,11 +121,11 @@ def _kill(shell: ShellContext, args: list[str]) -> Process:
         rest = ["-" + rest[1], *rest[2:]]
     if rest and rest[0].startswith("-") and rest[0] != "--":
         name = rest.pop(0)[1:]
-        found = parse_signal(name)
-        if found is None:
+        signal = parse_signal(name)
+        if signal is None:
             yield shell.make_message(f"bad signal name '{name}'")
             return 1
-        number = found
+        number = signal
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if not rest:
         yield shell.make_message("you need to specify whom to kill")

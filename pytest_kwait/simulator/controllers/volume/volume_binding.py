@@ -148,8 +148,12 @@ class VolumeBinding:
             ]
             volume = find_matching_volume(claim, free)
             if volume is None:
-                found = self._cluster.find("storageclasses.storage.k8s.io", storage_class_of(claim))
-                if found is None or found["provisioner"].startswith("kubernetes.io/"):
+                storage_class = self._cluster.find(
+                    "storageclasses.storage.k8s.io", storage_class_of(claim)
+                )
+                if storage_class is None or storage_class["provisioner"].startswith(
+                    "kubernetes.io/"
+                ):
                     self._wait(pod, name_of(claim))
                     return None
             plan.append((claim, volume))
