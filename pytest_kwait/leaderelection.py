@@ -47,6 +47,16 @@ __all__ = [
 
 MAX_LEASE_SECONDS = 2**31 - 1
 """The longest duration of a Lease: `leaseDurationSeconds` is an int32."""
+JITTER_FACTOR = 1.2
+"""The maximum extra of a candidate's pause, as a fraction of the retry period."""
+
+_log = logging.getLogger(__name__)
+
+_MINIMUM_JOIN_TIME = 1.0
+"""The minimum seconds of a request, however short the renew deadline is."""
+
+_EPSILON = 0.001
+"""Seconds added to a lease's expiry before it is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +224,6 @@ class LeadershipContext(Context):
         return super().err()
 
 
-_log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 
 
@@ -260,16 +269,6 @@ class NewLeaderNotifier:
 
     def _failed(self, error: Exception) -> None:
         _log.error("on_new_leader has failed on lock %s", self._name, exc_info=error)
-
-
-JITTER_FACTOR = 1.2
-"""The maximum extra of a candidate's pause, as a fraction of the retry period."""
-
-_MINIMUM_JOIN_TIME = 1.0
-"""The minimum seconds of a request, however short the renew deadline is."""
-
-_EPSILON = 0.001
-"""Seconds added to a lease's expiry before it is checked."""
 
 
 class LeaderElector:

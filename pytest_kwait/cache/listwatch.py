@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from pytest_kwait.client.watch import Watch
     from pytest_kwait.clock import Clock, Deadline
 
+_RECENT = 500
+"""The number of events kept for followers with an older list."""
+
 
 @dataclass(frozen=True, slots=True)
 class ListWatch:
@@ -289,10 +292,6 @@ class _LabelFilter:
             return None
         self._reported_gone.add(uid)
         return "DELETED"
-
-
-_RECENT = 500
-"""The number of events kept for followers with an older list."""
 
 
 def parse_resource_version(resource_version: str) -> int | None:

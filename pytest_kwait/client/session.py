@@ -56,6 +56,8 @@ _log = logging.getLogger("pytest_kwait.client")
 
 _MIN_TIMEOUT = 0.1
 """Minimum seconds of a wait: enough for one look at the state."""
+_sessions = threading.Lock()
+_ATTRIBUTE = "_pytest_kwait_session"
 
 
 class TimeBudget(NamedTuple):
@@ -83,10 +85,6 @@ class TimeBudget(NamedTuple):
             f"its limit of {format_duration(limit)} was cut to {format_duration(cut)} to end "
             f"before {self.reason}"
         )
-
-
-_sessions = threading.Lock()
-_ATTRIBUTE = "_pytest_kwait_session"
 
 
 class Session:

@@ -26,9 +26,13 @@ if TYPE_CHECKING:
     from pytest_kwait.client.deadlines import Guard
     from pytest_kwait.client.session import Session
 
+FaultTarget = Literal["namespace", "client", "all"]
+
 _API_ROOT = "/kwait/v1"
 _REQUEST_TIMEOUT = 30.0
 _NO_TIMEOUT = 365 * 86_400.0
+_HEADER = "Kwait-Client"
+_FAULT_TARGETS = ("namespace", "client", "all")
 
 
 class NotEmbeddedError(ClusterError):
@@ -175,12 +179,6 @@ class FaultClient:
         )
         found: dict[str, Any] = json.loads(answer.data)
         return found
-
-
-FaultTarget = Literal["namespace", "client", "all"]
-
-_HEADER = "Kwait-Client"
-_FAULT_TARGETS = ("namespace", "client", "all")
 
 
 @dataclass(frozen=True)

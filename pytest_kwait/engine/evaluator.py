@@ -47,7 +47,23 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitSettings
 
 
+LONGEST_PAUSE = 60.0
+
+CHECK_TIMEOUT = 5.0
+"""Seconds that one request may take; the wait continues without its answer."""
+
 _log = logging.getLogger("pytest_kwait.wait")
+_SHORTEST_PAUSE = 1.0
+"""Seconds between two runs of a deferred check at least."""
+
+_Answer = TypeVar("_Answer")
+
+_MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
+_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
+_MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
+_MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
+_SIMILAR_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +259,6 @@ class Evaluator:
             )
 
 
-_SHORTEST_PAUSE = 1.0
-"""Seconds between two runs of a deferred check at least."""
-
-LONGEST_PAUSE = 60.0
-
-CHECK_TIMEOUT = 5.0
-"""Seconds that one request may take; the wait continues without its answer."""
-
-_Answer = TypeVar("_Answer")
-
-
 class DeferredCheck(ABC):
     """A check that runs after `delay` seconds without progress, and at growing intervals.
 
@@ -399,14 +404,6 @@ class DeferredSourceCheck(DeferredCheck):
         if found is None or found.since is not None:
             return found
         return replace(found, since=self.stuck_since)
-
-
-_MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
-_MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
-_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
-_MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
-_MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
-_SIMILAR_NAMES = 3
 
 
 class _LastEvent(NamedTuple):

@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import Session
 
 
+Mode = Literal["watch", "poll"]
+
+GRACE_SHORT = 5.0
+"""Seconds that an unrecoverable failed state must hold."""
+
+GRACE_LONG = 45.0
+"""Seconds that a recoverable failed state must hold: at least one retry of the kubelet."""
+
+SETTLE_MIN = 1.0
+"""Minimum seconds that an unsettled count must hold; pods on a loaded machine start that apart."""
+
 _SECOND = 1.0
 _MINUTE = 60.0
+_CONTEXT = "timeouts.go TimeoutContext."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +55,6 @@ class TimeoutEntry:
     kind: Literal["limit", "pause"] = "limit"
 
 
-_CONTEXT = "timeouts.go TimeoutContext."
 _ENTRIES = (
     TimeoutEntry("poll", 2 * _SECOND, _CONTEXT + "Poll", "pause"),
     TimeoutEntry("pod_start", 5 * _MINUTE, _CONTEXT + "PodStart"),
@@ -227,18 +238,6 @@ def _valid(name: str) -> str:
 
 TIMEOUTS: Mapping[str, TimeoutEntry] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
 """The default table."""
-
-
-Mode = Literal["watch", "poll"]
-
-GRACE_SHORT = 5.0
-"""Seconds that an unrecoverable failed state must hold."""
-
-GRACE_LONG = 45.0
-"""Seconds that a recoverable failed state must hold: at least one retry of the kubelet."""
-
-SETTLE_MIN = 1.0
-"""Minimum seconds that an unsettled count must hold; pods on a loaded machine start that apart."""
 
 
 class WaitOptions(TypedDict, total=False):

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Clock, Deadline
 
+REPEATS = 3
+"""The number of consecutive doubtful errors that is final."""
+
+REQUEST_TIMEOUT = 30.0
+"""Seconds that one answer may take; a silent connection is replaced by another."""
+
 _Answer = TypeVar("_Answer")
+_RETRIED = frozenset({408, 425, 429})
+_FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
+_DOUBTFUL_REASONS = frozenset({"TLS"})
 
 
 class ErrorAction(Enum):
@@ -45,18 +54,6 @@ class ErrorAction(Enum):
 
     STOP = "stop"
     """Stop at once: the error is final."""
-
-
-_RETRIED = frozenset({408, 425, 429})
-_FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
-_DOUBTFUL_REASONS = frozenset({"TLS"})
-
-REPEATS = 3
-"""The number of consecutive doubtful errors that is final."""
-
-
-REQUEST_TIMEOUT = 30.0
-"""Seconds that one answer may take; a silent connection is replaced by another."""
 
 
 def classify_error(error: ApiError) -> ErrorAction:

@@ -59,6 +59,10 @@ if TYPE_CHECKING:
             ...
 
 
+DECLARED: dict[str, Wait] = {}
+"""The waits and verbs of the modules that have been imported, by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A declared wait or verb.
@@ -150,10 +154,6 @@ class Wait:
                 f"{error}; use {self.name}({self.usage}) and the options of every wait: "
                 f"{', '.join(WaitOptions.__annotations__)}",
             ) from None
-
-
-DECLARED: dict[str, Wait] = {}
-"""The waits and verbs of the modules that have been imported, by name."""
 
 
 def wait(

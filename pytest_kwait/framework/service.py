@@ -40,6 +40,8 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 """The finalizer that keeps a service until its load balancer is gone."""
 
 Obj: TypeAlias = "dict[str, Any]"
+REQUEST_TIMEOUT = 10.0
+"""Timeout of one request, in seconds."""
 
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
@@ -289,10 +291,6 @@ def _absent_service(namespace: str, name: str, uid: str | None) -> AbsentObject:
 def _describe_finalizers(obj: Obj, finalizer: str) -> str:
     points = ", ".join(_load_balancer_addresses(obj))
     return f"its load balancer {points} is there still" if finalizer == FINALIZER and points else ""
-
-
-REQUEST_TIMEOUT = 10.0
-"""Timeout of one request, in seconds."""
 
 
 class AnsweringService(ServiceEndpoints, ProbeCondition):

@@ -88,12 +88,18 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
+# `Kwait.list` hides the builtin type in the class body.
+Problems = list[str]
+Documents = list[Document]
+
 _Result = TypeVar("_Result")
 
 
 if TYPE_CHECKING:
     NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
     """Creates the requested namespace, and returns a `Kwait` for it."""
+_LIMIT_REACHED = 0.5
+"""Seconds left of a test's limit below which a timeout is attributed to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +137,6 @@ def _check_labels(labels: Any) -> dict[str, str]:
         if key == LABEL_MANAGED_BY or key.startswith(ANNOTATION_PREFIX):
             raise InvalidArgument("labels", key, "it says whose the namespace is; use another name")
     return dict(labels)
-
-
-_LIMIT_REACHED = 0.5
-"""Seconds left of a test's limit below which a timeout is attributed to it."""
-
-# `Kwait.list` hides the builtin type in the class body.
-Problems = list[str]
-Documents = list[Document]
 
 
 class Kwait(WaitMethods):

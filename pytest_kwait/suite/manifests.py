@@ -63,6 +63,16 @@ _MAX_VALUES = 1_000_000
 """Values of one document, with those that its YAML aliases stand for."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_KUSTOMIZE_TIMEOUT = 60.0
+"""Seconds of `kubectl kustomize`, which may fetch remote resources."""
+
+_MODEL_NAME = re.compile(r"(?:Core)?(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)")
+
+_SCHEMA_TIMEOUT = 5.0
+"""Maximum seconds of the request for the schema of a refused object."""
 
 
 class InvalidManifest(KwaitError, ValueError):
@@ -161,9 +171,6 @@ def read_manifests(
     return documents
 
 
-_NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
-
-
 class _Templates:
     """Renders manifests, and records which variables they use.
 
@@ -253,11 +260,6 @@ def _template_line(error: BaseException) -> str:
             line = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     return line
-
-
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_KUSTOMIZE_TIMEOUT = 60.0
-"""Seconds of `kubectl kustomize`, which may fetch remote resources."""
 
 
 def _read(
@@ -462,9 +464,6 @@ def _jsonable(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} ({describe_value(value)})")
 
 
-_MODEL_NAME = re.compile(r"(?:Core)?(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)")
-
-
 def _model_type(model: type) -> dict[str, str]:
     """Return `apiVersion` and `kind` of a model, which the official client leaves out in lists.
 
@@ -511,10 +510,6 @@ def _objects(value: Any, place: str) -> Iterator[Document]:
 def _json_name(value: Any) -> str:
     names = {list: "list", str: "text", bool: "truth value", int: "number", float: "number"}
     return names.get(type(value), "object" if isinstance(value, dict) else "null")
-
-
-_SCHEMA_TIMEOUT = 5.0
-"""Maximum seconds of the request for the schema of a refused object."""
 
 
 class ManifestWriter:

@@ -41,7 +41,51 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 
 NAMES = 10
+LIMIT = 5.0
+"""Seconds that gathering may take in all."""
+
+LOG_LINES = 10
+LOGS = 3
+LOG_RETRY_PAUSE = 0.5
+"""Seconds after which a refused log is requested once more."""
+
+SEARCHED_CONTAINERS = 10
+SEARCHED_LINES = 300
+REFUSED_CONTAINERS = 3
+REFUSALS = 3
+
+MISSING = 3
+WORKERS = 5
+
 _SIMILAR = 3
+_GENERATED_LABELS = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "controller-revision-hash",
+        "controller-uid",
+        "pod-template-generation",
+        "pod-template-hash",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+_NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
+"""The whole log, with status 200, of a container that the runtime does not know.
+
+Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
+"""
+
+_REFUSAL = re.compile(
+    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
+    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
+)
+"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
+
+_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
+"""A line about a refused request, in other words."""
 
 
 class _Named(TypedDict):
@@ -68,19 +112,6 @@ class ExistingObjects:
     names: tuple[str, ...]
     count: int
     labels: bool = False
-
-
-_GENERATED_LABELS = frozenset(
-    {
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/controller-uid",
-        "controller-revision-hash",
-        "controller-uid",
-        "pod-template-generation",
-        "pod-template-hash",
-        "statefulset.kubernetes.io/pod-name",
-    }
-)
 
 
 def _list_labels(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
@@ -155,23 +186,6 @@ def _is_listed(session: Session, source: Source, deadline: Deadline) -> bool:
     except DeadlineExceeded:
         return True
     return True
-
-
-LIMIT = 5.0
-"""Seconds that gathering may take in all."""
-
-LOG_LINES = 10
-LOGS = 3
-LOG_RETRY_PAUSE = 0.5
-"""Seconds after which a refused log is requested once more."""
-
-SEARCHED_CONTAINERS = 10
-SEARCHED_LINES = 300
-REFUSED_CONTAINERS = 3
-REFUSALS = 3
-
-MISSING = 3
-WORKERS = 5
 
 
 class _ClaimSource(TypedDict, total=False):
@@ -445,9 +459,6 @@ def _gather_claims(
     return tuple(unbound[:NAMES])
 
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-
-
 def _describe_class(obj: dict[str, Any]) -> str:
     name: str = obj["metadata"]["name"]
     is_default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
@@ -614,13 +625,6 @@ def _read_log(
     return answer
 
 
-_NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
-"""The whole log, with status 200, of a container that the runtime does not know.
-
-Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
-"""
-
-
 def _read_log_tail(
     session: Session, namespace: str, deadline: Deadline, run: _ContainerRun, *, previous: bool
 ) -> LogTail | Exception:
@@ -641,16 +645,6 @@ def _read_log_tail(
     # Redact before splitting into lines: a private key has many.
     lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
     return LogTail(run.pod, name, previous, lines)
-
-
-_REFUSAL = re.compile(
-    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
-    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
-)
-"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
-
-_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
-"""A line about a refused request, in other words."""
 
 
 def _list_searched_containers(

@@ -57,6 +57,21 @@ _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
 
 PROBE_KINDS = ", ".join(resource.plural for resource in _PROBE_CONTENTS)
 """The kinds of which a probe can be generated, as they appear in a sentence."""
+SETTLING_TIME = 1.0
+"""The time in seconds for which probes must be admitted.
+
+A server observes a configuration with a delay and calls no webhook before.
+"""
+
+_DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
+_UNREACHED = "failed calling webhook"
+
+_UNCALLED = re.compile(
+    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
+)
+
+_LOOKUP_TIMEOUT = 5.0
+"""Maximum seconds of the requests for the configuration of a webhook."""
 
 
 def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
@@ -104,15 +119,6 @@ _KINDS = {
         _configurations("mutatingwebhookconfiguration", "MutatingWebhookConfiguration"),
     )
 }
-
-SETTLING_TIME = 1.0
-"""The time in seconds for which probes must be admitted.
-
-A server observes a configuration with a delay and calls no webhook before.
-"""
-
-_DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
-_UNREACHED = "failed calling webhook"
 
 
 class AnsweringWebhook(ObjectCondition, ProbeCondition):
@@ -375,11 +381,6 @@ class UncalledWebhook(NamedTuple):
     service: str
 
 
-_UNCALLED = re.compile(
-    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
-)
-
-
 def parse_uncalled_webhook(error: ApiError) -> UncalledWebhook | None:
     """Return the webhook that failed a request; None for other errors and webhooks by URL.
 
@@ -520,10 +521,6 @@ def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: De
         for each in slices.items
         for endpoint in each.object.get("endpoints") or ()
     )
-
-
-_LOOKUP_TIMEOUT = 5.0
-"""Maximum seconds of the requests for the configuration of a webhook."""
 
 
 def _find_configuration(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> str:

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+
 
 def get_job_pods(
     client: ApiClient, namespace: str, name: str, *, timeout: Duration | None = None
@@ -300,9 +302,6 @@ def _check_condition_kind(value: object) -> str:
         value,
         f"use {', '.join(CONDITION_KINDS)}, or a type with its domain: 'example.com/Type'",
     )
-
-
-_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class AbsentJob(JobCondition):

@@ -48,12 +48,11 @@ if TYPE_CHECKING:
 NODE_TIMEOUT = 10.0
 """Timeout of one request to a kubelet, in seconds."""
 
+_Answers = dict[str, "dict[str, bytes] | str"]
+
 
 class _Known(TypedDict, total=False):
     metadata: ObjectMeta
-
-
-_Answers = dict[str, "dict[str, bytes] | str"]
 
 
 class _NamedNodeStore(ObjectCounter):

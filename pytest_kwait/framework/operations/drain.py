@@ -48,6 +48,16 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 _LAST_TRY = 2.0
 """Seconds that a request at the limit may take."""
+_REFUSALS = {
+    "ignore_daemon_sets": "pods of DaemonSets",
+    "delete_empty_dir_data": "pods with emptyDir volumes",
+    "force": "pods without a controller",
+}
+_CONSENTS = {
+    "ignore_daemon_sets": "leaves them",
+    "delete_empty_dir_data": "evicts them, and their data is lost",
+    "force": "evicts them, and they do not come back",
+}
 
 
 @verb(limit="single_call", kind=NODES, summary="the node without new pods")
@@ -332,18 +342,6 @@ def _select_pods(
             f"{argument}=True {_CONSENTS[argument]}",
         )
     return evicted
-
-
-_REFUSALS = {
-    "ignore_daemon_sets": "pods of DaemonSets",
-    "delete_empty_dir_data": "pods with emptyDir volumes",
-    "force": "pods without a controller",
-}
-_CONSENTS = {
-    "ignore_daemon_sets": "leaves them",
-    "delete_empty_dir_data": "evicts them, and their data is lost",
-    "force": "evicts them, and they do not come back",
-}
 
 
 def _exists(session: Session, namespace: str, name: str, deadline: Deadline) -> bool:

@@ -44,6 +44,7 @@ PatchType = Literal["strategic", "merge", "json", "apply"]
 
 _CHANGE_CAUSE = "kubernetes.io/change-cause"
 """The annotation that kubectl overwrites in any case."""
+_WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 @verb(limit="single_call", kinds={"target": None}, summary="the patched object")
@@ -424,9 +425,6 @@ def _stored_part(patch: Mapping[str, Any], subresource: str | None) -> Obj:
     metadata = part.pop("metadata", None) or {}
     written = {name: metadata[name] for name in _WRITTEN_METADATA if name in metadata}
     return {**part, "metadata": written} if written else part
-
-
-_WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def _has_change(obj: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

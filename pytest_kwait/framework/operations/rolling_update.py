@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitSettings
 
 _BACK, _READY = "back", "ready"
+_MIN_TIMEOUT = 0.1
+"""The minimum timeout of a part, in seconds: enough for one check."""
+
+_log = logging.getLogger("pytest_kwait.wait")
 
 
 class _ControllerFields(TypedDict, total=False):
@@ -243,12 +247,6 @@ class ReplacementsReady(WorkloadCondition):
     def result(self) -> Any:
         """Return the new pods that are ready, sorted by name."""
         return self._pods.objects(PODS)
-
-
-_MIN_TIMEOUT = 0.1
-"""The minimum timeout of a part, in seconds: enough for one check."""
-
-_log = logging.getLogger("pytest_kwait.wait")
 
 
 @verb(

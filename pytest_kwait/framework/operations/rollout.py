@@ -52,8 +52,25 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""The annotation of the pod template that kubectl changes to replace all pods."""
+
 _ONLY_ROLLING = "rollout status is only available for RollingUpdate strategy type"
 _REVISION = "deployment.kubernetes.io/revision"
+_GOAL = "roll out"
+_KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
+
+_NOT_ROLLED_BACK = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        _REVISION,
+        "deployment.kubernetes.io/revision-history",
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/max-replicas",
+        "deprecated.deployment.rollback.to",
+    }
+)
+"""Annotations of a Deployment that a rollback leaves as they are."""
 
 
 def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) -> Verdict:
@@ -175,10 +192,6 @@ def _describe_old_pods(count: int) -> Pending | None:
         return None
     be = "is" if count == 1 else "are"
     return Pending(f"{count_noun(count, 'pod')} of earlier revisions {be} not gone yet")
-
-
-_GOAL = "roll out"
-_KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
 
 
 class DeploymentRollout(DeploymentCondition):
@@ -351,10 +364,6 @@ def wait_for_rollout_status(
     return SetRollout(resource, namespace, name)
 
 
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-"""The annotation of the pod template that kubectl changes to replace all pods."""
-
-
 @verb(limit="deployment", kinds={"target": None}, summary="the restarted object")
 def restart(
     client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
@@ -412,19 +421,6 @@ def _check_rolls_out(target: str, spec: dict[str, Any]) -> None:
         raise InvalidArgument(
             "target", target, f"its update strategy is {strategy}: delete its pods instead"
         )
-
-
-_NOT_ROLLED_BACK = frozenset(
-    {
-        "kubectl.kubernetes.io/last-applied-configuration",
-        _REVISION,
-        "deployment.kubernetes.io/revision-history",
-        "deployment.kubernetes.io/desired-replicas",
-        "deployment.kubernetes.io/max-replicas",
-        "deprecated.deployment.rollback.to",
-    }
-)
-"""Annotations of a Deployment that a rollback leaves as they are."""
 
 
 @verb(limit="deployment", kinds={"target": None}, summary="the object with an earlier template")

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 _OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
 """The kinds that control their pods themselves."""
 _THERE, _READY = "there", "ready"
+_CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
+"""The pauses of client-go's retry.DefaultRetry."""
 
 
 class ScaledPods(ObjectCondition):
@@ -171,10 +173,6 @@ class ScaledPods(ObjectCondition):
             pods=self._selector,
             suspects=self.pods.suspects(),
         )
-
-
-_CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
-"""The pauses of client-go's retry.DefaultRetry."""
 
 
 @verb(limit="controlled_pods", kinds={"target": None}, summary="the scaled object")

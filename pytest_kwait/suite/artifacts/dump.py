@@ -63,6 +63,19 @@ SHORT_LOG_LINES = 50
 """Lines that are read of logs with long lines."""
 
 Obj = dict[str, Any]
+CLUSTER_DUMP_TIMEOUT = 30.0
+"""Maximum seconds for dumping a cluster that is not ready."""
+
+WORKERS = 8
+"""Concurrent requests."""
+
+MAX_LOGS = 100
+"""Maximum number of logs per namespace; those of failing containers come first."""
+
+SYSTEM_NAMESPACE = "kube-system"
+
+# Events about nodes are in the default namespace.
+_NODE_EVENTS_NAMESPACE = "default"
 
 
 class ContainerRun:
@@ -340,21 +353,6 @@ def to_yaml(value: Any) -> str:
         value, Dumper=dumper, default_flow_style=False, sort_keys=False, allow_unicode=True
     )
     return text
-
-
-CLUSTER_DUMP_TIMEOUT = 30.0
-"""Maximum seconds for dumping a cluster that is not ready."""
-
-WORKERS = 8
-"""Concurrent requests."""
-
-MAX_LOGS = 100
-"""Maximum number of logs per namespace; those of failing containers come first."""
-
-SYSTEM_NAMESPACE = "kube-system"
-
-# Events about nodes are in the default namespace.
-_NODE_EVENTS_NAMESPACE = "default"
 
 
 def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[str]:

@@ -54,6 +54,15 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.cleanup.owned_objects import Provenance
 
+_POLL_INTERVAL = 2.0
+"""Seconds between two requests while Leases or deletions are watched."""
+
+_STUCK_SECONDS = 120.0
+"""Seconds after which a deletion that is not complete is reported."""
+
+_FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
+"""Groups whose objects can block the deletion of others."""
+
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
@@ -397,16 +406,6 @@ class Scanner:
             self.now = server_time
         items: list[dict[str, Any]] = decode_object(answer.data).get("items") or []
         return items
-
-
-_POLL_INTERVAL = 2.0
-"""Seconds between two requests while Leases or deletions are watched."""
-
-_STUCK_SECONDS = 120.0
-"""Seconds after which a deletion that is not complete is reported."""
-
-_FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
-"""Groups whose objects can block the deletion of others."""
 
 
 class Janitor:

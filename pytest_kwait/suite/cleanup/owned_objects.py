@@ -32,6 +32,31 @@ if TYPE_CHECKING:
     from pytest_kwait.client.write_options import Propagation
     from pytest_kwait.clock import Deadline
 
+MANAGED_BY = "pytest-kwait"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_RUN = "pytest-kwait/run"
+LABEL_OWNER = "pytest-kwait/owner"
+LABEL_SHARD = "pytest-kwait/shard"
+ANNOTATION_PREFIX = "pytest-kwait/"
+"""Prefix of all annotations."""
+
+KEPT_LIFETIME = 24 * 3600.0
+"""Seconds after which a kept object has expired."""
+
+_MAX_NAME_LENGTH = 63
+_MAX_RUN_LENGTH = 24
+_MAX_TITLE_LENGTH = 32
+_NAME_PREFIX = "t"
+_TEST_WORDS = re.compile(r"^(.*/)?[Tt]ests?_?|\.py$")
+"""The common parts of names of tests, classes and modules."""
+
+_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""As in generated names: no word can be spelled.
+
+Source: apimachinery/pkg/util/rand/rand.go alphanums.
+"""
+_HASH_LENGTH = 5
+
 
 @dataclass(frozen=True, slots=True)
 class CreatedObject:
@@ -178,32 +203,6 @@ def with_metadata(
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **notes}
     return {**obj, "metadata": metadata}
-
-
-MANAGED_BY = "pytest-kwait"
-LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
-LABEL_RUN = "pytest-kwait/run"
-LABEL_OWNER = "pytest-kwait/owner"
-LABEL_SHARD = "pytest-kwait/shard"
-ANNOTATION_PREFIX = "pytest-kwait/"
-"""Prefix of all annotations."""
-
-KEPT_LIFETIME = 24 * 3600.0
-"""Seconds after which a kept object has expired."""
-
-_MAX_NAME_LENGTH = 63
-_MAX_RUN_LENGTH = 24
-_MAX_TITLE_LENGTH = 32
-_NAME_PREFIX = "t"
-_TEST_WORDS = re.compile(r"^(.*/)?[Tt]ests?_?|\.py$")
-"""The common parts of names of tests, classes and modules."""
-
-_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""As in generated names: no word can be spelled.
-
-Source: apimachinery/pkg/util/rand/rand.go alphanums.
-"""
-_HASH_LENGTH = 5
 
 
 class RunRegistration(Protocol):

@@ -63,6 +63,8 @@ RENEWALS_PER_DURATION = 4
 
 LEASE_NAMESPACE = "default"
 """The namespace of the Lease by default: one that cannot be deleted."""
+OVERDUE_FACTOR = 2.0
+"""Durations after which the last renewal counts as overdue at one look."""
 
 _REQUEST_TIMEOUT = 15.0
 """Seconds for the first request; after that the run continues without a Lease."""
@@ -75,6 +77,10 @@ _SHARED = "shared"
 
 _MAX_CLOCK_SKEW = 2.0
 """Maximum difference of two clocks before the Lease is written again."""
+_LATE_FACTOR = 1.5
+"""Intervals after a renewal by which the next one must have come."""
+
+_POLL_INTERVAL = 1.0
 
 
 class RunLeaseRenewer:
@@ -286,10 +292,6 @@ def format_kind(resource: Resource) -> str:
     return f"{resource.plural}.{resource.version}.{resource.group}"
 
 
-OVERDUE_FACTOR = 2.0
-"""Durations after which the last renewal counts as overdue at one look."""
-
-
 class Liveness(Enum):
     """The liveness of a run."""
 
@@ -448,12 +450,6 @@ class LivenessWatch:
         return [
             lease for lease in self._first.values() if self.decide(lease, now) is Liveness.UNDECIDED
         ]
-
-
-_LATE_FACTOR = 1.5
-"""Intervals after a renewal by which the next one must have come."""
-
-_POLL_INTERVAL = 1.0
 
 
 class DuplicateRun(NamedTuple):

@@ -39,7 +39,27 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clusters.cluster import Cluster
 
+PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.election.candidate_main")
+"""The program of a candidate; its module describes the argument and the output."""
+
 _CHUNK_SIZE = 65536
+_DRAIN_TIMEOUT = 5.0
+"""Maximum seconds for reading the last lines of a process."""
+
+_MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
+"""The prefix of lines that are not log lines."""
+
+_MAX_OUTPUT_LINES = 20
+"""Maximum number of kept log lines of a candidate."""
+
+_STOP_TIMEOUT = 5.0
+"""Seconds for candidates to end gracefully."""
+
+_MIN_TIMEOUT = 0.1
+"""Seconds to wait for a leader if a test has no time left."""
+
+_LEADER_TIMEOUT = 60.0
+"""Seconds to wait for a leader, including process starts and the expiry of a lease."""
 
 
 class CuttableProxy:
@@ -132,19 +152,6 @@ class CuttableProxy:
         finally:
             with self._lock:
                 self._sockets.difference_update(sockets)
-
-
-PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.election.candidate_main")
-"""The program of a candidate; its module describes the argument and the output."""
-
-_DRAIN_TIMEOUT = 5.0
-"""Maximum seconds for reading the last lines of a process."""
-
-_MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
-"""The prefix of lines that are not log lines."""
-
-_MAX_OUTPUT_LINES = 20
-"""Maximum number of kept log lines of a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,16 +399,6 @@ class Candidate:
             self._terms[-1] = LeaderTerm(
                 self.identity, last.started, last.until, last.last_act, ended
             )
-
-
-_STOP_TIMEOUT = 5.0
-"""Seconds for candidates to end gracefully."""
-
-_MIN_TIMEOUT = 0.1
-"""Seconds to wait for a leader if a test has no time left."""
-
-_LEADER_TIMEOUT = 60.0
-"""Seconds to wait for a leader, including process starts and the expiry of a lease."""
 
 
 class Candidates:

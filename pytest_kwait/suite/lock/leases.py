@@ -36,6 +36,8 @@ _QUEUE, _MEMBER = "queue", "member"
 
 QUEUE_SELECTOR = f"{LABEL_LOCK}={_QUEUE}"
 """The label selector of the queue."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for one request."""
 
 _MAX_TEXT_LENGTH = 200
 
@@ -289,10 +291,6 @@ def _member_annotations(test: str, out: bool) -> dict[str, str]:
 def shorten_text(text: str) -> str:
     """Return a text cut to fit into a long queue."""
     return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."
-
-
-REQUEST_TIMEOUT = 5.0
-"""Seconds for one request."""
 
 
 class LockLeases:

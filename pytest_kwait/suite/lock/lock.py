@@ -76,6 +76,15 @@ RENEWALS_PER_DURATION = 3
 CONFLICT_PAUSE = 0.02
 """Maximum seconds before the loser of a conflict retries."""
 
+_POLL_INTERVAL = 0.5
+"""Maximum seconds between two looks of a waiting process."""
+
+_REQUEST_TIMEOUT = 15.0
+"""Seconds for releasing, or for finding out whether the lock was lost."""
+
+_LEAVE_TIMEOUT = 5.0
+"""Seconds for leaving."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:
@@ -192,13 +201,6 @@ class LockMember:
 def is_conflict(error: Exception) -> bool:
     """Return whether a write certainly did not happen, because the object had changed."""
     return isinstance(error, ApiError) and error.status in (404, 409)
-
-
-_POLL_INTERVAL = 0.5
-"""Maximum seconds between two looks of a waiting process."""
-
-_REQUEST_TIMEOUT = 15.0
-"""Seconds for releasing, or for finding out whether the lock was lost."""
 
 
 class LockTimeout(KwaitError):
@@ -551,10 +553,6 @@ class ClusterLock:
     def _pause(self, seconds: float, event: threading.Event | None = None) -> None:
         if seconds > 0:
             self._clock.wait(event or threading.Event(), seconds)
-
-
-_LEAVE_TIMEOUT = 5.0
-"""Seconds for leaving."""
 
 
 class LockRenewer:

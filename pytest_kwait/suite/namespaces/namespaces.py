@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.values import PodSecurity
 
+MAX_SHOWN = 5
+"""Maximum number of namespaces, and of objects in each, listed by name."""
+
 _QUOTA_POLL_INTERVAL = 0.5
 _UNLISTED_SECONDS = 5.0
 """Seconds after which a namespace that was never listed counts as deleted.
@@ -56,6 +59,36 @@ _UNLISTED_SECONDS = 5.0
 Less than a real deletion takes. A namespace whose creation was retried for longer counts once it is
 listed.
 """
+_POLL_INTERVAL = 0.5
+_SLOW_POLL_INTERVAL = 2.0
+_REPORT_AFTER = 1.0
+"""Seconds after which the wait is reported."""
+
+_REQUEST_TIMEOUT = 15.0
+"""Seconds for finding out why namespaces remain."""
+
+_LOOK_TIMEOUT = 5.0
+"""Seconds for the request of a look without waiting."""
+
+_USUAL_SECONDS = 60.0
+"""Seconds that a deletion may take before a look without waiting reports what holds it.
+
+Pods have 30 seconds to terminate.
+"""
+
+_KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
+
+_DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
+"""Objects that every namespace gets, the last to come first."""
+
+_DEFAULT_OBJECTS_DELAY = 0.25
+"""Seconds in which a new namespace usually gets them."""
+
+_DELETION_TIMEOUT = 2.0
+"""Minimum seconds for the request that deletes a namespace, however late it is."""
+
+_MAX_NAME_ATTEMPTS = 3
+"""Maximum number of names to try if each is taken or being deleted."""
 
 
 class NamespaceQuota:
@@ -188,29 +221,6 @@ class NamespaceQuota:
             f"{self._rate:g} a second (--kwait-namespace-rate from {rate}); to see them: "
             f"kubectl get namespaces -l {self._selector}"
         )
-
-
-MAX_SHOWN = 5
-"""Maximum number of namespaces, and of objects in each, listed by name."""
-
-_POLL_INTERVAL = 0.5
-_SLOW_POLL_INTERVAL = 2.0
-_REPORT_AFTER = 1.0
-"""Seconds after which the wait is reported."""
-
-_REQUEST_TIMEOUT = 15.0
-"""Seconds for finding out why namespaces remain."""
-
-_LOOK_TIMEOUT = 5.0
-"""Seconds for the request of a look without waiting."""
-
-_USUAL_SECONDS = 60.0
-"""Seconds that a deletion may take before a look without waiting reports what holds it.
-
-Pods have 30 seconds to terminate.
-"""
-
-_KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
 
 
 class NamespaceDeletions:
@@ -413,19 +423,6 @@ def _seconds_deleting(namespace: Mapping[str, Any], now: float) -> float:
 def _format_count(items: Sized) -> str:
     number = len(items)
     return "1 namespace is" if number == 1 else f"{number} namespaces are"
-
-
-_DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
-"""Objects that every namespace gets, the last to come first."""
-
-_DEFAULT_OBJECTS_DELAY = 0.25
-"""Seconds in which a new namespace usually gets them."""
-
-_DELETION_TIMEOUT = 2.0
-"""Minimum seconds for the request that deletes a namespace, however late it is."""
-
-_MAX_NAME_ATTEMPTS = 3
-"""Maximum number of names to try if each is taken or being deleted."""
 
 
 class Namespaces:
