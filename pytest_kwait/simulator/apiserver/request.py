@@ -195,7 +195,7 @@ def _parse_clauses(accept: str) -> list[_Clause]:
             else:
                 values[name] = value
         clauses.append(_Clause(kind.strip(), sub.strip(), quality, values))
-    clauses.sort(key=lambda one: (-one.quality, one.kind == "*", one.sub == "*"))
+    clauses.sort(key=lambda clause: (-clause.quality, clause.kind == "*", clause.sub == "*"))
     return clauses
 
 

@@ -282,9 +282,10 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
         return None
     owner_references: list[Obj] = claim["metadata"].get("ownerReferences") or []
     others = [
-        one
-        for one in owner_references
-        if not _is_reference_to(one, stateful_set, KIND) and not _is_reference_to(one, pod, _POD)
+        reference
+        for reference in owner_references
+        if not _is_reference_to(reference, stateful_set, KIND)
+        and not _is_reference_to(reference, pod, _POD)
     ]
     if not _has_other_controller(claim, stateful_set, pod):
         deleted, scaled = _policy(stateful_set)
@@ -294,7 +295,9 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
         elif deleted == "Delete":
             others.append(make_controller_ref(stateful_set, *KIND))
     owners = [(one["uid"], bool(one.get("controller"))) for one in others]
-    if owners == [(one["uid"], bool(one.get("controller"))) for one in owner_references]:
+    if owners == [
+        (reference["uid"], bool(reference.get("controller"))) for reference in owner_references
+    ]:
         return None
     return others
 

@@ -64,7 +64,7 @@ def get_pod_limit(pod: Obj) -> Quantity | None:
     """
     spec = pod["spec"]
     inits = spec.get("initContainers") or []
-    sidecars = [one for one in inits if is_sidecar(one)]
+    sidecars = [container for container in inits if is_sidecar(container)]
     if not any(_get_limit(one) is not None for one in [*inits, *spec["containers"]]):
         return None
     total = sum((_get_limit(one) or _ZERO for one in [*spec["containers"], *sidecars]), _ZERO)

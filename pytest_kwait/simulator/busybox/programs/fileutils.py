@@ -83,7 +83,7 @@ def ls(context: ProcessContext, args: list[str]) -> Process:
     folders = [one for one in listed if one not in plain]
     yield from _sort_entries(plain, given)
     titled = len(names) > 1 or "R" in given
-    for index, (name, node) in enumerate(sorted(folders, key=lambda one: one[0])):
+    for index, (name, node) in enumerate(sorted(folders, key=lambda folder: folder[0])):
         first = index == 0 and not plain
         yield from _list_directory(name, node, given, titled=titled, first=first)
     return code
@@ -115,11 +115,11 @@ def _list_directory(
 def _sort_entries(
     entries: list[tuple[str, Inode]], given: dict[str, str]
 ) -> Generator[Effect, None, None]:
-    entries = sorted(entries, key=lambda one: one[0].encode(errors="surrogateescape"))
+    entries = sorted(entries, key=lambda entry: entry[0].encode(errors="surrogateescape"))
     if "t" in given:
-        entries.sort(key=lambda one: -one[1].mtime)
+        entries.sort(key=lambda entry: -entry[1].mtime)
     if "S" in given:
-        entries.sort(key=lambda one: -len(one[1].data) if isinstance(one[1], File) else 0)
+        entries.sort(key=lambda entry: -len(entry[1].data) if isinstance(entry[1], File) else 0)
     if "r" in given:
         entries.reverse()
     lines = [_format_long(name, node) if "l" in given else name for name, node in entries]

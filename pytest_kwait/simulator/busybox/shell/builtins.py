@@ -55,7 +55,7 @@ def _trap(shell: ShellContext, args: list[str]) -> Process:
     args = args[1:] if args[:1] == ["--"] else args
     if not args:
         order = {"EXIT": 0, **SIGNALS}
-        for name in sorted(shell.traps, key=lambda one: order.get(one, 0)):
+        for name in sorted(shell.traps, key=lambda trap: order.get(trap, 0)):
             script = shell.traps[name].replace("'", "'\"'\"'")
             yield Write(1, f"trap -- '{script}' {name}\n".encode())
         return 0
