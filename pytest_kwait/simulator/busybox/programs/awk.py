@@ -573,11 +573,11 @@ def _run_records(
 
 def awk(context: ProcessContext, args: list[str]) -> Process:
     """Run a program over the records of files: `-F`, `-v NAME=VALUE`, `-f FILE`."""
-    given, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
-    if "f" in given:
-        content = context.files.read(context.resolve_path(given["f"]))
+    options, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
+    if "f" in options:
+        content = context.files.read(context.resolve_path(options["f"]))
         if content is None:
-            raise UsageError(f"awk: {given['f']}: No such file or directory")
+            raise UsageError(f"awk: {options['f']}: No such file or directory")
         text = content.decode(errors="surrogateescape")
     elif rest:
         text = rest.pop(0)
@@ -586,9 +586,9 @@ def awk(context: ProcessContext, args: list[str]) -> Process:
     rules = parse_program(text)
     with context.tasks.account.hold() as hold:
         machine = _Machine(hold)
-        if "F" in given:
-            machine.variables["FS"] = "\t" if given["F"] == "t" else unescape(given["F"])
-        for one in given.get("v", "").split("\n") if "v" in given else ():
+        if "F" in options:
+            machine.variables["FS"] = "\t" if options["F"] == "t" else unescape(options["F"])
+        for one in options.get("v", "").split("\n") if "v" in options else ():
             name, sign, value = one.partition("=")
             if not sign:
                 raise UsageError("awk: -v needs NAME=VALUE")
