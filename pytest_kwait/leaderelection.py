@@ -20,7 +20,7 @@ from pytest_kwait import wait
 from pytest_kwait.apimachinery.times import format_micro_time, to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument, KwaitError
 from pytest_kwait.wait.context import Context
@@ -129,7 +129,7 @@ class LeaseLock:
         self._namespace = check_namespace(namespace)
         self._name = check_name("name", name)
         self._identity = identity
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._lease: dict[str, Any] | None = None
 
     @property

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.watch import Watch
     from pytest_kwait.clock import Clock, Deadline
 
@@ -63,7 +63,7 @@ class ListWatch:
             resourceVersion among them; None for whole objects.
     """
 
-    session: Session
+    session: ApiSession
     resource: Resource
     namespace: str | None = None
     label_selector: Selector | None = None

@@ -87,7 +87,7 @@ class TimeBudget(NamedTuple):
         )
 
 
-class Session:
+class ApiSession:
     """Requests over one `kubernetes.client.ApiClient`; safe to share between threads.
 
     Every call takes a deadline and raises `DeadlineExceeded` when it passes. Refusals and
@@ -130,7 +130,7 @@ class Session:
         self._discovery = Discovery(self.transport)
 
     @staticmethod
-    def of(client: ApiClient) -> Session:
+    def of(client: ApiClient) -> ApiSession:
         """Return the one session of a client, which lives as long as the client.
 
         Raises:
@@ -138,8 +138,8 @@ class Session:
         """
         with _sessions:
             session = getattr(client, _ATTRIBUTE, None)
-            if not isinstance(session, Session):
-                session = Session(client)
+            if not isinstance(session, ApiSession):
+                session = ApiSession(client)
                 setattr(client, _ATTRIBUTE, session)
             return session
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.deadlines import Guard
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 FaultTarget = Literal["namespace", "client", "all"]
 
@@ -79,7 +79,7 @@ class FaultClient:
         server: the cluster's address, for messages.
     """
 
-    def __init__(self, session: Callable[[], Session], server: str) -> None:
+    def __init__(self, session: Callable[[], ApiSession], server: str) -> None:
         self._session = session
         self._server = server
         self._lock = threading.Lock()
@@ -211,7 +211,7 @@ class Faults:
 
     def __init__(
         self,
-        session: Callable[[], Session],
+        session: Callable[[], ApiSession],
         server: str,
         place: Callable[[], FaultScope] = FaultScope,
     ) -> None:

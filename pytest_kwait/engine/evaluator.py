@@ -41,7 +41,7 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.engine.condition import ObjectSink, Source
     from pytest_kwait.engine.options import WaitSettings
@@ -277,7 +277,7 @@ class DeferredCheck(ABC):
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         condition: Condition,
         deadline: Deadline,
         delay: float,
@@ -424,7 +424,7 @@ class VolumeMountCheck(DeferredCheck):
     lists_first = False
 
     def __init__(
-        self, session: Session, condition: Condition, deadline: Deadline, delay: float
+        self, session: ApiSession, condition: Condition, deadline: Deadline, delay: float
     ) -> None:
         super().__init__(session, condition, deadline, delay)
         self._since: dict[str, float] = {}
@@ -539,7 +539,7 @@ class DeferredConditionCheck(DeferredCheck):
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         condition: Condition,
         deadline: Deadline,
         delay: float,

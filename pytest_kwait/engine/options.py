@@ -19,7 +19,7 @@ from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 
 Mode = Literal["watch", "poll"]
@@ -336,7 +336,7 @@ def resolve_options(
     *,
     timeout: str,
     poll: str = "poll",
-    session: Session | None = None,
+    session: ApiSession | None = None,
 ) -> WaitSettings:
     """Return the options with their defaults filled in.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Clock, Deadline
 
@@ -216,7 +216,7 @@ def request_with_retry(
 
 
 def create_once(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     obj: Mapping[str, Any],
     namespace: str | None,

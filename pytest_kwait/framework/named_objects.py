@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
 
 Obj: TypeAlias = "dict[str, Any]"
@@ -132,7 +132,7 @@ class ProbeCondition(Condition):
         return self
 
     @property
-    def client_session(self) -> Session:
+    def client_session(self) -> ApiSession:
         """The client for requests.
 
         Raises:
@@ -411,7 +411,7 @@ class NamedTarget(NamedTuple):
     name: str
 
 
-def resolve_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
+def resolve_target(session: ApiSession, target: object, deadline: Deadline) -> NamedTarget:
     """Return the object that `kind/name` names; only custom kinds cost a request.
 
     Raises:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
@@ -361,7 +361,7 @@ class AnsweringService(ServiceEndpoints, ProbeCondition):
         self._asked_ready = self.slices.ready
         return [self._answer(self.session, path, deadline) for path in targets]
 
-    def _answer(self, session: Session, path: str, deadline: Deadline) -> str | None:
+    def _answer(self, session: ApiSession, path: str, deadline: Deadline) -> str | None:
         try:
             response = session.request(
                 "GET", path, accept="*/*", deadline=deadline.at_most(REQUEST_TIMEOUT)

@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import Step
@@ -167,7 +167,7 @@ class Kwait(WaitMethods):
         self.client = client
         self.namespace = namespace
         self._defaults = defaults
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._closing = ExitStack()
         self._folders = folders
         self._namespace_maker = namespace_maker

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.named_objects import KubernetesObject
@@ -527,7 +527,7 @@ class ManifestWriter:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         namespace: str,
         *,
         owner: Owner,

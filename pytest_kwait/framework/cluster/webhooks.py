@@ -21,7 +21,7 @@ from pytest_kwait.client.resource import (
     SERVICES,
     Resource,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import (
@@ -469,7 +469,7 @@ def wait_for_webhook_endpoint(
         WaitFailed: the service has had no ready endpoint for the grace period.
         WaitTimeout: it has none at the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="single_call", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     called = UncalledWebhook(webhook, namespace, service)
@@ -505,7 +505,7 @@ def await_webhook_endpoint(error: ApiError, wait: Callable[[UncalledWebhook], ob
         raise failure from None
 
 
-def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> bool:
+def _has_ready_endpoint(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> bool:
     slices = request_once(
         lambda limit: session.list(
             ENDPOINT_SLICES,
@@ -523,7 +523,7 @@ def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: De
     )
 
 
-def _find_configuration(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> str:
+def _find_configuration(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> str:
     """Return the configuration of a webhook; empty if it is not found or may not be read."""
     limit = deadline.at_most(_LOOKUP_TIMEOUT)
     for resource in _KINDS.values():

@@ -15,7 +15,7 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
     label_value_texts,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitOptions, resolve_options
@@ -74,7 +74,7 @@ def patch(
         ApiError: the object does not exist, or the server refuses. A JSON patch is not sent again
             after a lost answer.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be patched"):
@@ -84,7 +84,7 @@ def patch(
 
 
 def send_patch(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     name: str,
     namespace: str | None,
@@ -208,7 +208,7 @@ def update(
         ApiError: the object does not exist, or the server refuses it.
         WaitTimeout: conflicts lasted until the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     changed = user_change(change)
     deadline = _deadline(session, options)
@@ -342,7 +342,7 @@ def _edit(
     what: str,
     options: WaitOptions,
 ) -> Obj:
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     deadline = _deadline(session, options)
     with within_deadline(deadline, what):
@@ -351,13 +351,13 @@ def _edit(
         return change_object(session, resource, name, where, change, deadline)
 
 
-def _deadline(session: Session, options: WaitOptions) -> Deadline:
+def _deadline(session: ApiSession, options: WaitOptions) -> Deadline:
     settings = resolve_options(options, timeout="single_call", session=session)
     return Deadline.after(settings.timeout, session.clock)
 
 
 def change_object(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     name: str,
     namespace: str | None,

@@ -25,7 +25,7 @@ from pytest_kwait.client.resource import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
@@ -386,7 +386,7 @@ def restart(
             workload was deleted.
         WaitTimeout: the rollout did not complete within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)
     settings = resolve_options(options, timeout="deployment", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
@@ -448,7 +448,7 @@ def rollout_undo(
         WaitFailed: the pods of that revision are stuck or refused, or the workload was deleted.
         WaitTimeout: the rollout did not complete within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)
     if to_revision is not None:
         check_count("to_revision", to_revision)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import Propagation
     from pytest_kwait.clock import Deadline
 
@@ -80,7 +80,7 @@ class CreatedObject:
 class CreatedObjects:
     """Objects to delete at the end, last created first."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
         self._objects: list[CreatedObject] = []
 
@@ -159,13 +159,13 @@ class CreatedObjects:
         )
 
 
-def delete_by_uid(session: Session, belonging: CreatedObject, deadline: Deadline) -> str | None:
+def delete_by_uid(session: ApiSession, belonging: CreatedObject, deadline: Deadline) -> str | None:
     """Request the deletion of one object; return the failure, if any."""
     return _request_deletion(session, belonging, deadline, "Background")[0]
 
 
 def _request_deletion(
-    session: Session, belonging: CreatedObject, deadline: Deadline, policy: Propagation
+    session: ApiSession, belonging: CreatedObject, deadline: Deadline, policy: Propagation
 ) -> tuple[str | None, bool]:
     """Return the failure of a deletion, and whether the object still exists."""
     try:

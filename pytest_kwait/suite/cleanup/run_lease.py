@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.apimachinery.times import format_micro_time, parse_time_or_none
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
@@ -108,7 +108,7 @@ class RunLeaseRenewer:
         namespace: str = LEASE_NAMESPACE,
         shard: str = "",
     ) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._run = run
         self._nonce = nonce
         self._interval = interval
@@ -351,7 +351,7 @@ class RunLease:
         return Liveness.UNDECIDED
 
 
-def is_run_alive(session: Session, place: str, deadline: Deadline) -> bool:
+def is_run_alive(session: ApiSession, place: str, deadline: Deadline) -> bool:
     """Return whether a run may live, by one look at its Lease; False if that cannot be read.
 
     Args:
@@ -484,7 +484,7 @@ class DuplicateRun(NamedTuple):
 
 
 def find_duplicate_run(
-    session: Session,
+    session: ApiSession,
     run: str,
     shard: str,
     place: str,
@@ -541,7 +541,7 @@ def find_duplicate_run(
 
 
 def _list_runs(
-    session: Session, run: str, shard: str, place: str, deadline: Deadline
+    session: ApiSession, run: str, shard: str, place: str, deadline: Deadline
 ) -> tuple[dict[str, DuplicateRun], float | None]:
     """Return the runs of an id by place of their Lease, and the server's time."""
     answer = request_with_retry(

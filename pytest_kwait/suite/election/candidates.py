@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
@@ -452,7 +452,7 @@ class Candidates:
         self.lease = lock.describe()
         """Namespace and name of the Lease."""
         self._namespace, self._name = namespace, lease
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._time_budget = time_budget
         self._changed = threading.Condition()
         configuration: dict[str, Any] = {

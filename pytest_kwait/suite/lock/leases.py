@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kwait.client.availability import Availability
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock, Deadline
 
 LABEL_LOCK = ANNOTATION_PREFIX + "lock"
@@ -307,7 +307,7 @@ class LockLeases:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         namespace: str,
         holder: str,
         duration: float,

@@ -48,7 +48,7 @@ from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog
 from pytest_kwait.errors import ApiError, KwaitError
@@ -574,7 +574,7 @@ class LockRenewer:
         owner: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
-        self._session = session = Session.of(client)
+        self._session = session = ApiSession.of(client)
         self._clock = session.clock
         self.lock = ClusterLock(LockLeases(session, namespace, holder, duration, owner))
         self._renewals = LeaseRenewer("kwait lock", self._maintain, self.lock.pace, self._clock)

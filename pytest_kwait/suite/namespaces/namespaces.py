@@ -21,7 +21,7 @@ from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.times import format_duration, parse_time_or_none
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
@@ -105,7 +105,7 @@ class NamespaceQuota:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         run: str,
         *,
         limit: int,
@@ -232,7 +232,7 @@ class NamespaceDeletions:
     """
 
     def __init__(self, client: ApiClient, run: str, going: Mapping[str, str]) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._run = run
         self._going = dict(going)
         self._listed = True
@@ -445,7 +445,7 @@ class Namespaces:
         has_controllers: bool = True,
     ) -> None:
         self._client = client
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
         self._time_budget = time_budget
