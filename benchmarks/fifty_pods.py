@@ -22,7 +22,7 @@ from benchmarks.pairs import measure, seconds
 from benchmarks.rows import CannotMeasureError, Row, run_alone
 from pytest_kwait import wait_for, wait_for_pods_with_label_running_ready
 from pytest_kwait.client.resource import DEPLOYMENTS, SERVICE_ACCOUNTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.image_mapping import make_image_mapping
@@ -83,7 +83,7 @@ def _read_processor_times() -> tuple[int, int]:
 def _starter(kubeconfig: str) -> Callable[[], float]:
     """Return a function that starts the pods, and ends them before it returns the seconds."""
     api = config.new_client_from_config(kubeconfig)  # type: ignore[no-untyped-call]
-    session = Session.of(api)
+    session = ApiSession.of(api)
     deadline = Deadline.after(TIMEOUT)
     session.get(SERVICE_ACCOUNTS, "default", NAMESPACE, deadline=deadline)
 

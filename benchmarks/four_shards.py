@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.rows import Row, run_alone
 from pytest_kwait.client.resource import NAMESPACES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.cluster import ClusterRequest
 from pytest_kwait.clusters.provider import choose_provider
@@ -124,7 +124,7 @@ def _job(cluster: Cluster, folder: Path, run: str, shard: int) -> subprocess.Pop
 
 
 def _left(cluster: Cluster, run: str) -> list[str]:
-    listed = Session.of(cluster.client()).list(
+    listed = ApiSession.of(cluster.client()).list(
         NAMESPACES,
         label_selector={"pytest-kwait/run": run_label_value(run)},
         deadline=Deadline.after(60.0),

@@ -33,7 +33,7 @@ from benchmarks.plane import some_cluster
 from benchmarks.rows import Row, run_alone
 from pytest_kwait import cache
 from pytest_kwait.client.resource import NAMESPACES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
 
@@ -160,7 +160,7 @@ def measure_rows(kubeconfig: str = "-", pods: int = 5000) -> list[Row]:
 
 def compare(kubeconfig: str, pods: int) -> list[Row]:
     """Copy the pods of one cluster with each peer."""
-    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    session = ApiSession.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     namespace = f"informer-5000-{random.randrange(16**6):06x}"
     with ExitStack() as cleanup:
         cleanup.callback(clean, session, namespace)
@@ -226,7 +226,7 @@ def report(
     ]
 
 
-def prepare(session: Session, namespace: str) -> None:
+def prepare(session: ApiSession, namespace: str) -> None:
     """Create the namespace, ready for pods."""
     session.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=soon())
     try:
@@ -239,7 +239,7 @@ def prepare(session: Session, namespace: str) -> None:
 
 def write(pipe: Connection, kubeconfig: str, namespace: str, pods: int, part: int) -> None:
     """Create every second pod as a running one; on a signal, change every fifth of those."""
-    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    session = ApiSession.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     numbers = range(part, pods, WRITERS)
     for number in numbers:
         pod = {"metadata": {"name": name_of(number)}, "spec": pod_spec()}

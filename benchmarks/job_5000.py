@@ -37,7 +37,7 @@ from benchmarks.plane import some_cluster
 from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for_job_pods_running
 from pytest_kwait.client.resource import JOBS, NAMESPACES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.errors import ApiError
@@ -63,7 +63,7 @@ def measure_rows(kubeconfig: str = "-", pods: int = 5000) -> list[Row]:
 
 def compare(kubeconfig: str, pods: int) -> list[Row]:
     """Wait for the pods of one cluster with both."""
-    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    session = ApiSession.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     namespace = f"job-5000-{random.randrange(16**6):06x}"
     with ExitStack() as cleanup:
         cleanup.callback(clean, session, namespace)
@@ -104,7 +104,7 @@ def compare(kubeconfig: str, pods: int) -> list[Row]:
     return [Row("CPU, of the official client's watch's", one / other, BAR)]
 
 
-def prepare(session: Session, namespace: str, pods: int) -> str:
+def prepare(session: ApiSession, namespace: str, pods: int) -> str:
     """Create the job; return its UID."""
     session.create(NAMESPACES, {"metadata": {"name": namespace}}, deadline=soon())
     with suppress(ApiError):  # where controllers run they make it
@@ -123,7 +123,7 @@ def prepare(session: Session, namespace: str, pods: int) -> str:
     return str(created["metadata"]["uid"])
 
 
-def clean(session: Session, namespace: str) -> None:
+def clean(session: ApiSession, namespace: str) -> None:
     """Delete the job; the namespace controller deletes the rest."""
     with suppress(ApiError):
         session.delete(NAMESPACES, namespace, deadline=soon())
@@ -189,7 +189,7 @@ def write(
     pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int, part: int
 ) -> None:
     """Create every second pod, and write their statuses on a signal."""
-    session = Session.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
+    session = ApiSession.of(config.new_client_from_config(kubeconfig))  # type: ignore[no-untyped-call]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": JOB, "uid": uid, "controller": True}
     labels = {"batch.kubernetes.io/controller-uid": uid, "batch.kubernetes.io/job-name": JOB}
     numbers = range(part, pods, WRITERS)

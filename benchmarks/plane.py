@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kubernetes import config
 
 from pytest_kwait.client.resource import SERVICE_ACCOUNTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from tools.controlplane import assets
 from tools.controlplane.readiness import Readiness
@@ -70,5 +70,5 @@ def some_cluster(kubeconfig: str) -> Iterator[str]:
         api = config.new_client_from_config(str(own))  # type: ignore[no-untyped-call]
         account = {"metadata": {"name": "default"}}  # elsewhere a controller creates it
         deadline = Deadline.after(30.0)
-        Session.of(api).create(SERVICE_ACCOUNTS, account, "default", deadline=deadline)
+        ApiSession.of(api).create(SERVICE_ACCOUNTS, account, "default", deadline=deadline)
         yield str(own)

@@ -23,7 +23,7 @@ from benchmarks.pairs import measure, seconds
 from benchmarks.rows import Row, run_alone
 from pytest_kwait import wait_for_pod_ready, wait_for_pod_running
 from pytest_kwait.client.resource import PODS, SERVICE_ACCOUNTS, SERVICES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.image_mapping import ImageMapping
@@ -83,7 +83,7 @@ def _popen() -> float:
     return took
 
 
-def _measure_start(session: Session, api: object, rounds: int) -> Row:
+def _measure_start(session: ApiSession, api: object, rounds: int) -> Row:
     numbers = iter(range(1000))
 
     def start_pod() -> float:
@@ -107,7 +107,7 @@ def _measure_start(session: Session, api: object, rounds: int) -> Row:
     return Row(what, rest * 1000, START_EXTRA * 1000, "ms")
 
 
-def _measure_service(session: Session, api: object, rounds: int) -> Row:
+def _measure_service(session: ApiSession, api: object, rounds: int) -> Row:
     deadline = Deadline.after(60)
     ports = [{"port": 80, "targetPort": 8080}]
     service = {
@@ -152,7 +152,7 @@ def measure_rows(rounds: int = 15) -> list[Row]:
         )
         try:
             api = config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
-            session = Session.of(api)
+            session = ApiSession.of(api)
             session.get(SERVICE_ACCOUNTS, "default", NAMESPACE, deadline=Deadline.after(30))
             started = _measure_start(session, api, rounds)
             return [started, _measure_service(session, api, min(rounds, 5))]

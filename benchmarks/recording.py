@@ -30,7 +30,7 @@ from benchmarks.children import run_child
 from benchmarks.pairs import measure, seconds
 from benchmarks.rows import Row, run_alone
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.simulator.recording.files import (
@@ -223,12 +223,12 @@ def _changes() -> Iterator[RawLine]:
 def _watch_cluster(folder: Path, kubeconfig: Path) -> list[Row]:
     """Record namespaces one after the other."""
     cluster = connect(kubeconfig)
-    session = Session.of(cluster.client())
+    session = ApiSession.of(cluster.client())
     counts: Counter[str] = Counter()
 
     def counted_client() -> Any:
         client = cluster.client()
-        _count_requests(Session.of(client), counts)
+        _count_requests(ApiSession.of(client), counts)
         return client
 
     sockets, memory = _count_sockets(), _read_memory()
@@ -266,7 +266,7 @@ def _watch_cluster(folder: Path, kubeconfig: Path) -> list[Row]:
     ]
 
 
-def _count_requests(session: Session, counts: Counter[str]) -> None:
+def _count_requests(session: ApiSession, counts: Counter[str]) -> None:
     """Count the requests of a session by their resource."""
     send, open_watch = session.transport.send, session.transport.open
 

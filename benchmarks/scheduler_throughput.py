@@ -26,7 +26,7 @@ from benchmarks.plane import control_plane
 from benchmarks.rows import Row, run_alone
 from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
 from pytest_kwait.client.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from tools.controlplane import assets
 
@@ -92,7 +92,7 @@ def measure_rows(rounds: int = 3, pods: int = 1000, nodes: int = 100) -> list[Ro
     """Schedule the pods with both in turns, for each limit on requests."""
     rows = []
     with control_plane() as kubeconfig:
-        session = Session.of(
+        session = ApiSession.of(
             config.new_client_from_config(str(kubeconfig))  # type: ignore[no-untyped-call]
         )
         prepare(session, nodes)
@@ -118,7 +118,7 @@ def measure_rows(rounds: int = 3, pods: int = 1000, nodes: int = 100) -> list[Ro
     return rows
 
 
-def prepare(session: Session, nodes: int) -> None:
+def prepare(session: ApiSession, nodes: int) -> None:
     """Create nodes that are ready, and a namespace in which pods can be created."""
     deadline = Deadline.after(LIMIT)
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -143,7 +143,7 @@ def prepare(session: Session, nodes: int) -> None:
 
 
 def one_round(
-    session: Session,
+    session: ApiSession,
     pods: int,
     start: Callable[[Path, int, int, ExitStack], object],
     kubeconfig: Path,
@@ -169,7 +169,7 @@ def one_round(
     return bindings.rate
 
 
-def make_pods(session: Session, pods: int, deadline: Deadline) -> None:
+def make_pods(session: ApiSession, pods: int, deadline: Deadline) -> None:
     """Create the pods in eight threads."""
     numbers = iter(range(pods))
     lock = threading.Lock()

@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import threading
 
+_LONGEST_PAUSE = 24 * 3600.0
+"""Seconds of one call of the system, as asyncio's; limits of the platforms start at 24 days."""
+
+_RECHECK_INTERVAL = 0.1
+"""Seconds between two checks whether a paused clock continues."""
+
 
 class Clock(Protocol):
     """The time source of waits."""
@@ -67,9 +73,6 @@ class SystemClock:
                 return False
         return True
 
-
-_LONGEST_PAUSE = 24 * 3600.0
-"""Seconds of one call of the system, as asyncio's; limits of the platforms start at 24 days."""
 
 SYSTEM_CLOCK: Clock = SystemClock()
 
@@ -125,9 +128,6 @@ class PausableClock:
                 return False
         return True
 
-
-_RECHECK_INTERVAL = 0.1
-"""Seconds between two checks whether a paused clock continues."""
 
 TEST_CLOCK = PausableClock()
 """The clock of waits in tests; paused while a debugger is active."""

@@ -20,6 +20,12 @@ __all__ = [
     "describe_value",
 ]
 
+_MAX_SUMMARY_START = 40
+"""Characters before the valid values in the summary of an invalid argument."""
+
+_MAX_SUMMARY_NAME = 20
+"""Characters of the argument's name there, if its value is left out."""
+
 
 class _PlainTracebacks(logging.Filter):
     """Formats the tracebacks of a logger without marks below their lines.
@@ -70,13 +76,6 @@ def describe_value(value: object, limit: int = 300) -> str:
 
 class KwaitError(Exception):
     """Anything that pytest-kwait raises on its own account."""
-
-
-_MAX_SUMMARY_START = 40
-"""Characters before the valid values in the summary of an invalid argument."""
-
-_MAX_SUMMARY_NAME = 20
-"""Characters of the argument's name there, if its value is left out."""
 
 
 class InvalidArgument(KwaitError, ValueError):

@@ -20,7 +20,7 @@ from pytest_kwait import wait
 from pytest_kwait.apimachinery.times import format_micro_time, to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument, KwaitError
 from pytest_kwait.wait.context import Context
@@ -47,6 +47,16 @@ __all__ = [
 
 MAX_LEASE_SECONDS = 2**31 - 1
 """The longest duration of a Lease: `leaseDurationSeconds` is an int32."""
+JITTER_FACTOR = 1.2
+"""The maximum extra of a candidate's pause, as a fraction of the retry period."""
+
+_log = logging.getLogger(__name__)
+
+_MINIMUM_JOIN_TIME = 1.0
+"""The minimum seconds of a request, however short the renew deadline is."""
+
+_EPSILON = 0.001
+"""Seconds added to a lease's expiry before it is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +129,7 @@ class LeaseLock:
         self._namespace = check_namespace(namespace)
         self._name = check_name("name", name)
         self._identity = identity
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._lease: dict[str, Any] | None = None
 
     @property
@@ -214,7 +224,6 @@ class LeadershipContext(Context):
         return super().err()
 
 
-_log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 
 
@@ -260,16 +269,6 @@ class NewLeaderNotifier:
 
     def _failed(self, error: Exception) -> None:
         _log.error("on_new_leader has failed on lock %s", self._name, exc_info=error)
-
-
-JITTER_FACTOR = 1.2
-"""The maximum extra of a candidate's pause, as a fraction of the retry period."""
-
-_MINIMUM_JOIN_TIME = 1.0
-"""The minimum seconds of a request, however short the renew deadline is."""
-
-_EPSILON = 0.001
-"""Seconds added to a lease's expiry before it is checked."""
 
 
 class LeaderElector:

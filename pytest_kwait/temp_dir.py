@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PREFIX = "kwait-"
 _LOCK_FILE = "owner"
+_credentials: list[TempDir] = []
+_credentials_lock = threading.Lock()
 
 
 class TempDir:
@@ -43,10 +45,6 @@ class TempDir:
     def remove(self) -> None:
         """Remove the folder and its contents; idempotent."""
         self._finalizer()
-
-
-_credentials: list[TempDir] = []
-_credentials_lock = threading.Lock()
 
 
 def credentials_folder() -> str:

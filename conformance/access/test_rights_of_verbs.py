@@ -34,7 +34,7 @@ from pytest_kwait import (
     wait_for_rollout_status,
 )
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 
 if TYPE_CHECKING:
@@ -68,16 +68,16 @@ def begin_again(kind: str) -> Call:
 
 
 def execute(client: ApiClient, namespace: str, _: str) -> None:
-    done = Session.of(client).exec(namespace, "sleeper", ["true"], deadline=Deadline.after(60))
+    done = ApiSession.of(client).exec(namespace, "sleeper", ["true"], deadline=Deadline.after(60))
     assert done.exit_code == 0
 
 
 def read_log(client: ApiClient, namespace: str, _: str) -> None:
-    Session.of(client).logs(namespace, "sleeper", deadline=Deadline.after(60))
+    ApiSession.of(client).logs(namespace, "sleeper", deadline=Deadline.after(60))
 
 
 def forward_port(client: ApiClient, namespace: str, _: str) -> None:
-    session, limit = Session.of(client), Deadline.after(60)
+    session, limit = ApiSession.of(client), Deadline.after(60)
     session.get(PODS, "sleeper", namespace, deadline=limit)
     with session.port_forward(namespace, "sleeper", 8080, deadline=limit) as forward:
         address = f"http://127.0.0.1:{forward.port}/"

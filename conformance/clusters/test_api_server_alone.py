@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 SUITE = """
 import pytest
 from pytest_kwait import ApiError
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
        "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
 
 def test_alone(kwait):
     assert kwait.cluster.nodes == ()
-    assert Session.of(kwait.client).time_scale == 0.1
+    assert ApiSession.of(kwait.client).time_scale == 0.1
     with pytest.raises(ApiError, match="serviceaccounts .default. not found"):
         kwait.get("serviceaccount/default")
     (pod,) = kwait.create(POD)

@@ -16,7 +16,7 @@ from pytest_kwait.cli.state_file import ProcessIdentity
 SUITE = """
 import pytest
 from pytest_kwait import ApiError, WaitTimeout
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
        "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
@@ -38,7 +38,7 @@ def test_alone(kwait):
     assert kwait.cluster.provider == "binaries"
     assert kwait.cluster.nodes == ()
     assert kwait.cluster.version.startswith("v1.")
-    assert Session.of(kwait.client).time_scale == 1.0
+    assert ApiSession.of(kwait.client).time_scale == 1.0
     with pytest.raises(ApiError, match="serviceaccounts .default. not found"):
         kwait.get("serviceaccount/default")
     (pod,) = kwait.create(POD)

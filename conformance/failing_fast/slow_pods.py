@@ -19,7 +19,7 @@ from pytest_kwait import (
     wait_for_pods_with_label_running_ready,
 )
 from pytest_kwait.client.resource import NODES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _creating(*objects: dict[str, Any]) -> Heal:
 
 def _patching(kind: str, name: str, op: str, path: str, value: object = None) -> Heal:
     def heal(kwait: Kwait) -> None:
-        session, deadline = Session.of(kwait.client), Deadline.after(20.0)
+        session, deadline = ApiSession.of(kwait.client), Deadline.after(20.0)
         session.patch(
             session.resolve(kind, deadline=deadline),
             name,
@@ -103,7 +103,7 @@ def _patching(kind: str, name: str, op: str, path: str, value: object = None) ->
 
 def label_node(kwait: Kwait, label: str, value: str | None) -> None:
     """Give the first node a label; None takes it away."""
-    session, patch = Session.of(kwait.client), {"metadata": {"labels": {label: value}}}
+    session, patch = ApiSession.of(kwait.client), {"metadata": {"labels": {label: value}}}
     session.patch(NODES, first_kubelet_node(kwait), patch, deadline=Deadline.after(20.0))
 
 

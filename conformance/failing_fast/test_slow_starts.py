@@ -13,7 +13,7 @@ import pytest
 from conformance.failing_fast.slow_pods import Start, label_node, label_of, starts
 from e2e.pods.manifest import container, pod
 from pytest_kwait import WaitFailed, WaitTimeout, wait_for_pod_ready
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK
 from tools.controlplane.cluster import FOLDER_VARIABLE, State
 from tools.image_registry import Registry
@@ -89,7 +89,7 @@ def test_slow_starts_are_waited_for(
         with ThreadPoolExecutor(len(slow) + 1) as pool:
             kwait.create(*(obj for start in slow for obj in start.objects))
             waits = {start.title: pool.submit(outcome, kwait, start) for start in slow}
-            pool.submit(heal, kwait, slow, Session.of(kwait.client).time_scale).result()
+            pool.submit(heal, kwait, slow, ApiSession.of(kwait.client).time_scale).result()
             ends = {title: wait.result() for title, wait in waits.items()}
     finally:
         label_node(kwait, label_of(kwait.namespace), None)

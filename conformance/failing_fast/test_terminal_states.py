@@ -9,7 +9,7 @@ import pytest
 
 from conformance.failing_fast.failing_pods import FAILING, LASTING, LOOPING, FailingPod
 from pytest_kwait import WaitFailed, WaitTimeout
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def complaint_of_one(kwait: Kwait, case: FailingPod) -> str:
         reason, evidence = error.args[0], error.evidence
         if case.reason not in reason:
             return f"does not name {case.reason!r}: {reason}"
-        grace = case.grace * Session.of(kwait.client).time_scale
+        grace = case.grace * ApiSession.of(kwait.client).time_scale
         if (held := held_for(evidence)) > grace + PROMPT:
             return f"took {held:.1f} s from the first sign on, with a grace of {grace} s: {error}"
         return ""

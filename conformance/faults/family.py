@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_kwait import ApiError, wait_for
 from pytest_kwait.client.resource import PODS, Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class Place:
 
     def create(self, resource: Resource, obj: dict[str, Any]) -> None:
         """Create an object."""
-        session = Session.of(self.client)
+        session = ApiSession.of(self.client)
         session.create(resource, obj, self.namespace, deadline=_deadline())
 
     def delete(self, resource: Resource, name: str) -> None:
         """Delete an object."""
-        session = Session.of(self.client)
+        session = ApiSession.of(self.client)
         session.delete(resource, name, self.namespace, deadline=_deadline())
 
     def remove(self, resource: Resource, name: str) -> None:
@@ -77,7 +77,7 @@ class Place:
 
     def patch_status(self, resource: Resource, name: str, status: dict[str, Any]) -> None:
         """Write the status of an object, as its controller does."""
-        Session.of(self.client).patch(
+        ApiSession.of(self.client).patch(
             resource,
             name,
             {"status": status},
@@ -95,7 +95,7 @@ class Place:
             "metadata": {"name": pod},
             "target": target,
         }
-        Session.of(self.client).create(
+        ApiSession.of(self.client).create(
             PODS, binding, self.namespace, name=pod, subresource="binding", deadline=_deadline()
         )
 

@@ -18,7 +18,7 @@ from conformance.faults.family import Family, Place
 from conformance.faults.trial import LATE, TRIES, ProcessStalls
 from pytest_kwait import WaitTimeout, wait_for
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, NODES, Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.retry import request_with_retry
@@ -48,7 +48,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DisposableContro
     if not Path(programs).is_relative_to(assets.storage()) or not programs:
         pytest.skip("only `python -m tools.controlplane run` has servers that may be killed")
     with run_control_plane(tmp_path_factory.mktemp("plane") / "cluster") as plane:
-        session = Session.of(connect(plane.kubeconfig).client())
+        session = ApiSession.of(connect(plane.kubeconfig).client())
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}
         session.create(NODES, node, deadline=Deadline.after(TIMEOUT))
         yield plane
@@ -121,7 +121,7 @@ def test_wait_keeps_its_timeout_while_a_server_is_killed(plane: DisposableContro
 
 def namespace(client: ApiClient, name: str) -> str:
     """A namespace in which `powerless` may read."""
-    session, deadline = Session.of(client), Deadline.after(TIMEOUT)
+    session, deadline = ApiSession.of(client), Deadline.after(TIMEOUT)
     session.create(
         NAMESPACES,
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
@@ -151,7 +151,7 @@ def namespace(client: ApiClient, name: str) -> str:
 
 def until_ready(client: ApiClient) -> None:
     """Return once the API server is ready, and its storage accepts writes."""
-    session, deadline = Session.of(client), Deadline.after(TIMEOUT)
+    session, deadline = ApiSession.of(client), Deadline.after(TIMEOUT)
     trace = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "trace"}}
     request_with_retry(lambda left: session.request("GET", "/readyz", deadline=left), deadline)
     request_with_retry(

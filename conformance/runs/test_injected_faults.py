@@ -13,7 +13,7 @@ import pytest
 
 from conformance.runs.inner_runs import run
 from pytest_kwait import wait
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def test_no_fault_outlives_its_test_or_its_process(
     assert status == 3, said
 
     def left() -> list[dict[str, Any]]:
-        transport = Session.of(kwait.client).transport
+        transport = ApiSession.of(kwait.client).transport
         answer = transport.send("GET", "/kwait/v1/faults", deadline=Deadline.after(30))
         found: list[dict[str, Any]] = json.loads(answer.data)["faults"]
         return found

@@ -22,7 +22,7 @@ from conformance.scheduler.generated_clusters import (
     generate_cluster,
 )
 from conformance.scheduler.kube_scheduler import NAME, KubeScheduler, run_kube_scheduler
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
@@ -48,7 +48,7 @@ _NOWHERE = {"containers": [{"name": "c", "image": "none"}], "nodeSelector": {"no
 class Cluster:
     """A real cluster without kubelets, and its scheduler."""
 
-    def __init__(self, session: Session, referee: KubeScheduler) -> None:
+    def __init__(self, session: ApiSession, referee: KubeScheduler) -> None:
         self._session = session
         self.referee = referee
         self._pool = ThreadPoolExecutor(4)
@@ -194,7 +194,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         run_control_plane(folder / "cluster") as plane,
         run_kube_scheduler(Path(programs) / "kube-scheduler", plane.kubeconfig, folder) as referee,
     ):
-        cluster = Cluster(Session.of(connect(plane.kubeconfig).client()), referee)
+        cluster = Cluster(ApiSession.of(connect(plane.kubeconfig).client()), referee)
         cluster.prepare()
         yield cluster
         cluster.close()

@@ -16,7 +16,7 @@ from pytest_kwait import wait, wait_for_deployment_complete
 from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.client.availability import availability_of
 from pytest_kwait.client.resource import DEPLOYMENTS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters import ClusterRequest, binaries
 from pytest_kwait.clusters.binaries import BinariesProvider, find_assets
@@ -219,7 +219,7 @@ def test_controllers_schedule_and_run_pods(tmp_path: Path, temporary: Path) -> N
         assert "--disable-admission-plugins" not in log
         assert "--service-cluster-ip-range=10.0.0.0/16 " in log
         assert "--kubelet-preferred-address-types=InternalIP " in log
-        session = Session.of(cluster.client())
+        session = ApiSession.of(cluster.client())
         deadline = Deadline.after(30, SYSTEM_CLOCK)
         session.create(DEPLOYMENTS, _WEB, namespace="default", deadline=deadline)
         wait_for_deployment_complete(cluster.client(), "default", "web", timeout=60)

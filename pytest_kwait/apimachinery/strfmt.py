@@ -35,6 +35,7 @@ _UNITS = r"(\d+)\s*([A-Za-zµ]+)"
 _UNIT_NAMES = ("ns", "nano", "us", "µs", "micro", "ms", "milli", "s", "sec", "m", "min", "h", "hr",
                "hour", "d", "day", "w", "wk", "week")  # fmt: skip
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
 def _pattern_format(pattern: str) -> Callable[[str], bool]:
@@ -183,7 +184,6 @@ _FORMATS: dict[str, Callable[[str], bool]] = {
     "k8sshortname": lambda text: not dns_label_texts(text),
     "k8slongname": lambda text: not dns_subdomain_texts(text),
 }
-_NUMBER_FORMATS = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 
 def matches_format(text: str, form: str) -> bool:

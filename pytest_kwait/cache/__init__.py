@@ -1,6 +1,6 @@
 """Client-go's `tools/cache`: local copies of collections, kept current by list and watch.
 
-These are ports of client-go `tools/cache` and its informer factory over `client.Session`, with
+These are ports of client-go `tools/cache` and its informer factory over `client.ApiSession`, with
 upstream's names in snake_case, used qualified as in Go (`cache.wait_for_cache_sync`). The meaning
 of an object's state belongs to the layers above.
 """

@@ -20,7 +20,7 @@ from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.cache.store import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, make_stop_context
 from pytest_kwait.client.resource import Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class SharedInformerFactory:
 
     def __init__(
         self,
-        client: ApiClient | Session,
+        client: ApiClient | ApiSession,
         namespace: str | None = None,
         *,
         label_selector: Selector | None = None,
@@ -103,7 +103,7 @@ class SharedInformerFactory:
         normalize_label_selector(label_selector, what="label_selector")
         normalize_field_selector(field_selector)
         self.namespace = namespace
-        self._session = client if isinstance(client, Session) else Session.of(client)
+        self._session = client if isinstance(client, ApiSession) else ApiSession.of(client)
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._relist_interval = relist_interval

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.store import Delta, Object
     from pytest_kwait.clock import Clock
 
+MINIMUM_RESYNC_PERIOD = 1.0
+"""The minimum resync period in seconds."""
+
 _logger = logging.getLogger("pytest_kwait.cache")
+_Listener = TypeVar("_Listener")
 
 
 class ResourceEventHandler(Protocol):
@@ -193,12 +197,6 @@ class HandlerRegistration:
         ) as error:  # any exception, pytest.fail too: the next event must be handled
             self.last_error = error
             _logger.exception("Handler %s failed on %s %s", self.name, delta.type, delta.key)
-
-
-MINIMUM_RESYNC_PERIOD = 1.0
-"""The minimum resync period in seconds."""
-
-_Listener = TypeVar("_Listener")
 
 
 def parse_resync_period(period: Duration | None, name: str) -> float:

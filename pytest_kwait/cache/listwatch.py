@@ -41,9 +41,12 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.watch import Watch
     from pytest_kwait.clock import Clock, Deadline
+
+_RECENT = 500
+"""The number of events kept for followers with an older list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class ListWatch:
             resourceVersion among them; None for whole objects.
     """
 
-    session: Session
+    session: ApiSession
     resource: Resource
     namespace: str | None = None
     label_selector: Selector | None = None
@@ -289,10 +292,6 @@ class _LabelFilter:
             return None
         self._reported_gone.add(uid)
         return "DELETED"
-
-
-_RECENT = 500
-"""The number of events kept for followers with an older list."""
 
 
 def parse_resource_version(resource_version: str) -> int | None:

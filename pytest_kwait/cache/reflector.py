@@ -29,9 +29,22 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
 
+LIST_TIMEOUT = 60.0
+"""Seconds for a whole list, including all pages."""
+
+MIN_WATCH_TIMEOUT = 300.0
+"""Minimum seconds after which the server ends a watch; the maximum is twice that."""
+
+ErrorHandler: TypeAlias = Callable[[Exception], object]
+"""Handles the error that ended a list or watch; its own exceptions end the reflector."""
+
 _PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 405, 406, 415, 422})
 _MALFORMED = "NotJSON"
 _MALFORMED_IN_ROW = 3
+_BACKOFF = wait.Backoff(duration=0.8, factor=2.0, jitter=1.0, steps=38, cap=30.0)
+_BACKOFF_RESET = 120.0
+
+_logger = logging.getLogger("pytest_kwait.cache")
 
 
 def is_expired(error: Exception) -> bool:
@@ -70,21 +83,6 @@ def is_permanent(error: Exception | None, *, in_row: int = 1) -> bool:
     if isinstance(error, ClusterEnded):
         return True
     return error.status in _PERMANENT_STATUSES
-
-
-LIST_TIMEOUT = 60.0
-"""Seconds for a whole list, including all pages."""
-
-MIN_WATCH_TIMEOUT = 300.0
-"""Minimum seconds after which the server ends a watch; the maximum is twice that."""
-
-_BACKOFF = wait.Backoff(duration=0.8, factor=2.0, jitter=1.0, steps=38, cap=30.0)
-_BACKOFF_RESET = 120.0
-
-_logger = logging.getLogger("pytest_kwait.cache")
-
-ErrorHandler: TypeAlias = Callable[[Exception], object]
-"""Handles the error that ended a list or watch; its own exceptions end the reflector."""
 
 
 class ReflectorStore(Protocol):

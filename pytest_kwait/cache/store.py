@@ -31,6 +31,16 @@ KeyFunc: TypeAlias = Callable[[Mapping[str, Any]], str]
 
 NAMESPACE_INDEX = "namespace"
 """The usual name of an index by namespace (see `meta_namespace_index_func`)."""
+Object: TypeAlias = dict[str, Any]
+Objects: TypeAlias = list[Object]
+IndexFunc: TypeAlias = Callable[[Object], Iterable[str]]
+Indexers: TypeAlias = Mapping[str, IndexFunc]
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+_NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}
 
 
 class DeletedFinalStateUnknown(dict[str, Any]):
@@ -88,17 +98,7 @@ def meta_namespace_index_func(obj: Mapping[str, Any]) -> Iterable[str]:
     return (obj.get("metadata", {}).get("namespace") or "",)
 
 
-Object: TypeAlias = dict[str, Any]
-Objects: TypeAlias = list[Object]
-IndexFunc: TypeAlias = Callable[[Object], Iterable[str]]
-Indexers: TypeAlias = Mapping[str, IndexFunc]
-
-
-_logger = logging.getLogger("pytest_kwait.cache")
 _logger.addFilter(PLAIN_TRACEBACKS)
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
-_encode = msgspec.json.Encoder().encode
-_NOT_INDEXED: Mapping[str, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)

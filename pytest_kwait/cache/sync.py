@@ -24,6 +24,20 @@ from pytest_kwait.wait.loop import check_result
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
+SYNCED_POLL_PERIOD = 0.1
+"""Seconds between two checks of unsynced caches."""
+
+CACHE_SYNC_TIMEOUT = 300.0
+"""The default limit of a wait for caches, in seconds; as for a pod start."""
+
+InformerSynced: TypeAlias = Callable[[], bool]
+"""Returns whether a cache has synced."""
+
+Stop: TypeAlias = threading.Event | wait.Context
+"""Ends a wait early."""
+
+_logger = logging.getLogger("pytest_kwait.cache")
+
 
 class Signal(threading.Event):
     """An event that is set once and then calls its callbacks.
@@ -63,9 +77,6 @@ class Signal(threading.Event):
         with self._interest:
             if call in self._calls:
                 self._calls.remove(call)
-
-
-_logger = logging.getLogger("pytest_kwait.cache")
 
 
 class DoneChecker(Protocol):
@@ -138,20 +149,6 @@ def _format_log_line(message: str, facts: dict[str, object]) -> str:
     """Format a message and its facts as in the logs of Kubernetes' components."""
     values = (f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in facts.items())
     return " ".join((message, *values))
-
-
-SYNCED_POLL_PERIOD = 0.1
-"""Seconds between two checks of unsynced caches."""
-
-CACHE_SYNC_TIMEOUT = 300.0
-"""The default limit of a wait for caches, in seconds; as for a pod start."""
-
-
-InformerSynced: TypeAlias = Callable[[], bool]
-"""Returns whether a cache has synced."""
-
-Stop: TypeAlias = threading.Event | wait.Context
-"""Ends a wait early."""
 
 
 class HasSynced(Protocol):

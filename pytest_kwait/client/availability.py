@@ -46,6 +46,8 @@ _CLOSE_TIMEOUT = 0.05
 
 _REPORT_TIMEOUT = 2.0
 """Seconds until the end of a watched server that refuses connections is reported."""
+_lock = threading.Lock()
+_availabilities: dict[str, Availability] = {}
 
 
 class PendingRequest(Protocol):
@@ -228,10 +230,6 @@ class Availability:
         tried = "1 try" if tries == 1 else f"{tries} tries"
         shown = format_duration(round(lasted, 1) if lasted < 10 else float(round(lasted)))
         return f"API server {self.address} {clause} for {shown} ({tried})"
-
-
-_lock = threading.Lock()
-_availabilities: dict[str, Availability] = {}
 
 
 def availability_of(address: str) -> Availability:

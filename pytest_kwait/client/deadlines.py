@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from pytest_kwait.client.availability import Availability
     from pytest_kwait.clock import Deadline
 
+_LONGEST_SLEEP = 1.0
+"""Maximum seconds until sockets left by finalizers are released."""
+
+# More than any suite uses at once: a full pool drops connections and logs a warning.
+_KEPT_CONNECTIONS = 64
+_DIAL_FAILURES = (OSError, HTTPError, ValueError)
+
 
 class Cause(Enum):
     """The reason of a guard that cut off its request."""
@@ -260,10 +267,6 @@ class _ConnectAttempt:
         raise TimeoutError("the connection was not established in time")
 
 
-_LONGEST_SLEEP = 1.0
-"""Maximum seconds until sockets left by finalizers are released."""
-
-
 class Watchdog:
     """The thread that checks guards when they are due; started with the first guard."""
 
@@ -338,11 +341,6 @@ class Watchdog:
 
 
 WATCHDOG = Watchdog()
-
-
-# More than any suite uses at once: a full pool drops connections and logs a warning.
-_KEPT_CONNECTIONS = 64
-_DIAL_FAILURES = (OSError, HTTPError, ValueError)
 
 
 class _Current(threading.local):

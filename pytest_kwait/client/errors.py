@@ -23,8 +23,16 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
 
+STARTUP_GRACE = 5.0
+"""Seconds that a refusal must last after an outage to count."""
+
 _EXCERPT = 200
 _object: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
+# A proxy may accept connections while its server is down, and close them at once.
+_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
+
+_REFUSALS = frozenset({401, 403})
 
 
 def make_response_error(
@@ -164,11 +172,6 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
         current = inner if isinstance(inner, BaseException) else current.__cause__
 
 
-# A proxy may accept connections while its server is down, and close them at once.
-_CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-_RESET = {errno.ECONNRESET, errno.EPIPE, errno.ECONNABORTED, errno.ENOTCONN}
-
-
 def _find_reason(error: BaseException) -> str:
     match error:
         case exceptions.ProxyError():
@@ -217,12 +220,6 @@ def _parse_retry_after(headers: Mapping[str, str], clock: Clock) -> float | None
         return max(0.0, parsedate_to_datetime(value).timestamp() - clock.time())
     except ValueError:
         return None
-
-
-STARTUP_GRACE = 5.0
-"""Seconds that a refusal must last after an outage to count."""
-
-_REFUSALS = frozenset({401, 403})
 
 
 class StartupGrace:

@@ -68,7 +68,7 @@ def execute(
     stdin: bytes | str | None = None,
     deadline: Deadline,
 ) -> ExecResult:
-    """Run a command in a container until it ends; see `Session.exec`.
+    """Run a command in a container until it ends; see `ApiSession.exec`.
 
     Source: apimachinery/pkg/util/remotecommand/constants.go; client-go tools/remotecommand/v4.go.
     """

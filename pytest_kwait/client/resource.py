@@ -15,6 +15,40 @@ if TYPE_CHECKING:
 STANDARD_VERBS = frozenset(
     {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 )
+BUILT_IN_GROUPS = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "coordination.k8s.io",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "internal.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "rbac.authorization.k8s.io",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+        "storagemigration.k8s.io",
+    }
+)
+"""Groups with a dot in their names whose resources have no definition.
+
+Source: pkg/controlplane/instance.go, `RESTStorageProviders`.
+"""
+
+_resources: dict[str, Resource] = {}
+
+_STATUS = ("status",)
+_SCALED = ("scale", "status")
+
+BUILT_IN: Mapping[str, Resource] = MappingProxyType(_resources)
+"""Resources of every supported server by qualified name, in kubectl's order of preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +134,6 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return group, version
 
 
-_resources: dict[str, Resource] = {}
-
-
 def _built_in(
     api_version: str,
     plural: str,
@@ -124,9 +155,6 @@ def _built_in(
     )
     return _resources.setdefault(resource.qualified, resource)
 
-
-_STATUS = ("status",)
-_SCALED = ("scale", "status")
 
 PODS = _built_in(
     "v1",
@@ -212,33 +240,3 @@ CUSTOM_RESOURCE_DEFINITIONS = _built_in(
     namespaced=False,
     subresources=_STATUS,
 )
-
-BUILT_IN: Mapping[str, Resource] = MappingProxyType(_resources)
-"""Resources of every supported server by qualified name, in kubectl's order of preference."""
-
-BUILT_IN_GROUPS = frozenset(
-    {
-        "admissionregistration.k8s.io",
-        "apiextensions.k8s.io",
-        "apiregistration.k8s.io",
-        "authentication.k8s.io",
-        "authorization.k8s.io",
-        "certificates.k8s.io",
-        "coordination.k8s.io",
-        "discovery.k8s.io",
-        "events.k8s.io",
-        "flowcontrol.apiserver.k8s.io",
-        "internal.apiserver.k8s.io",
-        "networking.k8s.io",
-        "node.k8s.io",
-        "rbac.authorization.k8s.io",
-        "resource.k8s.io",
-        "scheduling.k8s.io",
-        "storage.k8s.io",
-        "storagemigration.k8s.io",
-    }
-)
-"""Groups with a dot in their names whose resources have no definition.
-
-Source: pkg/controlplane/instance.go, `RESTStorageProviders`.
-"""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 """One object of the API, decoded whole or in the requested fields."""
 
+_making = threading.Lock()
+
+_whole_object: msgspec.json.Decoder[Object] = msgspec.json.Decoder(dict[str, Any])
+
 
 class OwnerReference(TypedDict, total=False):
     """The fields of an owner reference that waits read."""
@@ -157,9 +161,6 @@ class _List(msgspec.Struct, rename={"api_version": "apiVersion"}):
     api_version: str = ""
 
 
-_making = threading.Lock()
-
-
 def make_decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     """Return a new decoder of a type, in a thread-safe way.
 
@@ -193,9 +194,6 @@ def decode_object(raw: bytes | msgspec.Raw, shape: Any = None) -> Object:
         except msgspec.ValidationError:
             pass
     return _whole_object.decode(raw)
-
-
-_whole_object: msgspec.json.Decoder[Object] = msgspec.json.Decoder(dict[str, Any])
 
 
 _list: msgspec.json.Decoder[_List] = msgspec.json.Decoder(_List)

@@ -56,6 +56,8 @@ _log = logging.getLogger("pytest_kwait.client")
 
 _MIN_TIMEOUT = 0.1
 """Minimum seconds of a wait: enough for one look at the state."""
+_sessions = threading.Lock()
+_ATTRIBUTE = "_pytest_kwait_session"
 
 
 class TimeBudget(NamedTuple):
@@ -85,11 +87,7 @@ class TimeBudget(NamedTuple):
         )
 
 
-_sessions = threading.Lock()
-_ATTRIBUTE = "_pytest_kwait_session"
-
-
-class Session:
+class ApiSession:
     """Requests over one `kubernetes.client.ApiClient`; safe to share between threads.
 
     Every call takes a deadline and raises `DeadlineExceeded` when it passes. Refusals and
@@ -132,7 +130,7 @@ class Session:
         self._discovery = Discovery(self.transport)
 
     @staticmethod
-    def of(client: ApiClient) -> Session:
+    def of(client: ApiClient) -> ApiSession:
         """Return the one session of a client, which lives as long as the client.
 
         Raises:
@@ -140,8 +138,8 @@ class Session:
         """
         with _sessions:
             session = getattr(client, _ATTRIBUTE, None)
-            if not isinstance(session, Session):
-                session = Session(client)
+            if not isinstance(session, ApiSession):
+                session = ApiSession(client)
                 setattr(client, _ATTRIBUTE, session)
             return session
 

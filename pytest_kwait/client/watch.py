@@ -42,6 +42,11 @@ _BUFFER = 131072
 _LONGEST_LINE = 65536
 # TLS may have to write during a key update.
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_READ_AT_MOST = 65536
+_PREFIXES = {
+    type: f'{{"type":"{type}","object":'.encode()
+    for type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+}
 
 
 class Dechunker:
@@ -239,13 +244,6 @@ class ChunkedBody:
         # First: a connection with an open answer refuses the next request.
         self._inner.close()
         self._answer.release_conn()
-
-
-_READ_AT_MOST = 65536
-_PREFIXES = {
-    type: f'{{"type":"{type}","object":'.encode()
-    for type in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
-}
 
 
 class Watch:

@@ -31,6 +31,24 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
 """The effect of an owner's deletion on its dependents."""
+FieldValidation = Literal["Strict", "Warn", "Ignore"]
+"""The server's reaction to unknown and repeated fields of a written object."""
+
+_BY_NAME: dict[object, FieldValidation] = {
+    "strict": "Strict",
+    "warn": "Warn",
+    "ignore": "Ignore",
+    True: "Strict",
+    False: "Ignore",
+}
+
+_TYPED_PATCH = "failed to create typed patch object "
+_UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)+)"')
+_UNDECLARED = re.compile(r"(?:^|\): |^ +)\.(\S.*): field not declared in schema$", re.M)
+_STEP = re.compile(r'\.?([^.\[]+)|\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\]')
+
+_MAX_NAMES = 12
+"""Names of known fields in a message."""
 
 
 def encode_json(body: object) -> bytes:
@@ -113,26 +131,6 @@ def _drop_none(**values: object) -> dict[str, Any]:
 def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = obj.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
-
-
-FieldValidation = Literal["Strict", "Warn", "Ignore"]
-"""The server's reaction to unknown and repeated fields of a written object."""
-
-_BY_NAME: dict[object, FieldValidation] = {
-    "strict": "Strict",
-    "warn": "Warn",
-    "ignore": "Ignore",
-    True: "Strict",
-    False: "Ignore",
-}
-
-_TYPED_PATCH = "failed to create typed patch object "
-_UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)+)"')
-_UNDECLARED = re.compile(r"(?:^|\): |^ +)\.(\S.*): field not declared in schema$", re.M)
-_STEP = re.compile(r'\.?([^.\[]+)|\[(?:[^\]"]|"(?:[^"\\]|\\.)*")*\]')
-
-_MAX_NAMES = 12
-"""Names of known fields in a message."""
 
 
 class _Components(msgspec.Struct, frozen=True):

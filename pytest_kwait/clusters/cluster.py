@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient, Configuration
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clusters.egress import Egress
     from pytest_kwait.clusters.exploration import ExplorationControl
     from pytest_kwait.clusters.faults import Faults, FaultScope
@@ -287,13 +287,13 @@ class Cluster:
         """
         from kubernetes.client import ApiClient
 
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
 
         configuration = self._configuration()
         if self._target.token_file is not None:
             configuration.refresh_api_key_hook = self._read_token  # type: ignore[assignment] # typed as None
         client = ApiClient(configuration)
-        session = Session.of(client)
+        session = ApiSession.of(client)
         session.kubectl_args = self._target.kubectl_args
         session.outlook = self.outlook
         session.time_scale = self.time_scale
@@ -407,10 +407,10 @@ class Cluster:
         return []
 
     @cached_property
-    def _session(self) -> Session:
-        from pytest_kwait.client.session import Session
+    def _session(self) -> ApiSession:
+        from pytest_kwait.client.session import ApiSession
 
-        return Session.of(self.client())
+        return ApiSession.of(self.client())
 
     def _deadline(self) -> Deadline:
         return Deadline.after(_REQUEST_TIMEOUT, self._clock)

@@ -15,7 +15,7 @@ from pytest_kwait.simulator.network.egress import parse_egress, read_egress_list
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.simulator.network.egress import EgressTarget
 
 _MAX_SHOWN = 5
@@ -31,7 +31,7 @@ class Egress:
         server: the cluster's address, for messages.
     """
 
-    def __init__(self, session: Callable[[], Session], server: str) -> None:
+    def __init__(self, session: Callable[[], ApiSession], server: str) -> None:
         self._client = FaultClient(session, server)
         self.ignored: list[str] = []
         """The targets that the cluster does not use."""

@@ -12,7 +12,7 @@ from pytest_kwait.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 _PATH = "/kwait/v1/exploration"
 _REQUEST_TIMEOUT = 30.0
@@ -37,7 +37,7 @@ class ExplorationControl:
         server: the cluster's address, for messages.
     """
 
-    def __init__(self, session: Callable[[], Session], server: str) -> None:
+    def __init__(self, session: Callable[[], ApiSession], server: str) -> None:
         self._session = session
         self._server = server
 

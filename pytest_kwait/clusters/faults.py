@@ -24,11 +24,15 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.deadlines import Guard
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
+
+FaultTarget = Literal["namespace", "client", "all"]
 
 _API_ROOT = "/kwait/v1"
 _REQUEST_TIMEOUT = 30.0
 _NO_TIMEOUT = 365 * 86_400.0
+_HEADER = "Kwait-Client"
+_FAULT_TARGETS = ("namespace", "client", "all")
 
 
 class NotEmbeddedError(ClusterError):
@@ -75,7 +79,7 @@ class FaultClient:
         server: the cluster's address, for messages.
     """
 
-    def __init__(self, session: Callable[[], Session], server: str) -> None:
+    def __init__(self, session: Callable[[], ApiSession], server: str) -> None:
         self._session = session
         self._server = server
         self._lock = threading.Lock()
@@ -177,12 +181,6 @@ class FaultClient:
         return found
 
 
-FaultTarget = Literal["namespace", "client", "all"]
-
-_HEADER = "Kwait-Client"
-_FAULT_TARGETS = ("namespace", "client", "all")
-
-
 @dataclass(frozen=True)
 class FaultScope:
     """The test for which faults are created.
@@ -213,7 +211,7 @@ class Faults:
 
     def __init__(
         self,
-        session: Callable[[], Session],
+        session: Callable[[], ApiSession],
         server: str,
         place: Callable[[], FaultScope] = FaultScope,
     ) -> None:

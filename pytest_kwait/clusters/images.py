@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clusters.faults import Fault
 
 _RUN_ARGUMENTS = ("command", "args", "env", "workdir", "path", "user", "writable", "files")
@@ -59,7 +59,7 @@ class Images:
         server: the cluster's address, for messages.
     """
 
-    def __init__(self, session: Callable[[], Session], server: str) -> None:
+    def __init__(self, session: Callable[[], ApiSession], server: str) -> None:
         self._client = FaultClient(session, server)
         self.ignored: list[str] = []
         """The patterns that the cluster does not use."""

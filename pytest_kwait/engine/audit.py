@@ -31,6 +31,7 @@ _ACTIONS = frozenset(
 
 _OWN_THREADS = ("kwait", "execnet")
 _THREADS_OF_TESTS = frozenset({"kwait-aio", "kwait-user-code"})
+_listening = threading.Event()
 
 
 class WatchingWait(Protocol):
@@ -203,8 +204,6 @@ class CurrentAudit:
 
 CURRENT_AUDIT = CurrentAudit()
 """The audit of this process."""
-
-_listening = threading.Event()
 
 
 def _listen_for_actions() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Item, WatchEvent
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
 
 
@@ -93,7 +93,7 @@ class Source:
         """The field selector of the one object; None for the whole collection."""
         return None if self.name is None else name_selector(self.name)
 
-    def list_watch(self, session: Session) -> ListWatch:
+    def list_watch(self, session: ApiSession) -> ListWatch:
         """Return the collection, ready to be listed and watched."""
         return ListWatch(
             session, self.resource, self.namespace, self.selector, self.field_selector, self.fields
@@ -172,7 +172,7 @@ class Condition(ABC):
 
     namespace: str | None = None
     """The namespace of its objects; None for cluster-scoped ones."""
-    session: Session | None = None
+    session: ApiSession | None = None
     """The client for requests of its own; set by the wait."""
     runs_user_code = False
     """True if the verdict runs user code, which belongs to the caller's thread."""

@@ -41,13 +41,29 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.engine.condition import ObjectSink, Source
     from pytest_kwait.engine.options import WaitSettings
 
 
+LONGEST_PAUSE = 60.0
+
+CHECK_TIMEOUT = 5.0
+"""Seconds that one request may take; the wait continues without its answer."""
+
 _log = logging.getLogger("pytest_kwait.wait")
+_SHORTEST_PAUSE = 1.0
+"""Seconds between two runs of a deferred check at least."""
+
+_Answer = TypeVar("_Answer")
+
+_MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
+_MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
+_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
+_MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
+_MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
+_SIMILAR_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,17 +259,6 @@ class Evaluator:
             )
 
 
-_SHORTEST_PAUSE = 1.0
-"""Seconds between two runs of a deferred check at least."""
-
-LONGEST_PAUSE = 60.0
-
-CHECK_TIMEOUT = 5.0
-"""Seconds that one request may take; the wait continues without its answer."""
-
-_Answer = TypeVar("_Answer")
-
-
 class DeferredCheck(ABC):
     """A check that runs after `delay` seconds without progress, and at growing intervals.
 
@@ -272,7 +277,7 @@ class DeferredCheck(ABC):
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         condition: Condition,
         deadline: Deadline,
         delay: float,
@@ -401,14 +406,6 @@ class DeferredSourceCheck(DeferredCheck):
         return replace(found, since=self.stuck_since)
 
 
-_MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
-_MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
-_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
-_MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
-_MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
-_SIMILAR_NAMES = 3
-
-
 class _LastEvent(NamedTuple):
     """The last event about a pod, and how often it occurred."""
 
@@ -427,7 +424,7 @@ class VolumeMountCheck(DeferredCheck):
     lists_first = False
 
     def __init__(
-        self, session: Session, condition: Condition, deadline: Deadline, delay: float
+        self, session: ApiSession, condition: Condition, deadline: Deadline, delay: float
     ) -> None:
         super().__init__(session, condition, deadline, delay)
         self._since: dict[str, float] = {}
@@ -542,7 +539,7 @@ class DeferredConditionCheck(DeferredCheck):
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         condition: Condition,
         deadline: Deadline,
         delay: float,

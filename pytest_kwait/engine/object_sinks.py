@@ -38,6 +38,15 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
 
+LARGE = 500
+"""The minimum length of a lazy list."""
+
+_Object = dict[str, Any]
+
+_ONE_BY_ONE = {"__getitem__", "__init__", "__len__", "__new__"}
+
+_REMEMBERED = 1024
+
 
 class SingleObject(ObjectSink):
     """The sink of a source of one object.
@@ -157,12 +166,6 @@ class SingleObject(ObjectSink):
         )
 
 
-LARGE = 500
-"""The minimum length of a lazy list."""
-
-_Object = dict[str, Any]
-
-
 def make_object_list(raws: list[bytes], decode: Callable[[bytes], _Object]) -> list[_Object]:
     """Return the objects as a list, lazy if they are many.
 
@@ -245,7 +248,6 @@ def _decode_all_first(method: Callable[..., Any]) -> Callable[..., Any]:
     return decoded
 
 
-_ONE_BY_ONE = {"__getitem__", "__init__", "__len__", "__new__"}
 for _name, _method in vars(list).items():
     if callable(_method) and _name not in _ONE_BY_ONE | {"__class_getitem__", "__getattribute__"}:
         setattr(LazyList, _name, _decode_all_first(_method))
@@ -261,9 +263,6 @@ def _pause_collector() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,23 @@ from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
+
+Mode = Literal["watch", "poll"]
+
+GRACE_SHORT = 5.0
+"""Seconds that an unrecoverable failed state must hold."""
+
+GRACE_LONG = 45.0
+"""Seconds that a recoverable failed state must hold: at least one retry of the kubelet."""
+
+SETTLE_MIN = 1.0
+"""Minimum seconds that an unsettled count must hold; pods on a loaded machine start that apart."""
 
 _SECOND = 1.0
 _MINUTE = 60.0
+_CONTEXT = "timeouts.go TimeoutContext."
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +55,6 @@ class TimeoutEntry:
     kind: Literal["limit", "pause"] = "limit"
 
 
-_CONTEXT = "timeouts.go TimeoutContext."
 _ENTRIES = (
     TimeoutEntry("poll", 2 * _SECOND, _CONTEXT + "Poll", "pause"),
     TimeoutEntry("pod_start", 5 * _MINUTE, _CONTEXT + "PodStart"),
@@ -229,18 +240,6 @@ TIMEOUTS: Mapping[str, TimeoutEntry] = MappingProxyType({entry.name: entry for e
 """The default table."""
 
 
-Mode = Literal["watch", "poll"]
-
-GRACE_SHORT = 5.0
-"""Seconds that an unrecoverable failed state must hold."""
-
-GRACE_LONG = 45.0
-"""Seconds that a recoverable failed state must hold: at least one retry of the kubelet."""
-
-SETTLE_MIN = 1.0
-"""Minimum seconds that an unsettled count must hold; pods on a loaded machine start that apart."""
-
-
 class WaitOptions(TypedDict, total=False):
     """Keyword arguments of every wait; None means the default."""
 
@@ -337,7 +336,7 @@ def resolve_options(
     *,
     timeout: str,
     poll: str = "poll",
-    session: Session | None = None,
+    session: ApiSession | None = None,
 ) -> WaitSettings:
     """Return the options with their defaults filled in.
 

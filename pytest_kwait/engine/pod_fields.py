@@ -11,6 +11,9 @@ from pytest_kwait.client.responses import ObjectMeta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_CREATING = frozenset({"ContainerCreating", "PodInitializing"})
+_STARTING = _CREATING | {""}
+
 
 class _Waiting(TypedDict, total=False):
     reason: str | None
@@ -78,10 +81,6 @@ class ContainerReport:
     def has_run(self) -> bool:
         """True if a run has ended, and may have written a log."""
         return self.exit_code is not None
-
-
-_CREATING = frozenset({"ContainerCreating", "PodInitializing"})
-_STARTING = _CREATING | {""}
 
 
 def is_creating(pod: dict[str, Any]) -> bool:

@@ -24,11 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Clock, Deadline
 
+REPEATS = 3
+"""The number of consecutive doubtful errors that is final."""
+
+REQUEST_TIMEOUT = 30.0
+"""Seconds that one answer may take; a silent connection is replaced by another."""
+
 _Answer = TypeVar("_Answer")
+_RETRIED = frozenset({408, 425, 429})
+_FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
+_DOUBTFUL_REASONS = frozenset({"TLS"})
 
 
 class ErrorAction(Enum):
@@ -45,18 +54,6 @@ class ErrorAction(Enum):
 
     STOP = "stop"
     """Stop at once: the error is final."""
-
-
-_RETRIED = frozenset({408, 425, 429})
-_FINAL = frozenset({400, 401, 403, 404, 405, 406, 409, 415, 422})
-_DOUBTFUL_REASONS = frozenset({"TLS"})
-
-REPEATS = 3
-"""The number of consecutive doubtful errors that is final."""
-
-
-REQUEST_TIMEOUT = 30.0
-"""Seconds that one answer may take; a silent connection is replaced by another."""
 
 
 def classify_error(error: ApiError) -> ErrorAction:
@@ -219,7 +216,7 @@ def request_with_retry(
 
 
 def create_once(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     obj: Mapping[str, Any],
     namespace: str | None,

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.collection_watch import Outcome, Subscriber, Subscription
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, WatchEvent
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.audit import Observation
     from pytest_kwait.engine.condition import Condition, Probe, Source
@@ -75,7 +75,7 @@ LAST_ROUND = 2.0
 
 
 def wait_for_condition(
-    session: Session,
+    session: ApiSession,
     condition: Condition,
     settings: WaitSettings,
     deadline: Deadline | None = None,
@@ -142,7 +142,7 @@ class _WaitRun:
     """
 
     def __init__(
-        self, session: Session, condition: Condition, settings: WaitSettings, deadline: Deadline
+        self, session: ApiSession, condition: Condition, settings: WaitSettings, deadline: Deadline
     ) -> None:
         self._session = session
         self._condition = condition
@@ -272,7 +272,7 @@ class _SessionContext(WaitContext):
         errors: the API errors of the wait.
     """
 
-    def __init__(self, session: Session, condition: Condition, errors: ErrorLog) -> None:
+    def __init__(self, session: ApiSession, condition: Condition, errors: ErrorLog) -> None:
         self._session = session
         self._condition = condition
         self._errors = errors
@@ -291,7 +291,7 @@ class _SessionContext(WaitContext):
         learn_secrets(self._session, namespaces, max_age)
 
 
-def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> WaitSettings:
+def _prepare(session: ApiSession, condition: Condition, settings: WaitSettings) -> WaitSettings:
     """Return the settings for the cluster's times; apply them to the condition's objects."""
     settings = replace(settings, time_scale=session.time_scale)
     if settings.follows_name and not condition.awaits_absence:
@@ -302,7 +302,7 @@ def _prepare(session: Session, condition: Condition, settings: WaitSettings) -> 
 
 
 def _find_lost_definition(
-    session: Session, condition: Condition, error: ApiError | None = None
+    session: ApiSession, condition: Condition, error: ApiError | None = None
 ) -> str:
     """Return that the definition of an awaited custom resource was deleted; empty if none was.
 
@@ -329,7 +329,7 @@ def _last_seen(evaluator: Evaluator) -> str:
 
 
 def _fit_to_test(
-    session: Session, deadline: Deadline, settings: WaitSettings
+    session: ApiSession, deadline: Deadline, settings: WaitSettings
 ) -> tuple[Deadline, WaitSettings, str]:
     """Return a deadline, and its settings, that end before the limit of the running test.
 
@@ -348,7 +348,7 @@ def _fit_to_test(
 
 
 def _evaluate_last(
-    session: Session, evaluator: Evaluator, settings: WaitSettings, errors: ErrorLog
+    session: ApiSession, evaluator: Evaluator, settings: WaitSettings, errors: ErrorLog
 ) -> Verdict:
     """Return the final verdict of one more round of lists, whichever mode was used.
 
@@ -365,7 +365,7 @@ def _evaluate_last(
 
 
 def _make_deferred_checks(
-    session: Session, condition: Condition, deadline: Deadline, settings: WaitSettings
+    session: ApiSession, condition: Condition, deadline: Deadline, settings: WaitSettings
 ) -> list[DeferredCheck]:
     if not settings.fail_fast:
         return []
@@ -383,7 +383,7 @@ def _make_deferred_checks(
 
 
 def _make_report(
-    session: Session,
+    session: ApiSession,
     condition: Condition,
     settings: WaitSettings,
     evaluator: Evaluator,
@@ -477,7 +477,7 @@ class _RetryPolicy:
 
 
 def subscribe(
-    session: Session, source: Source, subscriber: Subscriber, deadline: Deadline
+    session: ApiSession, source: Source, subscriber: Subscriber, deadline: Deadline
 ) -> Subscription:
     """Subscribe to the list and watch of a source, shared by all waits on the same collection.
 
@@ -606,7 +606,7 @@ class WatchMode:
     """
 
     def __init__(
-        self, session: Session, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
+        self, session: ApiSession, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
     ) -> None:
         self._session = session
         self._evaluator = evaluator
@@ -933,7 +933,7 @@ class PollMode:
     """
 
     def __init__(
-        self, session: Session, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
+        self, session: ApiSession, evaluator: Evaluator, deadline: Deadline, errors: ErrorLog
     ) -> None:
         self._session = session
         self._evaluator = evaluator
@@ -1055,7 +1055,7 @@ class PolledCondition:
         settings: the options; the timeout limits one call.
     """
 
-    def __init__(self, session: Session, condition: Condition, settings: WaitSettings) -> None:
+    def __init__(self, session: ApiSession, condition: Condition, settings: WaitSettings) -> None:
         self._session = session
         self._condition = condition
         self._settings = _prepare(session, condition, settings)

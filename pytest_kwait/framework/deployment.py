@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
+_CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
+
 
 class ReplicaSetStore(ObjectSink):
     """Store of ReplicaSets of any owner."""
@@ -402,9 +404,6 @@ class RollingUpdate(DeploymentComplete):
         elif self._few:
             return Failed(f"{made} pods are made, {most} may be at every step")
         return None
-
-
-_CONDITIONS = ("Available", "Progressing", "ReplicaFailure")
 
 
 class ObservedDeployment(DeploymentCondition):

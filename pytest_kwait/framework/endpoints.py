@@ -58,6 +58,14 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
+TerminalStateCheck: TypeAlias = (
+    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
+)
+
+_ALIVE = "not finished"
+
+_EXPECTED_PORT = re.compile(r"(?:([a-z0-9-]{1,63}):)?(\d{1,5})(?:/(TCP|UDP|SCTP))?")
+
 
 class _Conditions(TypedDict, total=False):
     ready: bool | None
@@ -254,14 +262,6 @@ class ServicePodFields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _ServicePodSpec | None
     status: PodStatus | None
-
-
-TerminalStateCheck: TypeAlias = (
-    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
-)
-
-
-_ALIVE = "not finished"
 
 
 class ServicePods(ObjectCounter):
@@ -774,9 +774,6 @@ def wait_for_endpoint_slices(
     if not callable(given):
         raise InvalidArgument("condition", given, "use a callable that is given the list of slices")
     return ListCondition(ENDPOINT_SLICES, namespace, selector, UserPredicate(condition))
-
-
-_EXPECTED_PORT = re.compile(r"(?:([a-z0-9-]{1,63}):)?(\d{1,5})(?:/(TCP|UDP|SCTP))?")
 
 
 def _parse_ports(ports: object) -> list[ExpectedPort]:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.registry import ConditionOf
 
+_MATCH = "match"
+
 
 class _InvolvedObjectKey(TypedDict, total=False):
     name: str | None
@@ -134,9 +136,6 @@ def last_timestamp_of(event: dict[str, Any]) -> str:
         or event.get("firstTimestamp")
         or ""
     )
-
-
-_MATCH = "match"
 
 
 class _InvolvedObject(TypedDict, total=False):

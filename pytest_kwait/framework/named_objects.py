@@ -30,10 +30,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
 
 Obj: TypeAlias = "dict[str, Any]"
+KubernetesObject: TypeAlias = "Mapping[str, Any] | ObjectModel"
+"""An object as the API returns it, or as a model of the official client."""
+
+KubernetesObjects: TypeAlias = "str | KubernetesObject | Iterable[str | KubernetesObject]"
+"""Objects or their names; one, several, or a list as the API returns it."""
+
+_MODEL_VERSION = re.compile(r"^(?:Core)?V\d+(?:(?:alpha|beta)\d+)?")
 
 
 class ObjectModel(Protocol):
@@ -50,13 +57,6 @@ class ObjectList(ObjectModel, Protocol):
     def items(self) -> Any:
         """The objects."""
         ...
-
-
-KubernetesObject: TypeAlias = "Mapping[str, Any] | ObjectModel"
-"""An object as the API returns it, or as a model of the official client."""
-
-KubernetesObjects: TypeAlias = "str | KubernetesObject | Iterable[str | KubernetesObject]"
-"""Objects or their names; one, several, or a list as the API returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class ProbeCondition(Condition):
         return self
 
     @property
-    def client_session(self) -> Session:
+    def client_session(self) -> ApiSession:
         """The client for requests.
 
         Raises:
@@ -411,7 +411,7 @@ class NamedTarget(NamedTuple):
     name: str
 
 
-def resolve_target(session: Session, target: object, deadline: Deadline) -> NamedTarget:
+def resolve_target(session: ApiSession, target: object, deadline: Deadline) -> NamedTarget:
     """Return the object that `kind/name` names; only custom kinds cost a request.
 
     Raises:
@@ -445,9 +445,6 @@ def strip_kind(value: Any, expected: Resource) -> Any:
     if not slash or "/" in name:
         return value
     return value if match_resource((expected,), kind) is None else name
-
-
-_MODEL_VERSION = re.compile(r"^(?:Core)?V\d+(?:(?:alpha|beta)\d+)?")
 
 
 class ObjectArgument(NamedTuple):

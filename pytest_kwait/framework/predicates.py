@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 
     from pytest_kwait.framework.timers import Timer, Timers
 
+Answer: TypeAlias = "bool | Verdict"
+
+Absence: TypeAlias = "Pending | Failed"
+
+_VALID_FORMS = (
+    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
+    "'jsonpath={.path}=value', a callable or a combinator"
+)
+_STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
+_EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
+_NOUNS = {dict: "an object", list: "a list"}
+
+_COUNTS = frozenset({"active", "failed", "ready", "replicas", "succeeded", "terminating"})
+_COUNT = re.compile(r"(\w+Replicas|number\w+|\w+Number\w*)$")
+
 
 @dataclass(frozen=True, slots=True)
 class HeldPredicate:
@@ -95,19 +110,6 @@ class NotHeldPredicate:
         """Return the verdict on absence unchanged; absence interrupts the duration."""
         self.held.evaluate_absent(absence)
         return absence
-
-
-Answer: TypeAlias = "bool | Verdict"
-
-_VALID_FORMS = (
-    "use 'create', 'delete', 'condition=Type', 'condition=Type=Value', 'jsonpath={.path}', "
-    "'jsonpath={.path}=value', a callable or a combinator"
-)
-_STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
-_EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
-_NOUNS = {dict: "an object", list: "a list"}
-
-Absence: TypeAlias = "Pending | Failed"
 
 
 class ListPredicate(Protocol):
@@ -274,10 +276,6 @@ class JsonPathValue(_PresentPredicate):
         if self.secret:
             return Pending(f"{self.path.text} is another value")
         return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
-
-
-_COUNTS = frozenset({"active", "failed", "ready", "replicas", "succeeded", "terminating"})
-_COUNT = re.compile(r"(\w+Replicas|number\w+|\w+Number\w*)$")
 
 
 def _missing_field_verdict(error: Exception) -> Pending | None:

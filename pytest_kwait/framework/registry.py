@@ -59,6 +59,10 @@ if TYPE_CHECKING:
             ...
 
 
+DECLARED: dict[str, Wait] = {}
+"""The waits and verbs of the modules that have been imported, by name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """A declared wait or verb.
@@ -150,10 +154,6 @@ class Wait:
                 f"{error}; use {self.name}({self.usage}) and the options of every wait: "
                 f"{', '.join(WaitOptions.__annotations__)}",
             ) from None
-
-
-DECLARED: dict[str, Wait] = {}
-"""The waits and verbs of the modules that have been imported, by name."""
 
 
 def wait(
@@ -265,7 +265,7 @@ def condition_func(wait: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) ->
         *args: its arguments, from the client on.
         **kwargs: its keyword arguments, without options.
     """
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.engine.options import resolve_options
     from pytest_kwait.engine.waiter import PolledCondition
 
@@ -275,7 +275,7 @@ def condition_func(wait: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) ->
     if condition.is_trivial:
         return lambda: True
     client: Any = args[0] if args else kwargs["client"]
-    session = Session.of(client)
+    session = ApiSession.of(client)
     condition.session = session
     settings = resolve_options({}, timeout="single_call", session=session)
     return PolledCondition(session, condition, settings)
@@ -387,14 +387,14 @@ def _result_signature(declared: Callable[..., Any]) -> inspect.Signature:
 
 
 def _run(client: Any, condition: Condition, options: Mapping[str, Any], entry: Wait) -> Any:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.engine.options import resolve_options
     from pytest_kwait.engine.waiter import wait_for_condition
 
     if condition.is_trivial:
         resolve_options(options, timeout=entry.timeout, poll=entry.poll)
         return condition.result()
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout=entry.timeout, poll=entry.poll, session=session)
     condition.session = session
     return wait_for_condition(session, condition, settings, name=entry.name)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
@@ -40,6 +40,8 @@ FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 """The finalizer that keeps a service until its load balancer is gone."""
 
 Obj: TypeAlias = "dict[str, Any]"
+REQUEST_TIMEOUT = 10.0
+"""Timeout of one request, in seconds."""
 
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
@@ -291,10 +293,6 @@ def _describe_finalizers(obj: Obj, finalizer: str) -> str:
     return f"its load balancer {points} is there still" if finalizer == FINALIZER and points else ""
 
 
-REQUEST_TIMEOUT = 10.0
-"""Timeout of one request, in seconds."""
-
-
 class AnsweringService(ServiceEndpoints, ProbeCondition):
     """A service answers over HTTP.
 
@@ -363,7 +361,7 @@ class AnsweringService(ServiceEndpoints, ProbeCondition):
         self._asked_ready = self.slices.ready
         return [self._answer(self.session, path, deadline) for path in targets]
 
-    def _answer(self, session: Session, path: str, deadline: Deadline) -> str | None:
+    def _answer(self, session: ApiSession, path: str, deadline: Deadline) -> str | None:
         try:
             response = session.request(
                 "GET", path, accept="*/*", deadline=deadline.at_most(REQUEST_TIMEOUT)

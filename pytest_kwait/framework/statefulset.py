@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
+_UNBOUND = "persistentvolumeclaim"
+
+_MET = "met"
+
 
 class _Ordinals(TypedDict, total=False):
     start: int | None
@@ -189,9 +193,6 @@ class StatefulPods(ObjectCounter):
         return self._classify_pod(pod, place, before)
 
 
-_UNBOUND = "persistentvolumeclaim"
-
-
 def detect_stateful_pod_failure(
     stateful_set: dict[str, Any],
     pod: dict[str, Any],
@@ -260,9 +261,6 @@ def detect_blocked_set(
         notes.append("the set makes none after it")
     note = f" ({'; '.join(notes)})" if notes else ""
     return Failed(f"pod {entry.name}{note}: {stuck[0].state.terminal_state.reason}", grace, since)
-
-
-_MET = "met"
 
 
 class _StatefulSetCondition(WorkloadCondition):

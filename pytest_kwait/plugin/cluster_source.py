@@ -94,13 +94,13 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
 
     if cluster.ends_with_run:
         return MissingRights()
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
     client = cluster.client()
     try:
         context = f"context {cluster.context!r} in " if cluster.context else ""
         place = f"{context}kubeconfig {cluster.kubeconfig}"
-        return find_missing_rights(Session.of(client), needed_rights(settings), place)
+        return find_missing_rights(ApiSession.of(client), needed_rights(settings), place)
     finally:
         client.close()  # type: ignore[no-untyped-call] # the official client has no types here
 

@@ -486,10 +486,10 @@ def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     client = client_of(item)
     if client is None:
         return make_redactor(())
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
     try:
-        session = Session.of(client)
+        session = ApiSession.of(client)
     except KwaitError:
         # A conftest's fixture may return any object.
         return make_redactor(())

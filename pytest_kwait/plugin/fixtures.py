@@ -170,12 +170,12 @@ def _kwait_egress(
 @pytest.fixture(scope="session")
 def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iterator[ApiClient]:
     """Give a kubernetes.client.ApiClient for the cluster of the run."""
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import TEST_CLOCK
     from pytest_kwait.plugin.markers import settings_in_force
 
     client = kwait_cluster.client()
-    session = Session.of(client)
+    session = ApiSession.of(client)
     session.clock = TEST_CLOCK
     # Functions that are called in a test, or in the set-up of a fixture of any scope.
     config, node = request.config, request.session

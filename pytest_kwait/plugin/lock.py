@@ -257,7 +257,7 @@ class LockHolder:
     def _owner(self, cluster: Cluster) -> dict[str, str] | None:
         """Return the owner reference that removes our Leases if this run is killed."""
         from pytest_kwait.client.resource import LEASES
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
         from pytest_kwait.clock import Deadline
         from pytest_kwait.plugin.cleanup import registration_of
         from pytest_kwait.wait.context import DeadlineExceeded
@@ -271,7 +271,7 @@ class LockHolder:
         client = cluster.client()
         try:
             limit = Deadline.after(_OWNER_TIMEOUT)
-            lease = Session.of(client).get(LEASES, name, namespace, deadline=limit)
+            lease = ApiSession.of(client).get(LEASES, name, namespace, deadline=limit)
         except (ApiError, DeadlineExceeded):
             return None
         finally:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.plugin.run import Run
@@ -379,7 +379,7 @@ class RecordingWriter:
         seconds: float = _READ_SECONDS,
     ) -> list[RawLine]:
         """Return the history that an embedded cluster writes; empty if it writes none."""
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
         from pytest_kwait.clock import Deadline
         from pytest_kwait.simulator.recording.files import merge_journals
         from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
@@ -396,7 +396,7 @@ class RecordingWriter:
         try:
             # The cluster has hidden them in texts from after their creation.
             mask = learn_secret_values(
-                Session.of(client),
+                ApiSession.of(client),
                 recorded.namespaces,
                 Deadline.after(seconds),
                 lambda text: folder.problem(f"recording: {text}"),
@@ -414,7 +414,7 @@ class RecordingWriter:
         folder: ArtifactFolder,
     ) -> list[RawLine]:
         """Return the history that a crashed worker has written."""
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
         from pytest_kwait.clusters.provider import connect
 
         # A cluster that does not answer delays the reports of a run once, not for each test.
@@ -431,7 +431,7 @@ class RecordingWriter:
             return self._read_watched(recorded, None, folder, _READ_SECONDS, worker)
         try:
             recorded.version, recorded.time_scale = cluster.version, cluster.time_scale
-            session = Session.of(client)
+            session = ApiSession.of(client)
             return self._read_watched(recorded, session, folder, _READ_SECONDS, worker)
         finally:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
@@ -439,7 +439,7 @@ class RecordingWriter:
     def _read_watched(
         self,
         recorded: RecordedTest,
-        session: Session | None,
+        session: ApiSession | None,
         folder: ArtifactFolder,
         seconds: float,
         worker: str = "",

@@ -439,7 +439,7 @@ class Algorithm:
     ) -> None:
         if isinstance(predicates, str):
             raise InvalidArgument("predicates", predicates, "use a list of names")
-        self._predicates = [resolve_predicate(one) for one in predicates]
+        self._predicates = [resolve_predicate(predicate) for predicate in predicates]
         self._priorities = [
             (*resolve_priority(one), _validate_weight(one, weight))
             for one, weight in priorities.items()

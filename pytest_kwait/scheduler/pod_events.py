@@ -21,7 +21,7 @@ from pytest_kwait.scheduler.api_dispatcher import APICall
 from pytest_kwait.scheduler.scheduling_queue import Pod, scheduler_of
 
 if TYPE_CHECKING:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 
 SCHEDULER_EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
@@ -66,7 +66,7 @@ class EventRecorder:
     """
 
     def __init__(
-        self, session: Session, dispatcher: APIDispatcher, clock: Clock = SYSTEM_CLOCK
+        self, session: ApiSession, dispatcher: APIDispatcher, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._session = session
         self._dispatcher = dispatcher
@@ -132,8 +132,8 @@ class EventRecorder:
         """Write retries and the series that have ended or are due; called every second."""
         now = self._clock.monotonic()
         with self._lock:
-            due = [one for one in self._retries if one[0] <= now]
-            self._retries = [one for one in self._retries if one[0] > now]
+            due = [retry for retry in self._retries if retry[0] <= now]
+            self._retries = [retry for retry in self._retries if retry[0] > now]
             series: list[tuple[str, _Recorded]] = []
             for key, known in list(self._recorded.items()):
                 silent = self._clock.time() - known.last >= _SERIES_TIMEOUT

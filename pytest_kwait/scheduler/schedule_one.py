@@ -23,7 +23,7 @@ from pytest_kwait.scheduler.scheduling_queue import Pod, QueuedPodInfo, node_of,
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock, Deadline
     from pytest_kwait.scheduler.cache import SchedulerCache
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
@@ -55,7 +55,7 @@ class DefaultBinder:
     Source: kube-scheduler, framework/plugins/defaultbinder/default_binder.go.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
 
     def __call__(self, pod: Mapping[str, Any], node: str, *, deadline: Deadline) -> None:
@@ -218,7 +218,7 @@ class FailureHandler:
         *,
         queue: SchedulingQueue,
         latest: Callable[[str], Pod | None],
-        session: Session,
+        session: ApiSession,
         dispatcher: APIDispatcher,
         recorder: EventRecorder,
         metrics: SchedulerMetrics,

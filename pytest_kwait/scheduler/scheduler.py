@@ -16,7 +16,7 @@ from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.cache.sync import make_stop_context, wait_for_cache_sync
 from pytest_kwait.client.rate_limiter import NoLimit, RateLimiter, TokenBucket
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.scheduler.algorithm import Algorithm, AlgorithmError
@@ -129,7 +129,7 @@ class ConfigFactory:
 
     def __init__(
         self,
-        client: ApiClient | Session,
+        client: ApiClient | ApiSession,
         *,
         scheduler_names: Sequence[str] | Mapping[str, SchedulingAlgorithm] = (DEFAULT_SCHEDULER,),
         algorithm: SchedulingAlgorithm | None = None,
@@ -148,7 +148,7 @@ class ConfigFactory:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._algorithms = _algorithms_by_name(scheduler_names, algorithm)
-        self._session = client if isinstance(client, Session) else Session.of(client)
+        self._session = client if isinstance(client, ApiSession) else ApiSession.of(client)
         self._clock = clock
         self._metrics = metrics or NoMetrics()
         self._informers = informers

@@ -470,7 +470,7 @@ def depends_on_other_pods(pod: Mapping[str, Any]) -> bool:
 
 def _conditions(node: Mapping[str, Any]) -> dict[str, str]:
     conditions = _status(node).get("conditions") or ()
-    return {one.get("type", ""): one.get("status", "") for one in conditions}
+    return {condition.get("type", ""): condition.get("status", "") for condition in conditions}
 
 
 def _metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -124,8 +124,8 @@ def _utilization(metric: Obj, place: str) -> int | None:
     source = metric.get("resource")
     if metric.get("type") != "Resource" or not source or source.get("name") != "cpu":
         return None
-    found: int | None = source.get(place, {}).get("averageUtilization")
-    return found
+    average_utilization: int | None = source.get(place, {}).get("averageUtilization")
+    return average_utilization
 
 
 def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:
@@ -209,11 +209,11 @@ def _capitalize_rules(rule: Obj | None) -> Obj | None:
         return None
     policies = [
         {
-            "Type": one.get("type"),
-            "Value": one.get("value"),
-            "PeriodSeconds": one.get("periodSeconds"),
+            "Type": policy.get("type"),
+            "Value": policy.get("value"),
+            "PeriodSeconds": policy.get("periodSeconds"),
         }
-        for one in rule.get("policies") or ()
+        for policy in rule.get("policies") or ()
     ]
     shown: Obj = {name[0].upper() + name[1:]: rule.get(name) for name in _RULES}
     shown["Policies"] = policies or None
@@ -224,11 +224,11 @@ def _uncapitalize_rules(rule: Obj) -> Obj:
     converted = {name: rule.get(name[0].upper() + name[1:]) for name in _RULES}
     converted["policies"] = [
         {
-            "type": one.get("Type"),
-            "value": one.get("Value"),
-            "periodSeconds": one.get("PeriodSeconds"),
+            "type": policy.get("Type"),
+            "value": policy.get("Value"),
+            "periodSeconds": policy.get("PeriodSeconds"),
         }
-        for one in converted["policies"] or ()
+        for policy in converted["policies"] or ()
     ]
     return _drop_none(converted)
 

@@ -23,16 +23,16 @@ METRICS = "metrics.kwait.dev/values"
 
 def _parse_amounts(text: str | None) -> dict[str, int]:
     """Return thousandths by name; invalid parts are left out."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in (text or "").split(","):
         name, equals, amount = part.strip().partition("=")
         if not equals:
             continue
         try:
-            found[name.strip()] = parse_milli_value(amount.strip())
+            amounts[name.strip()] = parse_milli_value(amount.strip())
         except ValueError:
             continue
-    return found
+    return amounts
 
 
 def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:

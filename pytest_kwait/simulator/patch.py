@@ -132,19 +132,19 @@ def apply_operations(obj: Obj, operations: list[Any]) -> Obj:
     changed: Any = clone(obj)
     copied = 0
     for operation in operations:
-        given: Any = operation if isinstance(operation, dict) else {}
-        kind, path = given.get("op", ""), str(given.get("path", ""))
+        applied: Any = operation if isinstance(operation, dict) else {}
+        kind, path = applied.get("op", ""), str(applied.get("path", ""))
         if kind not in _OPERATIONS:
             raise JsonPatchError(f"Unexpected kind: {kind}")
         if kind == "replace" and _is_missing_field(changed, path):
             # The server's library replaces missing fields, too.
-            given = {**given, "op": "add"}
+            applied = {**applied, "op": "add"}
         try:
             if kind == "copy":
-                source = jsonpointer.JsonPointer(given.get("from", "")).resolve(changed)
+                source = jsonpointer.JsonPointer(applied.get("from", "")).resolve(changed)
                 copied += len(msgspec.json.encode(source))
             if copied <= _MAX_COPIED_BYTES:
-                changed = jsonpatch.apply_patch(changed, [given], in_place=True)
+                changed = jsonpatch.apply_patch(changed, [applied], in_place=True)
         except _LIBRARY_ERRORS as error:
             why = _operation_error_text(changed, kind, path) or str(error)
             raise JsonPatchError(why, test=kind == "test") from None
@@ -243,9 +243,9 @@ def _first_text(texts: Any) -> str:
     return next((text for text in texts if text), "")
 
 
-def _struct_error(value: Any, shape: Shape, given: str) -> str:
-    if given != "map":
-        return f"cannot restore struct from: {given}"
+def _struct_error(value: Any, shape: Shape, kind: str) -> str:
+    if kind != "map":
+        return f"cannot restore struct from: {kind}"
     fields = shape.struct.fields
     order = go_fields(shape.struct.name) or fields
     return _first_text(
@@ -255,18 +255,18 @@ def _struct_error(value: Any, shape: Shape, given: str) -> str:
     )
 
 
-def _scalar_error(value: Any, shape: Shape, given: str) -> str:
-    wanted = _PLAIN.get(shape.form, str(shape.node.get("format", "int64")))
-    numeric = wanted not in ("string", "bool")
-    if given == wanted or (numeric and given == "int64"):
+def _scalar_error(value: Any, shape: Shape, kind: str) -> str:
+    expected = _PLAIN.get(shape.form, str(shape.node.get("format", "int64")))
+    numeric = expected not in ("string", "bool")
+    if kind == expected or (numeric and kind == "int64"):
         return ""
-    if given == "float64" and numeric:
+    if kind == "float64" and numeric:
         whole = value == int(value)
         return "" if whole else f"cannot convert float64 to {shape.go}"
-    if given == "int64" and wanted == "string":
+    if kind == "int64" and expected == "string":
         # Go could make a letter of a number, and so this has a text of its own.
         return f"cannot convert int64 to {shape.go}"
-    return f"unrecognized type: {wanted}"
+    return f"unrecognized type: {expected}"
 
 
 def apply_strategic_merge(target: Obj, patch: Any, shape: Shape) -> Obj:
@@ -405,36 +405,43 @@ def _without_directives(value: list[Any]) -> list[Any]:
 
 
 def _merge_list(
-    present: list[Any], patch: list[Any], shape: Shape | None, key: str, order: Any
+    current: list[Any], patch: list[Any], shape: Shape | None, key: str, order: Any
 ) -> list[Any]:
-    if any(isinstance(one, dict) and one.get(_DIRECTIVE) == "replace" for one in patch):
+    if any(
+        isinstance(item_patch, dict) and item_patch.get(_DIRECTIVE) == "replace"
+        for item_patch in patch
+    ):
         return _without_directives(patch)
-    merged = list(present)
+    merged = list(current)
     item = shape.item if shape is not None else None
-    for one in patch:
-        if not isinstance(one, dict) or key not in one:
+    for item_patch in patch:
+        if not isinstance(item_patch, dict) or key not in item_patch:
             raise StatusError(
-                500, "", f"map: {format_go_value(one)} does not contain declared merge key: {key}"
+                500,
+                "",
+                f"map: {format_go_value(item_patch)} does not contain declared merge key: {key}",
             )
         at = next(
             (
                 index
                 for index, old in enumerate(merged)
-                if isinstance(old, dict) and old.get(key) == one[key]
+                if isinstance(old, dict) and old.get(key) == item_patch[key]
             ),
             None,
         )
-        if one.get(_DIRECTIVE) == "delete":
+        if item_patch.get(_DIRECTIVE) == "delete":
             if at is not None:
                 del merged[at]
         elif at is None:
-            merged.append(_merge_object({}, one, item))
+            merged.append(_merge_object({}, item_patch, item))
         else:
-            merged[at] = _merge_object(merged[at], one, item)
-    return _order_items(merged, present, patch if order is None else order, key)
+            merged[at] = _merge_object(merged[at], item_patch, item)
+    return _order_items(merged, current, patch if order is None else order, key)
 
 
-def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: str) -> list[Any]:
+def _order_items(
+    merged: list[Any], before: list[Any], patch_order: list[Any], key: str
+) -> list[Any]:
     """`merged` with what the patch names in its order, and the rest where it stood before.
 
     Between two items whose places before do not tell, the patch's comes first.
@@ -444,19 +451,19 @@ def _order_items(merged: list[Any], before: list[Any], wanted: list[Any], key: s
         return value.get(key) if key and isinstance(value, dict) else value
 
     if key and merged:
-        for index, one in enumerate(wanted):
+        for index, one in enumerate(patch_order):
             if not isinstance(one, dict):
                 raise StatusError(500, "", f"value for key {index} is not a map")
     places = _index_identities(identity(one) for one in before)
-    order = _index_identities(identity(one) for one in wanted)
+    order = _index_identities(identity(one) for one in patch_order)
     named: list[tuple[int, bytes, Any]] = []
     others: list[tuple[int, bytes, Any]] = []
     for value in merged:
-        shown = _encode(identity(value))
-        if shown in order:
-            named.append((order[shown], shown, value))
+        encoded = _encode(identity(value))
+        if encoded in order:
+            named.append((order[encoded], encoded, value))
         else:
-            others.append((places.get(shown, len(places)), shown, value))
+            others.append((places.get(encoded, len(places)), encoded, value))
     first, second = (
         deque(sorted(named, key=itemgetter(0))),
         deque(sorted(others, key=itemgetter(0))),

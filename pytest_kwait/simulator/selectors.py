@@ -78,9 +78,10 @@ def format_go_selector(selector: Obj | None) -> str:
     )
     terms = "".join(
         "LabelSelectorRequirement{"
-        f"Key:{one['key']},Operator:{one['operator']},Values:[{' '.join(one.get('values') or ())}],"
+        f"Key:{expression['key']},Operator:{expression['operator']},"
+        f"Values:[{' '.join(expression.get('values') or ())}],"
         "},"
-        for one in selector.get("matchExpressions") or ()
+        for expression in selector.get("matchExpressions") or ()
     )
     return (
         f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"

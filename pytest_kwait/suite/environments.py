@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import format_duration, format_micro_time
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, KwaitError
@@ -123,7 +123,7 @@ class EnvironmentLease:
         registration: RunRegistration | None = None,
         namespace: str = LEASE_NAMESPACE,
     ) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._run = run
         self._environment = name
         self._maker = maker

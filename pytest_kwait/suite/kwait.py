@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import Step
@@ -88,12 +88,18 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
+# `Kwait.list` hides the builtin type in the class body.
+Problems = list[str]
+Documents = list[Document]
+
 _Result = TypeVar("_Result")
 
 
 if TYPE_CHECKING:
     NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
     """Creates the requested namespace, and returns a `Kwait` for it."""
+_LIMIT_REACHED = 0.5
+"""Seconds left of a test's limit below which a timeout is attributed to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +139,6 @@ def _check_labels(labels: Any) -> dict[str, str]:
     return dict(labels)
 
 
-_LIMIT_REACHED = 0.5
-"""Seconds left of a test's limit below which a timeout is attributed to it."""
-
-# `Kwait.list` hides the builtin type in the class body.
-Problems = list[str]
-Documents = list[Document]
-
-
 class Kwait(WaitMethods):
     """A client for one namespace, with the verbs and waits of a test.
 
@@ -169,7 +167,7 @@ class Kwait(WaitMethods):
         self.client = client
         self.namespace = namespace
         self._defaults = defaults
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._closing = ExitStack()
         self._folders = folders
         self._namespace_maker = namespace_maker

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import FieldValidation
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.named_objects import KubernetesObject
@@ -63,6 +63,16 @@ _MAX_VALUES = 1_000_000
 """Values of one document, with those that its YAML aliases stand for."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+_NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_KUSTOMIZE_TIMEOUT = 60.0
+"""Seconds of `kubectl kustomize`, which may fetch remote resources."""
+
+_MODEL_NAME = re.compile(r"(?:Core)?(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)")
+
+_SCHEMA_TIMEOUT = 5.0
+"""Maximum seconds of the request for the schema of a refused object."""
 
 
 class InvalidManifest(KwaitError, ValueError):
@@ -161,9 +171,6 @@ def read_manifests(
     return documents
 
 
-_NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
-
-
 class _Templates:
     """Renders manifests, and records which variables they use.
 
@@ -253,11 +260,6 @@ def _template_line(error: BaseException) -> str:
             line = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     return line
-
-
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_KUSTOMIZE_TIMEOUT = 60.0
-"""Seconds of `kubectl kustomize`, which may fetch remote resources."""
 
 
 def _read(
@@ -462,9 +464,6 @@ def _jsonable(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} ({describe_value(value)})")
 
 
-_MODEL_NAME = re.compile(r"(?:Core)?(V\d+(?:(?:alpha|beta)\d+)?)([A-Z]\w*)")
-
-
 def _model_type(model: type) -> dict[str, str]:
     """Return `apiVersion` and `kind` of a model, which the official client leaves out in lists.
 
@@ -513,10 +512,6 @@ def _json_name(value: Any) -> str:
     return names.get(type(value), "object" if isinstance(value, dict) else "null")
 
 
-_SCHEMA_TIMEOUT = 5.0
-"""Maximum seconds of the request for the schema of a refused object."""
-
-
 class ManifestWriter:
     """Applies and creates objects; tracks those that are not deleted with the namespace.
 
@@ -532,7 +527,7 @@ class ManifestWriter:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         namespace: str,
         *,
         owner: Owner,

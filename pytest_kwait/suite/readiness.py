@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, KwaitError, WaitTimeout
@@ -87,7 +87,7 @@ class Readiness:
         allowed = settings.allowed_not_ready_nodes
         client = self._cluster.client()
         try:
-            session = Session.of(client)
+            session = ApiSession.of(client)
             if allowed >= 0:
                 nodes = schedulable_nodes(allowed, settings.non_blocking_taints, least=0)
                 self._wait(session, nodes, "node_schedulable", "nodes")
@@ -105,7 +105,7 @@ class Readiness:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return ""
 
-    def _check_daemon_sets(self, session: Session, allowed: int) -> None:
+    def _check_daemon_sets(self, session: ApiSession, allowed: int) -> None:
         condition = condition_of(wait_for_daemon_sets)(SYSTEM_NAMESPACE, allowed)
         try:
             self._wait(
@@ -118,7 +118,7 @@ class Readiness:
                 f"the daemon sets of {SYSTEM_NAMESPACE} could not be looked at: {error}"
             )
 
-    def _wait(self, session: Session, condition: Condition, timeout: str, what: str) -> Any:
+    def _wait(self, session: ApiSession, condition: Condition, timeout: str, what: str) -> Any:
         settings = self._settings
         options = WaitSettings(
             timeout=settings.timeouts()[timeout],

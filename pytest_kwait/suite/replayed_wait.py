@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import format_duration, to_seconds
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.engine.options import TIMEOUTS
@@ -192,7 +192,7 @@ def run_wait(recording: Recording, call: ReplayedWait, at: float) -> tuple[bool,
     verdicts = _Verdicts()
     outcome, reason = "met", ""
     with _served(recorded) as (client, loop):
-        session = Session.of(client)
+        session = ApiSession.of(client)
         session.clock = clock = _VirtualClock(recorded, loop, end)
         session.time_scale = recording.header.time_scale
         first = [client, namespace] if call.wait.namespaced else [client]

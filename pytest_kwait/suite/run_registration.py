@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ClusterError, KwaitError
 
@@ -154,7 +154,7 @@ class OwnedRegistration:
                 )
                 self._clash = self._find_duplicate(self._client, self._renewer.place())
                 self._quota = NamespaceQuota(
-                    Session.of(self._client),
+                    ApiSession.of(self._client),
                     self._run,
                     limit=self._settings.namespace_limit,
                     rate=self._settings.namespace_rate,
@@ -178,7 +178,7 @@ class OwnedRegistration:
         from pytest_kwait.suite.cleanup.run_lease import find_duplicate_run
 
         limit = Deadline.after(_DUPLICATE_TIMEOUT)
-        session = Session.of(client)
+        session = ApiSession.of(client)
         duplicate = find_duplicate_run(
             session, self._run, self._shard, place, limit, self._report_now
         )

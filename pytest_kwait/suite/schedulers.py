@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_kwait import wait
 from pytest_kwait.apimachinery.validation import check_name
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler, SchedulingAlgorithm
 from pytest_kwait.scheduler.schedule_one import DefaultBinder
@@ -58,7 +58,7 @@ class RunningScheduler:
         factory = ConfigFactory(client, scheduler_names={self.name: algorithm}, **options)
         self.config = factory.create()
         """Its configuration: queue, cache and informers."""
-        self._binds = DefaultBinder(Session.of(client))
+        self._binds = DefaultBinder(ApiSession.of(client))
         self._ctx, self._stop = wait.with_cancel(wait.background(self.config.clock))
         self._worker = Worker(
             f"kwait scheduler {self.name}",

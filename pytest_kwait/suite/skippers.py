@@ -71,10 +71,10 @@ def _provider_is_not(cluster: Cluster, client: ApiClient, *names: str) -> str:
 
 
 def _resource(cluster: Cluster, client: ApiClient, *names: str) -> str:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.engine.retry import request_with_retry
 
-    session = Session.of(client)
+    session = ApiSession.of(client)
     deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
     kinds = request_with_retry(lambda left: session.list_kinds(deadline=left), deadline)
     served = {name for kind in kinds for name in (kind.plural, kind.qualified)}
@@ -83,10 +83,10 @@ def _resource(cluster: Cluster, client: ApiClient, *names: str) -> str:
 
 
 def _feature_gate(cluster: Cluster, client: ApiClient, *names: str) -> str:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.engine.retry import request_with_retry
 
-    session = Session.of(client)
+    session = ApiSession.of(client)
     deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
     answer = request_with_retry(
         lambda left: session.request("GET", "/metrics", accept="text/plain", deadline=left),

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.wait.loop import Timer
 
+_ENDLESS = 2**31 - 1
+
+# The source of every jitter; tests replace it.
+_random = random.Random()  # noqa: S311 - spreads retries, keeps no secret
+
 
 class DelayFunc:
     """A function that returns the seconds to wait next, able to drive a loop.
@@ -72,12 +77,6 @@ class DelayFunc:
                 return self._delay()
 
         return DelayFunc(delay)
-
-
-_ENDLESS = 2**31 - 1
-
-# The source of every jitter; tests replace it.
-_random = random.Random()  # noqa: S311 - spreads retries, keeps no secret
 
 
 def jitter(duration: Duration, max_factor: float) -> float:

@@ -17,6 +17,9 @@ from pytest_kwait.errors import KwaitError, WaitTimeout
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# The interval of checks of a foreign event: only one event can be waited on.
+_SLICE = 0.05
+
 
 class ErrWaitTimeout(WaitTimeout):
     """The tries or the time of a wait are used up.
@@ -78,10 +81,6 @@ def error_interrupted(cause: BaseException | None = None) -> ErrWaitTimeout:
     error = ErrWaitTimeout() if cause is None else ErrWaitTimeout(str(cause))
     error.__cause__ = cause
     return error
-
-
-# The interval of checks of a foreign event: only one event can be waited on.
-_SLICE = 0.05
 
 
 class CancelFunc(Protocol):

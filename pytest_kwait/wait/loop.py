@@ -12,6 +12,12 @@ from typing import Protocol, TypeAlias
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.wait.context import Canceled, Context, DeadlineExceeded, ErrWaitTimeout
 
+ConditionFunc: TypeAlias = Callable[[], bool]
+"""Returns True once done; raises to stop."""
+ConditionWithContextFunc: TypeAlias = Callable[[Context], bool]
+"""A `ConditionFunc` that receives the context of its caller."""
+Interruption: TypeAlias = Canceled | DeadlineExceeded | ErrWaitTimeout
+
 
 class Tick(enum.Enum):
     """The outcome of a pause."""
@@ -135,13 +141,6 @@ def next_on_grid(due: float, interval: float, now: float) -> float:
     """Return the first grid point through `due` that lies after `due` and `now`."""
     missed = max(0, int((now - due) // interval))
     return due + interval * (missed + 1)
-
-
-ConditionFunc: TypeAlias = Callable[[], bool]
-"""Returns True once done; raises to stop."""
-ConditionWithContextFunc: TypeAlias = Callable[[Context], bool]
-"""A `ConditionFunc` that receives the context of its caller."""
-Interruption: TypeAlias = Canceled | DeadlineExceeded | ErrWaitTimeout
 
 
 def loop_condition_until_context(

@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.client.resource import JOBS, NODES, PODS, Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, Live, pod, refused
@@ -50,7 +50,7 @@ class Cluster(Live):
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster(pod("a"))
-    monkeypatch.setattr(Session, "of", staticmethod(lambda client: cluster))
+    monkeypatch.setattr(ApiSession, "of", staticmethod(lambda client: cluster))
     return cluster
 
 
@@ -59,7 +59,7 @@ def make(cluster: Cluster) -> Iterator[Callable[..., SharedInformerFactory]]:
     made: list[SharedInformerFactory] = []
 
     def make(*arguments: Any, **options: Any) -> SharedInformerFactory:
-        made.append(SharedInformerFactory(object(), *arguments, **options))  # type: ignore[arg-type] # Session.of is replaced
+        made.append(SharedInformerFactory(object(), *arguments, **options))  # type: ignore[arg-type] # ApiSession.of is replaced
         return made[-1]
 
     yield make

@@ -14,7 +14,7 @@ from pytest_kwait.client.availability import (
 )
 from pytest_kwait.client.deadlines import Guard
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError
 from pytest_kwait.testing import FakeClock
@@ -137,7 +137,7 @@ def hold(exchange: Exchange) -> None:
     exchange.hold()
 
 
-REQUESTS: dict[str, tuple[Any, Callable[[Session, Deadline], object]]] = {
+REQUESTS: dict[str, tuple[Any, Callable[[ApiSession, Deadline], object]]] = {
     "get": (hold, lambda session, limit: session.get(PODS, "p", "a", deadline=limit)),
     "list": (hold, lambda session, limit: session.list(PODS, "a", deadline=limit)),
     "create": (hold, lambda session, limit: session.create(PODS, POD, "a", deadline=limit)),
@@ -166,7 +166,7 @@ def test_requests_in_progress_end_with_the_cluster(
         handler(exchange)
 
     with server(handle) as scripted:
-        session = Session.of(scripted.client())
+        session = ApiSession.of(scripted.client())
 
         def end() -> None:
             received.wait(5)
@@ -184,7 +184,7 @@ def test_requests_record_refusals_silence_and_answers(
     server: Callable[..., ScriptedServer],
 ) -> None:
     with server(hold, answer({"kind": "Pod"}, status=200), hold) as scripted:
-        session = Session.of(scripted.client())
+        session = ApiSession.of(scripted.client())
         session.availability._answered_at -= 10
         with pytest.raises(DeadlineExceeded):
             session.get(PODS, "p", "a", deadline=Deadline.after(0.05))
@@ -203,7 +203,7 @@ def test_watch_that_is_not_opened_in_time_is_a_failure(
     server: Callable[..., ScriptedServer],
 ) -> None:
     with server(hold) as scripted:
-        session = Session.of(scripted.client())
+        session = ApiSession.of(scripted.client())
         session.availability._answered_at -= 10
         with pytest.raises(ApiError, match="WatchInactive"):
             list(
@@ -220,7 +220,7 @@ def test_broken_connections_of_an_ended_process_await_the_report_of_its_end(
 ) -> None:
     with server(answer({"kind": "Pod"}, status=200)) as scripted:
         availability = reset_availability(scripted.address)
-        session = Session.of(scripted.client())
+        session = ApiSession.of(scripted.client())
     with pytest.raises(ApiError, match="ConnectionRefused"):
         session.get(PODS, "p", "a", deadline=Deadline.after(5))
     availability.is_watched = True

@@ -8,7 +8,7 @@ import pytest
 from urllib3.exceptions import ProtocolError
 
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.watch import Dechunker
 from pytest_kwait.errors import ApiError
 from tests.client.scripted_server import Exchange, ScriptedServer, encoded, stream
@@ -85,7 +85,7 @@ def test_invalid_chunks_are_refused(data: bytes, message: str) -> None:
 
 def watching(server: ScriptedServer, deadline: Deadline, authority: Authority | None) -> Any:
     settings = {"ssl_ca_cert": authority.certificate} if authority else {}
-    session = Session.of(server.client(**settings))
+    session = ApiSession.of(server.client(**settings))
     return session.watch(PODS, "a", resource_version="5", deadline=deadline)
 
 
@@ -247,7 +247,7 @@ def test_a_connection_blocks_again_once_the_body_has_ended(
         exchange.answer({"kind": "Pod", "metadata": {"name": "p"}})
 
     with ScriptedServer(stream(event(1)), slowly, tls=authority.server if tls else None) as server:
-        session = Session.of(
+        session = ApiSession.of(
             server.client(**({"ssl_ca_cert": authority.certificate} if tls else {}))
         )
         with session.watch(PODS, "a", resource_version="5", deadline=soon) as watch:
@@ -263,7 +263,7 @@ def test_a_connection_that_brought_too_much_serves_nothing_else(soon: Deadline) 
         exchange.send(b"0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n")
 
     with ScriptedServer(handle, stream(event(1))) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         for expected in ([], ["p-1"]):
             with session.watch(PODS, "a", resource_version="5", deadline=soon) as watch:
                 assert names(watch) == expected

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
@@ -81,7 +81,7 @@ def test_a_request_ends_at_its_deadline(
     stall: Callable[[Exchange], None], tls: bool, authority: Authority
 ) -> None:
     with ScriptedServer(stall, tls=authority.server if tls else None) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         deadline = limit()
         ends_in_time(
             lambda: session.get(PODS, "p", "a", deadline=deadline),
@@ -93,7 +93,7 @@ def test_a_request_ends_at_its_deadline(
 @pytest.mark.parametrize("stall", STALLS, ids=lambda stall: stall.__name__)
 def test_a_watch_ends_at_its_deadline(stall: Callable[[Exchange], None]) -> None:
     with ScriptedServer(stall) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         watch = session.watch(PODS, "a", resource_version="1", deadline=limit())
         ends_in_time(
             lambda: next(watch),
@@ -105,7 +105,7 @@ def test_a_kept_connection_is_cut_as_well(authority: Authority, soon: Deadline) 
     with ScriptedServer(
         answer({"kind": "Pod"}), stall_after_headers, answer({"kind": "Pod"}), tls=authority.server
     ) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         session.get(PODS, "p", "a", deadline=soon)
         ends_in_time(
             lambda: session.get(PODS, "p", "a", deadline=limit()),
@@ -120,7 +120,7 @@ def test_a_kept_connection_is_cut_as_well(authority: Authority, soon: Deadline) 
 def test_a_server_that_never_says_hello_in_tls_is_cut(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ScriptedServer(answer()) as unused:
         host = f"https://127.0.0.1:{silent.getsockname()[1]}"
-        session = Session.of(unused.client(host=host, ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(unused.client(host=host, ssl_ca_cert=authority.certificate))
         ends_in_time(
             lambda: session.get(PODS, "p", "a", deadline=limit()),
             f"GET {PATH}: no complete answer within 0.15s",
@@ -136,7 +136,7 @@ def test_a_name_that_does_not_resolve_in_time_is_cut(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     with ScriptedServer(answer()) as unused:
-        session = Session.of(unused.client(host="http://kwait.invalid"))
+        session = ApiSession.of(unused.client(host="http://kwait.invalid"))
         ends_in_time(
             lambda: session.get(PODS, "p", "a", deadline=limit()),
             f"GET {PATH}: no complete answer within 0.15s",
@@ -146,7 +146,7 @@ def test_a_name_that_does_not_resolve_in_time_is_cut(monkeypatch: pytest.MonkeyP
 
 def test_expired_deadline_sends_no_request() -> None:
     with ScriptedServer(answer()) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with pytest.raises(DeadlineExceeded) as raised:
             session.get(PODS, "p", "a", deadline=Deadline.after(0))
         assert str(raised.value) == f"GET {PATH}: not asked, the time is over"
@@ -155,7 +155,7 @@ def test_expired_deadline_sends_no_request() -> None:
 
 def test_no_deadline_is_no_limit() -> None:
     with ScriptedServer(answer({"kind": "Pod"})) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         pod = session.get(PODS, "p", "a", deadline=Deadline(math.inf))
         assert pod == {"kind": "Pod"}
         session.close()
@@ -165,7 +165,7 @@ def test_a_user_s_own_request_over_the_same_client_has_no_limit_of_ours(soon: De
     with ScriptedServer(answer({"kind": "Pod"})) as server:
         client = server.client()
         before = dict(client.rest_client.pool_manager.pool_classes_by_scheme)
-        session = Session.of(client)
+        session = ApiSession.of(client)
         session.get(PODS, "p", "a", deadline=soon)
         client.rest_client.pool_manager.request("GET", f"{server.address}/version")
         assert client.rest_client.pool_manager.pool_classes_by_scheme == before

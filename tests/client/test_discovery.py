@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError, InvalidArgument
 from tests.client.scripted_server import Exchange, Handler, ScriptedServer, answer
 
@@ -98,7 +98,7 @@ def resolved(
     handlers: list[Handler], deadline: Deadline, *asked: tuple[str, str | None]
 ) -> tuple[list[Resource], list[str]]:
     with ScriptedServer(*handlers) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         try:
             found = [session.resolve(*names, deadline=deadline) for names in asked]
         finally:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.exec import ExecResult
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.websocket import V4, V5
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
@@ -48,7 +48,7 @@ def ended(
 def run(server: ScriptedServer, deadline: Deadline, *command: str, **options: Any) -> ExecResult:
     client = server.client()
     client.configuration.api_key["BearerToken"] = "Bearer secret"
-    return Session.of(client).exec("a", "p", command, deadline=deadline, **options)
+    return ApiSession.of(client).exec("a", "p", command, deadline=deadline, **options)
 
 
 def test_output_error_output_and_exit_code(soon: Deadline) -> None:
@@ -90,7 +90,7 @@ def test_input_is_sent_and_ended_while_output_comes(
         exchange.send_close()
 
     with ScriptedServer(echo, tls=authority.server if tls else None) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         found = session.exec("a", "p", ["cat"], stdin=given, deadline=soon)
     assert found.stdout_bytes == given
     assert server.requests[0].query["stdin"] == ["true"]

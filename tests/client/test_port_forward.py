@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.websocket import V4
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
@@ -53,7 +53,7 @@ def test_each_local_connection_becomes_one_to_the_pod(
     tls: bool, authority: Authority, soon: Deadline
 ) -> None:
     with ScriptedServer(RUNNING, echo, tls=authority.server if tls else None) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         with session.port_forward("a", "p", 8080, deadline=soon) as forward:
             assert forward.address == ("127.0.0.1", forward.port)
             for text in (b"one\n", b"x" * 50_000 + b"\n"):
@@ -70,7 +70,7 @@ def test_each_local_connection_becomes_one_to_the_pod(
 
 def test_a_forward_lasts_for_as_long_as_it_is_wanted() -> None:
     with ScriptedServer(RUNNING, echo) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with (
             session.port_forward("a", "p", 8080, deadline=Deadline.after(None)) as forward,
             socket.create_connection(forward.address, 5) as local,
@@ -89,7 +89,7 @@ def test_a_client_that_has_said_everything_still_gets_its_answer(soon: Deadline)
         exchange.send_close()
 
     with ScriptedServer(RUNNING, handle) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with (
             session.port_forward("a", "p", 8080, deadline=soon) as forward,
             socket.create_connection(forward.address, 5) as local,
@@ -121,7 +121,7 @@ def test_refused_connections_are_kept_as_errors(
     handle: Callable[[Exchange], None], message: str, soon: Deadline
 ) -> None:
     with ScriptedServer(RUNNING, handle) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with (
             session.port_forward("a", "p", 8080, deadline=soon) as forward,
             socket.create_connection(forward.address, 5) as local,
@@ -139,7 +139,7 @@ def hold(exchange: Exchange) -> None:
 
 def test_closing_cuts_what_is_open(soon: Deadline) -> None:
     with ScriptedServer(RUNNING, hold) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         forward = session.port_forward("a", "p", 8080, deadline=soon)
         with socket.create_connection(forward.address, 5) as local:
             assert local.recv(5) == b"hello"
@@ -157,7 +157,7 @@ def test_closing_cuts_what_is_open(soon: Deadline) -> None:
 
 def test_the_deadline_cuts_what_is_open() -> None:
     with ScriptedServer(RUNNING, hold) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         started = SYSTEM_CLOCK.monotonic()
         with session.port_forward("a", "p", 8080, deadline=Deadline.after(0.3)) as forward:
             with socket.create_connection(forward.address, 5) as local:
@@ -170,7 +170,7 @@ def test_the_deadline_cuts_what_is_open() -> None:
 
 def test_a_pod_that_does_not_run_is_refused(soon: Deadline) -> None:
     with ScriptedServer(answer({"status": {"phase": "Pending"}})) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with pytest.raises(ApiError) as raised:
             session.port_forward("a", "p", 8080, deadline=soon)
         assert str(raised.value) == (
@@ -183,7 +183,7 @@ def test_a_pod_that_does_not_run_is_refused(soon: Deadline) -> None:
 def test_a_local_port_of_one_s_own(soon: Deadline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, ScriptedServer(RUNNING) as server:
         port = taken.getsockname()[1]
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with pytest.raises(OSError, match="in use"):
             session.port_forward("a", "p", 8080, local_port=port, deadline=soon)
         taken.close()
@@ -194,7 +194,7 @@ def test_a_local_port_of_one_s_own(soon: Deadline) -> None:
 
 def test_a_deadline_of_another_clock_is_taken_as_seconds_from_now(soon: Deadline) -> None:
     with ScriptedServer(RUNNING, echo) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         fake = Deadline.after(5, FakeClock(start=1e6))
         with (
             session.port_forward("a", "p", 8080, deadline=fake) as forward,

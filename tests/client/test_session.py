@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kwait.client.resource import CONFIG_MAPS, DEPLOYMENTS, NODES, PODS
 from pytest_kwait.client.responses import ObjectMeta, PartialObjectMetadata
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH
 from pytest_kwait.errors import ApiError, InvalidArgument
 from tests.client.scripted_server import Handler, ScriptedServer, answer, encoded
@@ -29,8 +29,8 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def session(server: ScriptedServer) -> Iterator[Session]:
-    session = Session.of(server.client())
+def session(server: ScriptedServer) -> Iterator[ApiSession]:
+    session = ApiSession.of(server.client())
     yield session
     session.close()
 
@@ -179,13 +179,13 @@ def session(server: ScriptedServer) -> Iterator[Session]:
     ],
 )
 def test_verbs_send_method_path_and_query(
-    call: Callable[[Session, Deadline], object],
+    call: Callable[[ApiSession, Deadline], object],
     method: str,
     path: str,
     query: dict[str, list[str]],
     content_type: str | None,
     body: object,
-    session: Session,
+    session: ApiSession,
     server: ScriptedServer,
     soon: Deadline,
 ) -> None:
@@ -198,7 +198,7 @@ def test_verbs_send_method_path_and_query(
 
 def test_logs_are_text(soon: Deadline) -> None:
     with ScriptedServer(answer(b"caf\xc3\xa9 \xff\n")) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         text = session.logs(
             "a",
             "p",
@@ -229,7 +229,7 @@ def test_logs_are_text(soon: Deadline) -> None:
 
 def test_any_request_can_be_made(soon: Deadline) -> None:
     with ScriptedServer(answer(b"ok", 200, X_Served_By="me")) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         response = session.request(
             "GET", "/readyz", query={"verbose": True, "x": None, "y": ["1", "2"]}, deadline=soon
         )
@@ -243,7 +243,7 @@ def test_any_request_can_be_made(soon: Deadline) -> None:
 
 
 def test_dates_of_yaml_are_sent_as_the_api_writes_them(
-    session: Session, server: ScriptedServer, soon: Deadline
+    session: ApiSession, server: ScriptedServer, soon: Deadline
 ) -> None:
     given = {"metadata": {"name": "c"}, "data": {"at": datetime(2026, 1, 2, tzinfo=UTC)}}
     session.create(CONFIG_MAPS, given, "a", deadline=soon)
@@ -280,7 +280,7 @@ def test_invalid_requests_are_refused_before_sending(
     obj: dict[str, Any],
     namespace: str | None,
     message: str,
-    session: Session,
+    session: ApiSession,
     server: ScriptedServer,
     soon: Deadline,
 ) -> None:
@@ -302,7 +302,7 @@ def test_invalid_requests_are_refused_before_sending(
 )
 def test_an_answer_that_is_no_object_is_shown(data: bytes, shown: str, soon: Deadline) -> None:
     with ScriptedServer(answer(data)) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with pytest.raises(ApiError) as raised:
             session.get(CONFIG_MAPS, "c", "a", deadline=soon)
         assert str(raised.value) == (
@@ -316,7 +316,7 @@ def test_warnings_of_the_server_are_logged(
 ) -> None:
     warning = '299 - "unknown field \\"bogus\\"", 299 - "deprecated, in v2"'
     with ScriptedServer(answer({}, Warning=warning)) as server, caplog.at_level(logging.WARNING):
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         session.create(CONFIG_MAPS, {}, "a", deadline=soon)
         session.close()
     assert caplog.messages == [
@@ -330,7 +330,7 @@ def test_warnings_are_not_logged_where_they_concern_no_test(
 ) -> None:
     warning = '299 - "deprecated, in v2"'
     with ScriptedServer(answer({}, Warning=warning)) as server, caplog.at_level(logging.WARNING):
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         session.logs_warnings = False
         session.create(CONFIG_MAPS, {}, "a", deadline=soon)
         session.close()
@@ -355,7 +355,7 @@ def listed(
     handlers: list[Handler], deadline: Deadline, **options: Any
 ) -> tuple[Any, list[dict[str, list[str]]]]:
     with ScriptedServer(*handlers) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         try:
             found = session.list(PODS, "a", deadline=deadline, **options)
         finally:
@@ -461,7 +461,7 @@ def test_metadata_alone_is_requested_and_whole_objects_are_accepted(
         "object": {"metadata": {"name": "p"}} | ({"spec": {}} if whole else {}),
     }
     with ScriptedServer(answer(page("p")), answer(encoded(event))) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         found = session.list(PODS, "a", deadline=soon, type=PartialObjectMetadata)
         with session.watch(
             PODS, "a", resource_version="1", deadline=soon, type=PartialObjectMetadata

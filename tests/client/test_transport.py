@@ -14,7 +14,7 @@ from kubernetes.client import ApiClient, Configuration, CoreV1Api
 
 from pytest_kwait.client.deadlines import Guard, make_guarded_manager
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError, InvalidArgument
 from tests.client.scripted_server import Exchange, ScriptedServer, answer
 
@@ -27,7 +27,7 @@ PATH = "/api/v1/namespaces/a/pods/p"
 
 
 def headers_sent(server: ScriptedServer, client: ApiClient, deadline: Deadline) -> dict[str, str]:
-    session = Session(client)
+    session = ApiSession(client)
     session.get(PODS, "p", "a", deadline=deadline)
     session.close()
     return server.requests[-1].headers
@@ -62,7 +62,7 @@ def test_the_token_is_refreshed_before_each_request(soon: Deadline) -> None:
     with ScriptedServer(answer(POD)) as server:
         client = server.client(refresh_api_key_hook=refresh)
         client.configuration.api_key["BearerToken"] = "Bearer old"
-        session = Session.of(client)
+        session = ApiSession.of(client)
         for _ in range(2):
             session.get(PODS, "p", "a", deadline=soon)
         session.close()
@@ -89,7 +89,7 @@ def test_a_header_that_cannot_be_sent_is_an_error_of_the_request(soon: Deadline)
         client = server.client()
         client.configuration.api_key["BearerToken"] = "Bearer two\nlines"
         with pytest.raises(ApiError) as raised:
-            Session.of(client).get(PODS, "p", "a", deadline=soon)
+            ApiSession.of(client).get(PODS, "p", "a", deadline=soon)
         assert str(raised.value) == (
             f"GET {PATH}: ConnectionFailed: {server.address}: "
             "Invalid header value b'Bearer two\\nlines'"
@@ -100,7 +100,7 @@ def test_a_client_without_a_server_is_refused(soon: Deadline) -> None:
     configuration = Configuration()
     configuration.host = ""
     with pytest.raises(InvalidArgument) as raised:
-        Session.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
+        ApiSession.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
     assert str(raised.value) == (
         "client.configuration.host='' is not valid: the server's address, https://…"
     )
@@ -114,26 +114,26 @@ class Named:
 def test_only_a_synchronous_client_will_do() -> None:
     wrong: Any = Named()
     with pytest.raises(InvalidArgument) as raised:
-        Session.of(wrong)
+        ApiSession.of(wrong)
     assert str(raised.value) == "client=<it> is not valid: a kubernetes.client.ApiClient"
 
 
 def test_an_api_group_instead_of_its_client_gets_a_hint() -> None:
     wrong: Any = CoreV1Api(ApiClient(Configuration()))
     with pytest.raises(InvalidArgument, match=r"is not valid: its \.api_client$"):
-        Session.of(wrong)
+        ApiSession.of(wrong)
 
 
 def test_a_client_has_one_session() -> None:
     client = ApiClient(Configuration())
-    assert Session.of(client) is Session.of(client)
-    assert Session.of(client) is not Session.of(ApiClient(Configuration()))
+    assert ApiSession.of(client) is ApiSession.of(client)
+    assert ApiSession.of(client) is not ApiSession.of(ApiClient(Configuration()))
 
 
 def test_a_client_that_got_other_settings_gets_other_connections(soon: Deadline) -> None:
     with ScriptedServer(answer(POD)) as server:
         client = server.client()
-        session = Session.of(client)
+        session = ApiSession.of(client)
         session.get(PODS, "p", "a", deadline=soon)
         own = session.transport._pools()
         client.rest_client = server.client().rest_client
@@ -147,7 +147,7 @@ def test_a_server_that_refuses_is_named(soon: Deadline) -> None:
     configuration = Configuration()
     configuration.host = f"http://127.0.0.1:{port}"
     with pytest.raises(ApiError) as raised:
-        Session.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
+        ApiSession.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
     assert raised.value.status == 0
     assert str(raised.value) == (
         f"GET {PATH}: ConnectionRefused: http://127.0.0.1:{port}: "
@@ -165,7 +165,7 @@ def test_a_name_that_is_unknown_is_a_dns_error(
     configuration = Configuration()
     configuration.host = "http://kwait.invalid"
     with pytest.raises(ApiError) as raised:
-        Session.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
+        ApiSession.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
     assert str(raised.value) == (
         f"GET {PATH}: DNS: http://kwait.invalid: "
         f"[Errno {socket.EAI_NONAME}] Name or service not known"
@@ -177,7 +177,7 @@ def test_a_certificate_that_is_not_trusted_is_a_tls_error(
 ) -> None:
     with ScriptedServer(answer(POD), tls=authority.server) as server:
         with pytest.raises(ApiError) as raised:
-            Session.of(server.client()).get(PODS, "p", "a", deadline=soon)
+            ApiSession.of(server.client()).get(PODS, "p", "a", deadline=soon)
         assert (raised.value.status, raised.value.reason) == (0, "TLS")
         assert str(raised.value).startswith(
             f"GET {PATH}: TLS: {server.address}: [SSL: CERTIFICATE_VERIFY_FAILED]"
@@ -190,7 +190,7 @@ def hang_up(exchange: Exchange) -> None:
 
 def test_a_connection_closed_while_idle_is_not_the_reader_s_trouble(soon: Deadline) -> None:
     with ScriptedServer(answer(POD), hang_up, answer(POD)) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         session.get(PODS, "p", "a", deadline=soon)
         assert session.get(PODS, "p", "a", deadline=soon) == POD
         assert server.connections == 2
@@ -199,7 +199,7 @@ def test_a_connection_closed_while_idle_is_not_the_reader_s_trouble(soon: Deadli
 
 def test_a_write_is_never_sent_twice(soon: Deadline) -> None:
     with ScriptedServer(answer(POD), hang_up, answer(POD)) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         session.get(PODS, "p", "a", deadline=soon)
         with pytest.raises(ApiError) as raised:
             session.create(PODS, {}, "a", deadline=soon)
@@ -214,7 +214,7 @@ def test_a_write_is_never_sent_twice(soon: Deadline) -> None:
 def test_a_fresh_connection_that_breaks_is_not_tried_again(soon: Deadline) -> None:
     with ScriptedServer(hang_up) as server:
         with pytest.raises(ApiError, match="ConnectionReset"):
-            Session.of(server.client()).get(PODS, "p", "a", deadline=soon)
+            ApiSession.of(server.client()).get(PODS, "p", "a", deadline=soon)
         assert len(server.requests) == 1
 
 
@@ -239,7 +239,7 @@ def test_a_connection_reset_before_the_handshake_leaves_no_socket(
     with listening, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with pytest.raises(ApiError) as caught:
-            Session(ApiClient(configuration)).get(PODS, "a", "ns", deadline=soon)
+            ApiSession(ApiClient(configuration)).get(PODS, "a", "ns", deadline=soon)
         assert caught.value.reason == "ConnectionReset"
         del caught
         gc.collect()
@@ -248,7 +248,7 @@ def test_a_connection_reset_before_the_handshake_leaves_no_socket(
 
 def test_the_client_s_retries_are_off(soon: Deadline) -> None:
     with ScriptedServer(answer({}, 429, Retry_After="7"), answer(POD)) as server:
-        session = Session.of(server.client(retries=5))
+        session = ApiSession.of(server.client(retries=5))
         with pytest.raises(ApiError) as raised:
             session.get(PODS, "p", "a", deadline=soon)
         assert (raised.value.status, raised.value.retry_after) == (429, 7.0)
@@ -258,7 +258,7 @@ def test_the_client_s_retries_are_off(soon: Deadline) -> None:
 
 def test_a_redirect_is_not_followed(soon: Deadline) -> None:
     with ScriptedServer(answer(b"", 302, Location="/login")) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         with pytest.raises(ApiError) as raised:
             session.get(PODS, "p", "a", deadline=soon)
         assert str(raised.value) == f"GET {PATH}: 302: Found"
@@ -272,7 +272,7 @@ def test_a_shorter_body_than_announced_is_a_connection_reset(soon: Deadline) -> 
 
     with ScriptedServer(handle) as server:
         with pytest.raises(ApiError) as raised:
-            Session.of(server.client()).get(PODS, "p", "a", deadline=soon)
+            ApiSession.of(server.client()).get(PODS, "p", "a", deadline=soon)
         assert (raised.value.status, raised.value.reason) == (0, "ConnectionReset")
 
 
@@ -281,7 +281,7 @@ def test_plain_requests_go_through_a_proxy(soon: Deadline) -> None:
         configuration = Configuration()
         configuration.host = "http://cluster.invalid:8080"
         configuration.proxy = proxy.address
-        session = Session.of(ApiClient(configuration))
+        session = ApiSession.of(ApiClient(configuration))
         assert session.get(PODS, "p", "a", deadline=soon) == POD
         assert proxy.requests[0].target == f"http://cluster.invalid:8080{PATH}"
         session.close()
@@ -304,7 +304,7 @@ def test_a_proxy_tunnels_tls_and_is_cut_like_a_server(authority: Authority, soon
             client = server.client(ssl_ca_cert=authority.certificate)
             configuration = client.configuration
             configuration.proxy = proxy.address
-            session = Session.of(ApiClient(configuration))
+            session = ApiSession.of(ApiClient(configuration))
             assert session.get(PODS, "p", "a", deadline=soon) == POD
             assert proxy.requests[0].method == "CONNECT"
             assert proxy.requests[0].target == f"127.0.0.1:{server.port}"
@@ -317,7 +317,7 @@ def test_a_proxy_that_refuses_is_a_proxy_error(authority: Authority, soon: Deadl
         configuration.host = "https://cluster.invalid"
         configuration.proxy = proxy.address
         with pytest.raises(ApiError) as raised:
-            Session.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
+            ApiSession.of(ApiClient(configuration)).get(PODS, "p", "a", deadline=soon)
         assert (raised.value.status, raised.value.reason) == (0, "Proxy")
         assert str(raised.value) == (
             f"GET {PATH}: Proxy: https://cluster.invalid: Tunnel connection failed: 407 Whatever"
@@ -334,7 +334,7 @@ def test_pool_settings_are_taken_over_whatever_they_are() -> None:
 
 def test_threads_share_a_session(soon: Deadline) -> None:
     with ScriptedServer(answer(POD)) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         seen: list[object] = []
 
         def ask() -> None:

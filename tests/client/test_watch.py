@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.client.deadlines import WATCHDOG
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.responses import ObjectMeta, WatchEvent
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.watch import EventDecoder, Watch
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
@@ -51,7 +51,7 @@ class Trimmed(TypedDict, total=False):
 
 def watching(server: ScriptedServer, deadline: Deadline, **options: Any) -> Any:
     options.setdefault("resource_version", "5")
-    return Session.of(server.client()).watch(PODS, "a", deadline=deadline, **options)
+    return ApiSession.of(server.client()).watch(PODS, "a", deadline=deadline, **options)
 
 
 def test_events_come_until_the_server_ends_the_watch(soon: Deadline) -> None:
@@ -80,7 +80,7 @@ def test_events_come_until_the_server_ends_the_watch(soon: Deadline) -> None:
 
 def test_a_connection_goes_on_after_a_clean_end(soon: Deadline) -> None:
     with ScriptedServer(stream(ADDED), stream(MODIFIED)) as server:
-        session = Session.of(server.client())
+        session = ApiSession.of(server.client())
         for expected in ("ADDED", "MODIFIED"):
             with session.watch(PODS, "a", resource_version="5", deadline=soon) as watch:
                 assert [e.type for e in watch] == [expected]
@@ -239,7 +239,7 @@ def test_a_silent_connection_counts_as_dead_after_a_while(
     tls: bool, authority: Authority, soon: Deadline
 ) -> None:
     with ScriptedServer(stream(ADDED, end=False), tls=authority.server if tls else None) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         watch = session.watch(PODS, "a", resource_version="5", inactivity=0.2, deadline=soon)
         assert next(watch).type == "ADDED"
         started = SYSTEM_CLOCK.monotonic()
@@ -270,7 +270,7 @@ def test_closing_ends_a_reader_on_another_thread_at_once(
     lines: list[object], tls: bool, authority: Authority, soon: Deadline
 ) -> None:
     with ScriptedServer(stream(*lines, end=False), tls=authority.server if tls else None) as server:
-        session = Session.of(server.client(ssl_ca_cert=authority.certificate))
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         watch = session.watch(PODS, "a", resource_version="5", deadline=soon)
         watch.__enter__()
         seen: list[str] = []

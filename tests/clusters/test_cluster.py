@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.responses import Response
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clusters.cluster import Cluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.errors import ApiError, ClusterError
@@ -48,10 +48,10 @@ class Server:
 def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
 
-    def request(_session: Session, method: str, path: str, **arguments: Any) -> Response:
+    def request(_session: ApiSession, method: str, path: str, **arguments: Any) -> Response:
         return server.request(method, path, **arguments)
 
-    monkeypatch.setattr(Session, "request", request)
+    monkeypatch.setattr(ApiSession, "request", request)
     return server
 
 
@@ -100,7 +100,7 @@ def test_timing_of_a_cluster_by_kwait_up_sets_graces(
     cluster = connected(file)
     cluster.check()
     assert cluster.time_scale == scale
-    assert Session.of(cluster.client()).time_scale == scale
+    assert ApiSession.of(cluster.client()).time_scale == scale
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_client_has_the_kubectl_command(file: Path) -> None:
     client = cluster.client()
     assert client.configuration.host == "https://west.example:6443"
     assert client.configuration.get_api_key_with_prefix("BearerToken") == "Bearer token-of-west"
-    assert Session.of(client).kubectl_args == ("--kubeconfig", str(file), "--context", "west")
+    assert ApiSession.of(client).kubectl_args == ("--kubeconfig", str(file), "--context", "west")
     assert cluster.client() is not client
 
 

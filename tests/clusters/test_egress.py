@@ -12,11 +12,11 @@ from pytest_kwait.errors import InvalidArgument
 from tests.clusters.test_faults import HOLD, SERVER, Transport
 
 if TYPE_CHECKING:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 
 def egress_of(transport: Transport) -> Egress:
-    session = cast("Session", SimpleNamespace(transport=transport))
+    session = cast("ApiSession", SimpleNamespace(transport=transport))
     return Egress(lambda: session, SERVER)
 
 

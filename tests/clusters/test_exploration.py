@@ -13,7 +13,7 @@ from pytest_kwait.clusters.faults import NotEmbeddedError
 from pytest_kwait.errors import ApiError
 
 if TYPE_CHECKING:
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 SERVER = "https://127.0.0.1:6443"
 PATH = "/kwait/v1/exploration"
@@ -36,7 +36,7 @@ class Server:
 
 
 def control_of(server: Server) -> ExplorationControl:
-    return ExplorationControl(lambda: cast("Session", server), SERVER)
+    return ExplorationControl(lambda: cast("ApiSession", server), SERVER)
 
 
 def test_an_exploration_is_started_and_reports_at_its_end() -> None:

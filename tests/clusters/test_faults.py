@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 SERVER = "https://127.0.0.1:6443"
 HOLD = ("GET", "/kwait/v1/hold", None)
@@ -62,7 +62,7 @@ def faults_of(
     transport: Transport, namespace: str = "t", client: Any = None, *, alone: bool = True
 ) -> Faults:
     place = FaultScope(namespace, cast("ApiClient | None", client), alone)
-    session = cast("Session", SimpleNamespace(transport=transport))
+    session = cast("ApiSession", SimpleNamespace(transport=transport))
     return Faults(lambda: session, SERVER, lambda: place)
 
 

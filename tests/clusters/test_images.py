@@ -14,11 +14,11 @@ from tests.clusters.test_faults import HOLD, SERVER, Transport
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 
 def images_of(transport: Transport) -> Images:
-    session = cast("Session", SimpleNamespace(transport=transport))
+    session = cast("ApiSession", SimpleNamespace(transport=transport))
     return Images(lambda: session, SERVER)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
 from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
 from pytest_kwait.clusters.provider import EmbeddedProvider
@@ -160,7 +160,7 @@ def test_connect_returns_a_started_cluster(home: Path, let_in: list[str]) -> Non
     assert (cluster.provider, cluster.time_scale) == ("embedded", 0.1)
     assert not cluster.has_controllers
     assert (cluster.kubeconfig, cluster.context) == (file, None)
-    assert Session.of(cluster.client()).time_scale == 0.1
+    assert ApiSession.of(cluster.client()).time_scale == 0.1
     assert let_in == ["https://a.example:6443"]
     cluster.stop()
     assert file.exists(), "it is not ours to end"

@@ -12,7 +12,7 @@ import msgspec
 from pytest_kwait.client.availability import Availability, ClusterEnded
 from pytest_kwait.client.resource import NAMESPACES
 from pytest_kwait.client.responses import Item, ObjectList, Response, WatchEvent, decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
@@ -169,7 +169,7 @@ class FakeWatch(FakeGuard):
             self._clock.state.notify_all()
 
 
-class FakeSession(Session):
+class FakeSession(ApiSession):
     """A session whose answers are scripted.
 
     `requests` holds every request in order; `fail(...)` queues an error for the next one of a

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from tests.engine.fake_session import FakeSession
 
 if TYPE_CHECKING:
@@ -28,5 +28,5 @@ def client(session: FakeSession, monkeypatch: pytest.MonkeyPatch) -> ApiClient:
     def session_of(client: Any) -> Any:
         return client.session
 
-    monkeypatch.setattr(Session, "of", staticmethod(session_of))
+    monkeypatch.setattr(ApiSession, "of", staticmethod(session_of))
     return FakeClient(session)  # type: ignore[return-value]  # see its docstring

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine import waiter
 from pytest_kwait.wait import Backoff
 from tests.engine.fake_session import FakeSession
@@ -35,7 +35,7 @@ def failure(name: str) -> WaitFailed | WaitTimeout:
     state.enter(session)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(waiter, "make_retry_backoff", lambda: Backoff(0.1, steps=1))
-        patch.setattr(Session, "of", staticmethod(lambda client: client.session))
+        patch.setattr(ApiSession, "of", staticmethod(lambda client: client.session))
         with pytest.raises(state.error) as caught:
             state.wait(cast("ApiClient", client))
     return cast("WaitFailed | WaitTimeout", caught.value)

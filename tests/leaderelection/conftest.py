@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from tests.leaderelection.lease_store import StoreClient
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _store_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    session_of = Session.of
+    session_of = ApiSession.of
 
-    def session_or_store(client: Any) -> Session | StoreSession:
+    def session_or_store(client: Any) -> ApiSession | StoreSession:
         return client.session if isinstance(client, StoreClient) else session_of(client)
 
-    monkeypatch.setattr(Session, "of", staticmethod(session_or_store))
+    monkeypatch.setattr(ApiSession, "of", staticmethod(session_or_store))

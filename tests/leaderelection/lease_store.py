@@ -73,7 +73,7 @@ class StoreSession:
 
 
 class StoreClient:
-    """Stands for the official client; `Session.of` gives its session."""
+    """Stands for the official client; `ApiSession.of` gives its session."""
 
     def __init__(self, session: StoreSession) -> None:
         self.session = session

@@ -176,7 +176,7 @@ def test_a_namespace_that_is_given(pytester: pytest.Pytester, fake_cluster: Fake
     pytester.makepyfile(
         test_it="""
         import pytest
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
 
         @pytest.fixture(autouse=True, scope="session")
         def place(kwait_client):

@@ -451,16 +451,16 @@ def test_limits_and_pauses_of_functions_without_settings_are_their_own(
     pytester.makepyfile(
         """
         import pytest
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
 
         def test_it(kwait_client):
-            options = Session.of(kwait_client).default_options
+            options = ApiSession.of(kwait_client).default_options
             assert options("job", "poll") == {}
             assert options("authorization", "authorization_poll") == {}
 
         @pytest.mark.kwait(timeouts={"authorization_poll": "1s"})
         def test_pause(kwait_client):
-            options = Session.of(kwait_client).default_options
+            options = ApiSession.of(kwait_client).default_options
             assert options("authorization", "authorization_poll") == {"poll": 1.0}
         """
     )

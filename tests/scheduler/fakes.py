@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.client.responses import Item, ObjectList, decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, LiveWatch, event, raw
@@ -60,7 +60,7 @@ def node(name: str, *, cpu: str = "4", pods: str = "110", **spec: Any) -> Obj:
     }
 
 
-class FakeServer(Session):
+class FakeServer(ApiSession):
     """A session whose server is a dictionary; bindings place pods as the real server does."""
 
     def __init__(self, *objects: Obj, clock: FakeClock | None = None) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline, SystemClock, async_sleep
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.errors import ApiError, ClusterError, WaitFailed
@@ -178,7 +178,7 @@ def test_clients_read_a_recording_and_cannot_change_it(tmp_path: Path) -> None:
     cluster.advance(3.0)
     limit = Deadline.after(10.0)
     with served(cluster, tmp_path) as client:
-        session = Session.of(client)
+        session = ApiSession.of(client)
         assert session.get(PODS, "web", "t-1", deadline=limit)["status"]["phase"] == "Running"
         assert session.logs("t-1", "web", deadline=limit) == "hello\n"
         refusals = []

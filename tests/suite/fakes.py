@@ -15,7 +15,7 @@ from pytest_kwait.client.deadlines import Guard
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.resource import BUILT_IN, Resource
 from pytest_kwait.client.responses import Response
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.faults import Faults
 from pytest_kwait.clusters.scripted_pods import ScriptedPods, script_pods
@@ -181,7 +181,7 @@ class FakeClient:
     """Stands for a `kubernetes.client.ApiClient`; its session is all that is used of it."""
 
     def __init__(self, transport: FakeTransport, clock: Clock = SYSTEM_CLOCK) -> None:
-        session = Session.__new__(Session)
+        session = ApiSession.__new__(ApiSession)
         session.clock = clock
         session.transport = transport  # type: ignore[assignment] # the same calls, no network
         session._discovery = Discovery(transport)  # type: ignore[arg-type] # as above
@@ -209,7 +209,7 @@ class FakeCluster:
         self.kubeconfig = Path("/fake/kubeconfig")
         self.time_scale = time_scale
         self.has_controllers = has_controllers
-        self.faults = Faults(lambda: Session.of(self.client()), "https://fake")
+        self.faults = Faults(lambda: ApiSession.of(self.client()), "https://fake")
         self.transport = FakeTransport(log)
         self.stopped = False
         self.kept = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine import retry
 from pytest_kwait.errors import ApiError, ClusterError, WaitFailed, WaitTimeout
@@ -59,7 +59,7 @@ def writer(
     callable_webhook: Callable[[ApiError], object] = lambda _: None,
 ) -> ManifestWriter:
     return ManifestWriter(
-        Session.of(cluster.client()),
+        ApiSession.of(cluster.client()),
         "ci-1",
         owner=Owner("run-1", "gw0", "tests/test_x.py::test_y"),
         owned=True,
@@ -237,7 +237,7 @@ KEEP = {"pytest-kwait/kept": "true"}
 def writer_of(cluster: FakeCluster, owner: Owner) -> ManifestWriter:
     cluster.transport.defined = [ROLES]
     return ManifestWriter(
-        Session.of(cluster.client()),
+        ApiSession.of(cluster.client()),
         "ci-1",
         owner=owner,
         owned=True,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import JOBS, PODS, Resource
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.suite.informers import EventHistory, Informers, RecordedInformers
 from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod
@@ -35,13 +35,13 @@ class Cluster(Live):
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     cluster = Cluster(pod("a", 1))
-    monkeypatch.setattr(Session, "of", staticmethod(lambda client: cluster))
+    monkeypatch.setattr(ApiSession, "of", staticmethod(lambda client: cluster))
     return cluster
 
 
 @pytest.fixture
 def informers(cluster: Cluster) -> Iterator[RecordedInformers]:
-    informers = RecordedInformers(object(), "ci", label_selector="app=web")  # type: ignore[arg-type] # Session.of is replaced
+    informers = RecordedInformers(object(), "ci", label_selector="app=web")  # type: ignore[arg-type] # ApiSession.of is replaced
     yield informers
     informers.stop()
     assert all(each.join(PATIENCE) for each in informers.informers)
@@ -117,7 +117,7 @@ def test_unstarted_informer_is_an_error(informers: RecordedInformers) -> None:
 
 
 def test_informers_without_a_history_have_no_handlers(cluster: Cluster) -> None:
-    informers = Informers(object(), "ci")  # type: ignore[arg-type] # Session.of is replaced
+    informers = Informers(object(), "ci")  # type: ignore[arg-type] # ApiSession.of is replaced
     informers.start("pods")
     assert informers["pods"]._handlers == []
     informers.stop()

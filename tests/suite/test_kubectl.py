@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ClusterError, InvalidArgument, WaitTimeout
 from pytest_kwait.suite.kubectl import KubectlError, KubectlResult, run_kubectl
 from tests.suite.fakes import FakeCluster
@@ -39,7 +39,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 @pytest.fixture
 def kwait(tmp_path: Path) -> Iterator[Kwait]:
     made = make_kwait(FakeCluster(), tmp_path, owned=True)
-    Session.of(made.client).kubectl_args = ("--kubeconfig", "/run/config", "--context", "ours")
+    ApiSession.of(made.client).kubectl_args = ("--kubeconfig", "/run/config", "--context", "ours")
     yield made
     made.close()
 

@@ -163,10 +163,10 @@ class Runs:
         return done.returncode, done.stdout.splitlines() + done.stderr.splitlines()
 
     def _everywhere(self, kind: str, selector: dict[str, str]) -> list[dict[str, Any]]:
-        from pytest_kwait.client.session import Session
+        from pytest_kwait.client.session import ApiSession
         from pytest_kwait.clock import Deadline
 
-        session = Session.of(self._kwait.client)
+        session = ApiSession.of(self._kwait.client)
         deadline = Deadline.after(120.0)
         resource = session.resolve(kind, deadline=deadline)
         listed = session.list(resource, label_selector=selector, deadline=deadline)

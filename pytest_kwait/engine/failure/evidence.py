@@ -37,11 +37,55 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 
 NAMES = 10
+LIMIT = 5.0
+"""Seconds that gathering may take in all."""
+
+LOG_LINES = 10
+LOGS = 3
+LOG_RETRY_PAUSE = 0.5
+"""Seconds after which a refused log is requested once more."""
+
+SEARCHED_CONTAINERS = 10
+SEARCHED_LINES = 300
+REFUSED_CONTAINERS = 3
+REFUSALS = 3
+
+MISSING = 3
+WORKERS = 5
+
 _SIMILAR = 3
+_GENERATED_LABELS = frozenset(
+    {
+        "apps.kubernetes.io/pod-index",
+        "batch.kubernetes.io/controller-uid",
+        "controller-revision-hash",
+        "controller-uid",
+        "pod-template-generation",
+        "pod-template-hash",
+        "statefulset.kubernetes.io/pod-name",
+    }
+)
+
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+_NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
+"""The whole log, with status 200, of a container that the runtime does not know.
+
+Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
+"""
+
+_REFUSAL = re.compile(
+    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
+    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
+)
+"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
+
+_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
+"""A line about a refused request, in other words."""
 
 
 class _Named(TypedDict):
@@ -70,20 +114,7 @@ class ExistingObjects:
     labels: bool = False
 
 
-_GENERATED_LABELS = frozenset(
-    {
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/controller-uid",
-        "controller-revision-hash",
-        "controller-uid",
-        "pod-template-generation",
-        "pod-template-hash",
-        "statefulset.kubernetes.io/pod-name",
-    }
-)
-
-
-def _list_labels(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
+def _list_labels(session: ApiSession, source: Source, deadline: Deadline) -> ExistingObjects | None:
     """Return the labels of the kind's objects if its selector matches none; else None."""
     listed = session.list(source.resource, source.namespace, deadline=deadline, type=_Named)
     matches = compile_label_selector(source.selector)
@@ -100,7 +131,9 @@ def _list_labels(session: Session, source: Source, deadline: Deadline) -> Existi
     return ExistingObjects(resource, source.namespace, missing, names, sets.total(), labels=True)
 
 
-def list_existing(session: Session, source: Source, deadline: Deadline) -> ExistingObjects | None:
+def list_existing(
+    session: ApiSession, source: Source, deadline: Deadline
+) -> ExistingObjects | None:
     """Return the existing objects beside a missing one; None if it exists after all.
 
     Raises:
@@ -121,7 +154,7 @@ def list_existing(session: Session, source: Source, deadline: Deadline) -> Exist
     )
 
 
-def describe_lost_definition(session: Session, source: Source, *, is_served: bool) -> str:
+def describe_lost_definition(session: ApiSession, source: Source, *, is_served: bool) -> str:
     """Return that the definition of a custom resource was deleted, as a sentence; else empty.
 
     Args:
@@ -146,7 +179,7 @@ def describe_lost_definition(session: Session, source: Source, *, is_served: boo
     return ""
 
 
-def _is_listed(session: Session, source: Source, deadline: Deadline) -> bool:
+def _is_listed(session: ApiSession, source: Source, deadline: Deadline) -> bool:
     """Return whether the server lists a kind, as far as that can be seen."""
     try:
         session.list(source.resource, source.namespace, limit=1, deadline=deadline, type=_Named)
@@ -155,23 +188,6 @@ def _is_listed(session: Session, source: Source, deadline: Deadline) -> bool:
     except DeadlineExceeded:
         return True
     return True
-
-
-LIMIT = 5.0
-"""Seconds that gathering may take in all."""
-
-LOG_LINES = 10
-LOGS = 3
-LOG_RETRY_PAUSE = 0.5
-"""Seconds after which a refused log is requested once more."""
-
-SEARCHED_CONTAINERS = 10
-SEARCHED_LINES = 300
-REFUSED_CONTAINERS = 3
-REFUSALS = 3
-
-MISSING = 3
-WORKERS = 5
 
 
 class _ClaimSource(TypedDict, total=False):
@@ -327,7 +343,7 @@ class Evidence:
 
 
 def gather_evidence(
-    session: Session,
+    session: ApiSession,
     scope: EvidenceScope,
     missing: Sequence[Source] = (),
     operated: str | None = None,
@@ -377,7 +393,7 @@ def gather_evidence(
 
 
 def _gather_pods(
-    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
+    session: ApiSession, scope: EvidenceScope, deadline: Deadline, errors: list[str]
 ) -> list[PodReport]:
     if scope.pods is None and not scope.pod_names:
         return []
@@ -408,7 +424,7 @@ def _gather_pods(
 
 
 def _gather_claims(
-    session: Session,
+    session: ApiSession,
     scope: EvidenceScope,
     pods: Sequence[PodReport],
     deadline: Deadline,
@@ -445,9 +461,6 @@ def _gather_claims(
     return tuple(unbound[:NAMES])
 
 
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-
-
 def _describe_class(obj: dict[str, Any]) -> str:
     name: str = obj["metadata"]["name"]
     is_default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"
@@ -463,7 +476,7 @@ def _claims_of(pod: dict[str, Any]) -> Iterator[str]:
 
 
 def _gather_existing(
-    session: Session, source: Source, deadline: Deadline, errors: list[str]
+    session: ApiSession, source: Source, deadline: Deadline, errors: list[str]
 ) -> ExistingObjects | None:
     try:
         return list_existing(session, source, deadline)
@@ -496,7 +509,7 @@ def _report_pod(pod: dict[str, Any]) -> PodReport:
 
 
 def _gather_events(
-    session: Session, scope: EvidenceScope, deadline: Deadline, errors: list[str]
+    session: ApiSession, scope: EvidenceScope, deadline: Deadline, errors: list[str]
 ) -> Sequence[dict[str, Any]]:
     if scope.namespace is None:
         return []
@@ -569,7 +582,7 @@ def _iterate_runs(pods: Sequence[PodReport]) -> Iterator[_ContainerRun]:
 
 
 def _gather_logs(
-    session: Session,
+    session: ApiSession,
     scope: EvidenceScope,
     pods: Sequence[PodReport],
     pool: ThreadPoolExecutor,
@@ -599,7 +612,7 @@ def _may_recover(answer: LogTail | Exception) -> bool:
 
 
 def _read_log(
-    session: Session, namespace: str, deadline: Deadline, run: _ContainerRun
+    session: ApiSession, namespace: str, deadline: Deadline, run: _ContainerRun
 ) -> LogTail | Exception:
     """Return the end of a run's log, or the error of its request.
 
@@ -614,15 +627,8 @@ def _read_log(
     return answer
 
 
-_NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
-"""The whole log, with status 200, of a container that the runtime does not know.
-
-Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
-"""
-
-
 def _read_log_tail(
-    session: Session, namespace: str, deadline: Deadline, run: _ContainerRun, *, previous: bool
+    session: ApiSession, namespace: str, deadline: Deadline, run: _ContainerRun, *, previous: bool
 ) -> LogTail | Exception:
     name = run.container.name
     try:
@@ -643,18 +649,8 @@ def _read_log_tail(
     return LogTail(run.pod, name, previous, lines)
 
 
-_REFUSAL = re.compile(
-    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
-    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
-)
-"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
-
-_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
-"""A line about a refused request, in other words."""
-
-
 def _list_searched_containers(
-    session: Session, namespace: str | None, deadline: Deadline
+    session: ApiSession, namespace: str | None, deadline: Deadline
 ) -> list[tuple[str, str]]:
     """Return the containers whose logs to search, by pod; those with an account of their own first.
 
@@ -683,7 +679,7 @@ def _list_searched_containers(
 
 
 def _find_refusals(
-    session: Session, namespace: str, deadline: Deadline, pod: str, container: str
+    session: ApiSession, namespace: str, deadline: Deadline, pod: str, container: str
 ) -> LogTail | None:
     """Return the last refusals of different requests in a log; None without any."""
     try:

@@ -21,7 +21,7 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 _KEYS = (
     r"(?:[\w-]*(?:token|password|passwd|secret[_-]?key|api[_-]?key|client-key-data|private[_-]?key)"
@@ -116,7 +116,7 @@ class SecretValues(SecretMask):
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         super().__init__(max_size)
-        self._listed: WeakKeyDictionary[Session, dict[str, float]] = WeakKeyDictionary()
+        self._listed: WeakKeyDictionary[ApiSession, dict[str, float]] = WeakKeyDictionary()
         self._warnings: set[str] = set()
 
     def learn(self, secret: Mapping[str, Any]) -> None:
@@ -125,7 +125,7 @@ class SecretValues(SecretMask):
         if self.is_full:
             self.warn_once("values of further Secrets are not masked: there are too many")
 
-    def mark_listed(self, session: Session, namespace: str, max_age: float | None) -> bool:
+    def mark_listed(self, session: ApiSession, namespace: str, max_age: float | None) -> bool:
         """Mark the Secrets of a namespace as listed; return whether they were to be listed.
 
         Args:
@@ -167,7 +167,7 @@ for _name in _LOGGERS:
 
 
 def learn_secrets(
-    session: Session,
+    session: ApiSession,
     namespaces: Iterable[str | None],
     max_age: float | None = 1.0,
     limit: float | None = None,

@@ -24,6 +24,34 @@ if TYPE_CHECKING:
     )
     from pytest_kwait.engine.pod_fields import ContainerReport
 
+WIDTH = 92
+"""Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
+
+PODS = 8
+EVENTS = 8
+ERRORS = 4
+
+_LONG_NAMESPACE = 20
+"""Characters from which a namespace is left out of texts: generated ones have more."""
+
+_LONG_TEXT = 40
+"""Characters from which a text is shown once."""
+
+_SHORT_LINES = 15
+"""Lines of a short message; pytest's frame around a test of five lines fills up 25."""
+
+_NUMBER = re.compile(r"\d+")
+_MORE_PODS = re.compile(r" \(and \d+ more pods?\)")
+
+_TELLING = re.compile(
+    r"\b(error|fatal|panic|exception|traceback|denied|refused|forbidden|cannot|failed)\b",
+    re.IGNORECASE,
+)
+
+_UNSCHEDULABLE = "Unschedulable: "
+
+_NAMED_PODS = re.compile(r"pod \S+(?: \(and (?P<more>\d+) more pods?\))?: ")
+
 
 @dataclass(frozen=True, slots=True)
 class VerdictChange:
@@ -95,23 +123,6 @@ class Timeline:
         other._text = None if self._text is None else change(self._text)
         other.changes = self.changes
         return other
-
-
-WIDTH = 92
-"""Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
-
-_LONG_NAMESPACE = 20
-"""Characters from which a namespace is left out of texts: generated ones have more."""
-
-_LONG_TEXT = 40
-"""Characters from which a text is shown once."""
-
-PODS = 8
-EVENTS = 8
-ERRORS = 4
-
-_SHORT_LINES = 15
-"""Lines of a short message; pytest's frame around a test of five lines fills up 25."""
 
 
 def render_message(report: WaitReport) -> str:
@@ -234,10 +245,6 @@ def _render_timeline(report: WaitReport) -> Iterator[str]:
     if timeline.left_out:
         yield f"             ... {timeline.left_out} more changes ..."
     yield from _render_changes(timeline.latest)
-
-
-_NUMBER = re.compile(r"\d+")
-_MORE_PODS = re.compile(r" \(and \d+ more pods?\)")
 
 
 def _comparable_text(change: VerdictChange) -> str:
@@ -542,12 +549,6 @@ def _shorten_error(report: WaitReport, width: int) -> _Section:
     return _Section("message", 8, lines, not report.findings.errors)
 
 
-_TELLING = re.compile(
-    r"\b(error|fatal|panic|exception|traceback|denied|refused|forbidden|cannot|failed)\b",
-    re.IGNORECASE,
-)
-
-
 def _shorten_logs(findings: Evidence, width: int) -> _Section:
     """Return the first log with lines: its last ones, and an error that is further up."""
     tail = next((each for each in findings.logs if any(map(str.strip, each.lines))), None)
@@ -631,9 +632,6 @@ def _join_lines(text: str, width: int = WIDTH) -> str:
     return line if len(line) <= width else line[: width - 3] + "..."
 
 
-_UNSCHEDULABLE = "Unschedulable: "
-
-
 def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
     """Return a reason with the event of an unbound claim, which the scheduler's text leaves out.
 
@@ -650,9 +648,6 @@ def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
     if found and "persistentvolumeclaim" in rest.lower():
         return f"{lead}{found}{text}"
     return f"{reason} ({text})"
-
-
-_NAMED_PODS = re.compile(r"pod \S+(?: \(and (?P<more>\d+) more pods?\))?: ")
 
 
 @dataclass(frozen=True, slots=True)

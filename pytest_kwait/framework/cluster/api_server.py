@@ -41,6 +41,19 @@ _CHECK_PASSED = b"readyz check passed"
 
 REQUEST_TIMEOUT = 5.0
 """Timeout of one request to the server, in seconds."""
+API_SERVICES = Resource(
+    "apiregistration.k8s.io",
+    "v1",
+    "apiservices",
+    "APIService",
+    namespaced=False,
+    singular="apiservice",
+)
+
+_AVAILABLE = ConditionStatus("Available")
+
+_MISCONFIGURED = frozenset({"ServiceNotFound", "ServicePortError"})
+"""Reasons that do not pass while pods start: a service must be created or changed."""
 
 
 class HealthyServer(ProbeCondition):
@@ -112,21 +125,6 @@ def wait_for_api_server_healthy(
     one server; use `stable_for` to require several.
     """
     return HealthyServer()
-
-
-API_SERVICES = Resource(
-    "apiregistration.k8s.io",
-    "v1",
-    "apiservices",
-    "APIService",
-    namespaced=False,
-    singular="apiservice",
-)
-
-_AVAILABLE = ConditionStatus("Available")
-
-_MISCONFIGURED = frozenset({"ServiceNotFound", "ServicePortError"})
-"""Reasons that do not pass while pods start: a service must be created or changed."""
 
 
 class AvailableService(ObjectCondition):

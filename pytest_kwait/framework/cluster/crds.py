@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
@@ -128,11 +128,11 @@ class ServedDefinition(ObjectCondition, ProbeCondition):
         return ", ".join(f"{each.get('type')} {each.get('status')}" for each in conditions)
 
 
-def _list_one(session: Session, path: str, deadline: Deadline) -> None:
+def _list_one(session: ApiSession, path: str, deadline: Deadline) -> None:
     session.request("GET", path, query={"limit": 1}, deadline=deadline)
 
 
-def _resolve(session: Session, name: str, api_version: str, deadline: Deadline) -> None:
+def _resolve(session: ApiSession, name: str, api_version: str, deadline: Deadline) -> None:
     session.resolve(name, api_version, deadline=deadline)
 
 

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
+MAX_NAMED = 3
+"""The number of namespaces that a message describes in detail."""
+
 _CONTENT_REMAINING = re.compile(r"([^\s.,]+)\.(\S*) has (\d+) resource instances")
 _FINALIZERS_REMAINING = re.compile(r"(\S+) in (\d+) resource instances")
 
@@ -87,10 +90,6 @@ def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
     others = [str(one) for one in own if one != "kubernetes"]
     if others:
         yield f"held by its own finalizers {', '.join(others)}"
-
-
-MAX_NAMED = 3
-"""The number of namespaces that a message describes in detail."""
 
 
 class _Status(TypedDict, total=False):

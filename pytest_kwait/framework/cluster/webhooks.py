@@ -21,7 +21,7 @@ from pytest_kwait.client.resource import (
     SERVICES,
     Resource,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import (
@@ -57,6 +57,21 @@ _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
 
 PROBE_KINDS = ", ".join(resource.plural for resource in _PROBE_CONTENTS)
 """The kinds of which a probe can be generated, as they appear in a sentence."""
+SETTLING_TIME = 1.0
+"""The time in seconds for which probes must be admitted.
+
+A server observes a configuration with a delay and calls no webhook before.
+"""
+
+_DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
+_UNREACHED = "failed calling webhook"
+
+_UNCALLED = re.compile(
+    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
+)
+
+_LOOKUP_TIMEOUT = 5.0
+"""Maximum seconds of the requests for the configuration of a webhook."""
 
 
 def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[str, Any]] | None:
@@ -104,15 +119,6 @@ _KINDS = {
         _configurations("mutatingwebhookconfiguration", "MutatingWebhookConfiguration"),
     )
 }
-
-SETTLING_TIME = 1.0
-"""The time in seconds for which probes must be admitted.
-
-A server observes a configuration with a delay and calls no webhook before.
-"""
-
-_DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
-_UNREACHED = "failed calling webhook"
 
 
 class AnsweringWebhook(ObjectCondition, ProbeCondition):
@@ -375,11 +381,6 @@ class UncalledWebhook(NamedTuple):
     service: str
 
 
-_UNCALLED = re.compile(
-    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
-)
-
-
 def parse_uncalled_webhook(error: ApiError) -> UncalledWebhook | None:
     """Return the webhook that failed a request; None for other errors and webhooks by URL.
 
@@ -468,7 +469,7 @@ def wait_for_webhook_endpoint(
         WaitFailed: the service has had no ready endpoint for the grace period.
         WaitTimeout: it has none at the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="single_call", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     called = UncalledWebhook(webhook, namespace, service)
@@ -504,7 +505,7 @@ def await_webhook_endpoint(error: ApiError, wait: Callable[[UncalledWebhook], ob
         raise failure from None
 
 
-def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> bool:
+def _has_ready_endpoint(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> bool:
     slices = request_once(
         lambda limit: session.list(
             ENDPOINT_SLICES,
@@ -522,11 +523,7 @@ def _has_ready_endpoint(session: Session, webhook: UncalledWebhook, deadline: De
     )
 
 
-_LOOKUP_TIMEOUT = 5.0
-"""Maximum seconds of the requests for the configuration of a webhook."""
-
-
-def _find_configuration(session: Session, webhook: UncalledWebhook, deadline: Deadline) -> str:
+def _find_configuration(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> str:
     """Return the configuration of a webhook; empty if it is not found or may not be read."""
     limit = deadline.at_most(_LOOKUP_TIMEOUT)
     for resource in _KINDS.values():

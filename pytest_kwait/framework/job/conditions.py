@@ -40,6 +40,27 @@ if TYPE_CHECKING:
 
     from pytest_kwait.engine.object_sinks import SingleObject
 
+CONDITION_KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
+"""The types of conditions that Kubernetes sets on Jobs."""
+
+_ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
+
+_END_TEXTS = {
+    "Complete": "is complete",
+    "Failed": "failed",
+    "FailureTarget": "is about to fail",
+    "SuccessCriteriaMet": "has met its success criteria",
+}
+
+_ALIVE = "alive"
+_OF_ANOTHER = ObjectState("of another owner")
+
+_EXCLUDED_BY = {
+    "FailureTarget": ("Failed", "Complete", "SuccessCriteriaMet"),
+    "SuccessCriteriaMet": ("Failed", "Complete", "FailureTarget"),
+    "Suspended": ("Failed", "Complete"),
+}
+
 
 class _Requirement(TypedDict, total=False):
     key: str
@@ -131,22 +152,11 @@ def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> 
     return succeeded_count(job) + alive < wanted
 
 
-_ENDS = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
-
-
 def desired_active_pods(job: SingleObject) -> int | None:
     """Return the number of pods that a Job is to have active now; None if unknown."""
     if find_end(job, *_ENDS) or job.spec.get("suspend") or job.ending():
         return 0
     return max_active_pods(job)
-
-
-_END_TEXTS = {
-    "Complete": "is complete",
-    "Failed": "failed",
-    "FailureTarget": "is about to fail",
-    "SuccessCriteriaMet": "has met its success criteria",
-}
 
 
 def find_end(job: SingleObject, *kinds: str) -> Failed | None:
@@ -173,10 +183,6 @@ def _describe_condition(condition: dict[str, Any]) -> str:
     parts = (condition.get("reason"), condition.get("message"))
     text = ": ".join(" ".join(part.split()) for part in parts if part)
     return f": {text}" if text else ""
-
-
-_ALIVE = "alive"
-_OF_ANOTHER = ObjectState("of another owner")
 
 
 class JobCondition(ObjectCondition):
@@ -550,16 +556,6 @@ class JobReadiness(JobCondition):
         count = counted if isinstance(counted, int) else 0
         noun = "pod" if count == 1 else "pods"
         return f"{count} ready {noun} counted by the job{': ' if rest else ''}{rest}"
-
-
-CONDITION_KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
-"""The types of conditions that Kubernetes sets on Jobs."""
-
-_EXCLUDED_BY = {
-    "FailureTarget": ("Failed", "Complete", "SuccessCriteriaMet"),
-    "SuccessCriteriaMet": ("Failed", "Complete", "FailureTarget"),
-    "Suspended": ("Failed", "Complete"),
-}
 
 
 class JobStatusCondition(JobCondition):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import JOBS, PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Met, Pending, Source, TerminalState, Verdict
 from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState, decode_whole
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.registry import ConditionOf
 
+_NAME_LABEL = "batch.kubernetes.io/job-name"
+
 
 def get_job_pods(
     client: ApiClient, namespace: str, name: str, *, timeout: Duration | None = None
@@ -68,7 +70,7 @@ def get_job_pods(
 
     Source: job/rest.go GetJobPods, which selects by a label that only the framework's jobs have.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     name = check_name("job", strip_kind(name, JOBS))
     default = TIMEOUTS["single_call"].seconds
@@ -300,9 +302,6 @@ def _check_condition_kind(value: object) -> str:
         value,
         f"use {', '.join(CONDITION_KINDS)}, or a type with its domain: 'example.com/Type'",
     )
-
-
-_NAME_LABEL = "batch.kubernetes.io/job-name"
 
 
 class AbsentJob(JobCondition):

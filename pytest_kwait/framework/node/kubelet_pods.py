@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
@@ -48,12 +48,11 @@ if TYPE_CHECKING:
 NODE_TIMEOUT = 10.0
 """Timeout of one request to a kubelet, in seconds."""
 
+_Answers = dict[str, "dict[str, bytes] | str"]
+
 
 class _Known(TypedDict, total=False):
     metadata: ObjectMeta
-
-
-_Answers = dict[str, "dict[str, bytes] | str"]
 
 
 class _NamedNodeStore(ObjectCounter):
@@ -162,7 +161,7 @@ class KubeletPods(ProbeCondition):
         session = self.client_session
         return {name: self._ask(session, name, deadline) for name in targets}
 
-    def _ask(self, session: Session, name: str, deadline: Deadline) -> dict[str, bytes] | str:
+    def _ask(self, session: ApiSession, name: str, deadline: Deadline) -> dict[str, bytes] | str:
         path = f"{NODES.path(name=name, subresource='proxy/runningpods')}/"
         try:
             response = session.request("GET", path, deadline=deadline.at_most(NODE_TIMEOUT))

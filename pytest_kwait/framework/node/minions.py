@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import KubernetesObjects
@@ -88,7 +88,7 @@ class NodeProxyPodInfo:
         deadline: the end of the requests.
     """
 
-    def __init__(self, session: Session, deadline: Deadline) -> None:
+    def __init__(self, session: ApiSession, deadline: Deadline) -> None:
         self._session = session
         self._deadline = deadline
         self._pods: dict[str, dict[str, bytes]] = {}

@@ -45,6 +45,12 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.registry import ConditionOf
     from pytest_kwait.wait.loop import ConditionFunc
 
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+"""The taint of nodes that are not meant for test pods."""
+
+_BY_CONTROLLER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_KEEPING_OUT = ("NoSchedule", "NoExecute")
+
 
 class _Taint(TypedDict, total=False):
     key: str
@@ -74,10 +80,6 @@ class NodeFields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _Spec | None
     status: _Status | None
-
-
-_BY_CONTROLLER = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-_KEEPING_OUT = ("NoSchedule", "NoExecute")
 
 
 def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
@@ -551,10 +553,6 @@ def _is_later(node: dict[str, Any], moment: datetime) -> bool:
 
 def _last_heartbeat(node: dict[str, Any]) -> str:
     return f"the last heartbeat was at {_heartbeat(node)}" if _heartbeat(node) else "no heartbeat"
-
-
-CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-"""The taint of nodes that are not meant for test pods."""
 
 
 def schedulable_nodes(

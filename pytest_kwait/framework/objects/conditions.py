@@ -79,6 +79,21 @@ Obj: TypeAlias = "dict[str, Any]"
 READ_WHOLE = frozenset({CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS})
 """The kinds of which more than conditions is read."""
 
+_POD_CONDITIONS = {
+    "ready": READY,
+    "containersready": READY,
+    "initialized": RUNNING,
+    "podscheduled": SCHEDULED,
+}
+_POD_PHASES = {"Running": RUNNING, "Succeeded": SUCCESS}
+
+_ENDS = ("Complete", "Failed")
+
+_REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
+
+_EVALUATED = 10
+"""Maximum number of controllers of which the pods are read."""
+
 
 def detect_terminal_failure(
     resource: Resource, test: ObjectPredicate, obj: Obj, before: TerminalState | None
@@ -145,15 +160,6 @@ def _failed(terminal: TerminalState | None) -> Failed | None:
     return None if terminal is None else Failed(terminal.reason, terminal.grace)
 
 
-_POD_CONDITIONS = {
-    "ready": READY,
-    "containersready": READY,
-    "initialized": RUNNING,
-    "podscheduled": SCHEDULED,
-}
-_POD_PHASES = {"Running": RUNNING, "Succeeded": SUCCESS}
-
-
 def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed | None:
     if goal is None:
         return None
@@ -175,9 +181,6 @@ def _pod_value(pod: Obj, path: str, value: str, before: TerminalState | None) ->
     if value == "Failed" and is_finished(pod):
         return Failed(f"the pod has ended: {get_phase(pod)}")
     return _pod(pod, _POD_PHASES.get(value), before)
-
-
-_ENDS = ("Complete", "Failed")
 
 
 def _end_of(job: Obj) -> str:
@@ -218,9 +221,6 @@ def _deployment_condition(deployment: Obj, kind: str, _: TerminalState | None) -
         return _failed(missed)
     enough = count_of(deployment, "replicas") >= least_available(deployment)
     return None if enough else _failed(detect_replica_failure(deployment))
-
-
-_REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
 
 
 def _replicas(controller: Obj, path: str, value: str, _: TerminalState | None) -> Failed | None:
@@ -424,10 +424,6 @@ class OneObject(ObjectCondition):
             pods=selector_of(sighting.resource, sighting.spec),
             pod_names=(sighting.name,) if is_pod and sighting.current is not None else (),
         )
-
-
-_EVALUATED = 10
-"""Maximum number of controllers of which the pods are read."""
 
 
 class ManyObjects(Condition):

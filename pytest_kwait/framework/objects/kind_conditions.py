@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 Obj: TypeAlias = "dict[str, Any]"
 
+_READY = ("readyReplicas", "availableReplicas")
+
 
 class KindConditions:
     """The conditions of the kind's own wait that a test of its objects needs, one per object.
@@ -116,8 +118,6 @@ _CONDITIONS: dict[Resource, Callable[[str, str, str], Condition | None]] = {
     DEPLOYMENTS: _deployment_condition,
     JOBS: _job_condition,
 }
-
-_READY = ("readyReplicas", "availableReplicas")
 
 
 def _deployment_count(namespace: str, obj: Obj, field: str, number: int) -> Condition | None:

@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, SECRETS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import (
     Condition,
@@ -387,7 +387,7 @@ def wait_for(
     names = cast("str | Sequence[str]", target)
     general = general_condition(namespace, names, condition, selector=selector, count=count)
     __tracebackhide__ = True
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="wait_for", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     try:
@@ -404,7 +404,7 @@ def wait_for(
         raise error.with_traceback(_trim_to_user_code(error.__traceback__)) from error.__cause__
 
 
-def _resolve(session: Session, kind: str, left: Deadline) -> Resource:
+def _resolve(session: ApiSession, kind: str, left: Deadline) -> Resource:
     return session.resolve(kind, deadline=left)
 
 

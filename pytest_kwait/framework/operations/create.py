@@ -21,7 +21,7 @@ from pytest_kwait.client.resource import (
     SECRETS,
     STATEFUL_SETS,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
@@ -89,7 +89,7 @@ def create_and_wait(
     Source: test/utils/create_resources.go CreatePodWithRetries.
     """
     check_namespace(namespace)
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="pod", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     check_awaitable(manifest, condition)
@@ -172,7 +172,7 @@ def wait_for_created(
         kind = f"{made['kind']}.{version}.{group}" if group else made["kind"]
         return wait_for(client, namespace, f"{kind}/{name}", condition, **options)
     check_awaitable(made, condition)
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="pod", session=session)
     awaited = _ready_condition(resource, namespace, made)
     return wait_for_condition(session, awaited, settings)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS
 from pytest_kwait.client.responses import PartialObjectMetadata
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import (
     EvidenceScope,
@@ -144,7 +144,7 @@ def delete_and_wait(
         ApiError: the object does not exist (status 404), or the server refuses a request.
         WaitTimeout: something is left at the limit; names finalizers and pods.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     if grace_period is not None:
         check_count("grace_period", grace_period)
@@ -210,7 +210,7 @@ def wait_for_gone(
         InvalidArgument: an option is invalid.
         WaitTimeout: the object exists at the limit; names finalizers.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     settings = resolve_options(options, timeout="pod_client_deletion", session=session)
     where = namespace if resource.namespaced else None
     wait_for_condition(session, DeletedWithPods(resource, where, name, uid), settings)

@@ -19,7 +19,7 @@ from pytest_kwait.apimachinery.validation import (
     label_value_texts,
 )
 from pytest_kwait.client.resource import DAEMON_SETS, NODES, POD_DISRUPTION_BUDGETS, PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
@@ -48,6 +48,16 @@ _MIRROR = "kubernetes.io/config.mirror"
 
 _LAST_TRY = 2.0
 """Seconds that a request at the limit may take."""
+_REFUSALS = {
+    "ignore_daemon_sets": "pods of DaemonSets",
+    "delete_empty_dir_data": "pods with emptyDir volumes",
+    "force": "pods without a controller",
+}
+_CONSENTS = {
+    "ignore_daemon_sets": "leaves them",
+    "delete_empty_dir_data": "evicts them, and their data is lost",
+    "force": "evicts them, and they do not come back",
+}
 
 
 @verb(limit="single_call", kind=NODES, summary="the node without new pods")
@@ -172,7 +182,7 @@ def _parse_taint(text: object, valid: str) -> tuple[str, str, str, bool]:
 def _change_node(
     client: ApiClient, node: str, change: Change, done: str, options: WaitOptions
 ) -> Obj:
-    session = Session.of(client)
+    session = ApiSession.of(client)
     name = check_name("node", node)
     settings = resolve_options(options, timeout="single_call", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
@@ -202,7 +212,7 @@ def evict(
         ApiError: the pod does not exist, or the server refuses a request.
         WaitTimeout: a budget refused it until the limit, or it is not gone; names the budget.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     check_name("pod", name)
     if grace_period is not None:
@@ -250,7 +260,7 @@ def drain(
         WaitTimeout: budgets refused evictions until the limit, or pods are not gone; names pods
             and budgets.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     name = check_name("node", name)
     if grace_period is not None:
         check_count("grace_period", grace_period)
@@ -284,7 +294,7 @@ def drain(
 
 
 def _select_pods(
-    session: Session,
+    session: ApiSession,
     node: str,
     pods: list[Obj],
     deadline: Deadline,
@@ -334,19 +344,7 @@ def _select_pods(
     return evicted
 
 
-_REFUSALS = {
-    "ignore_daemon_sets": "pods of DaemonSets",
-    "delete_empty_dir_data": "pods with emptyDir volumes",
-    "force": "pods without a controller",
-}
-_CONSENTS = {
-    "ignore_daemon_sets": "leaves them",
-    "delete_empty_dir_data": "evicts them, and their data is lost",
-    "force": "evicts them, and they do not come back",
-}
-
-
-def _exists(session: Session, namespace: str, name: str, deadline: Deadline) -> bool:
+def _exists(session: ApiSession, namespace: str, name: str, deadline: Deadline) -> bool:
     try:
         request_with_retry(
             lambda left: session.get(DAEMON_SETS, name, namespace, deadline=left), deadline
@@ -398,7 +396,7 @@ class _Eviction:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         subject: str,
         goal: str,
         settings: WaitSettings,

@@ -15,7 +15,7 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
     label_value_texts,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitOptions, resolve_options
@@ -44,6 +44,7 @@ PatchType = Literal["strategic", "merge", "json", "apply"]
 
 _CHANGE_CAUSE = "kubernetes.io/change-cause"
 """The annotation that kubectl overwrites in any case."""
+_WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 @verb(limit="single_call", kinds={"target": None}, summary="the patched object")
@@ -73,7 +74,7 @@ def patch(
         ApiError: the object does not exist, or the server refuses. A JSON patch is not sent again
             after a lost answer.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be patched"):
@@ -83,7 +84,7 @@ def patch(
 
 
 def send_patch(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     name: str,
     namespace: str | None,
@@ -207,7 +208,7 @@ def update(
         ApiError: the object does not exist, or the server refuses it.
         WaitTimeout: conflicts lasted until the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     changed = user_change(change)
     deadline = _deadline(session, options)
@@ -341,7 +342,7 @@ def _edit(
     what: str,
     options: WaitOptions,
 ) -> Obj:
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     deadline = _deadline(session, options)
     with within_deadline(deadline, what):
@@ -350,13 +351,13 @@ def _edit(
         return change_object(session, resource, name, where, change, deadline)
 
 
-def _deadline(session: Session, options: WaitOptions) -> Deadline:
+def _deadline(session: ApiSession, options: WaitOptions) -> Deadline:
     settings = resolve_options(options, timeout="single_call", session=session)
     return Deadline.after(settings.timeout, session.clock)
 
 
 def change_object(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     name: str,
     namespace: str | None,
@@ -424,9 +425,6 @@ def _stored_part(patch: Mapping[str, Any], subresource: str | None) -> Obj:
     metadata = part.pop("metadata", None) or {}
     written = {name: metadata[name] for name in _WRITTEN_METADATA if name in metadata}
     return {**part, "metadata": written} if written else part
-
-
-_WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 def _has_change(obj: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

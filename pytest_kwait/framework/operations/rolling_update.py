@@ -17,7 +17,7 @@ from pytest_kwait.apimachinery.times import format_duration, to_seconds
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS
 from pytest_kwait.client.responses import ObjectMeta
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.condition import Failed, Met, Pending, Source, TerminalState, Verdict
@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.options import WaitSettings
 
 _BACK, _READY = "back", "ready"
+_MIN_TIMEOUT = 0.1
+"""The minimum timeout of a part, in seconds: enough for one check."""
+
+_log = logging.getLogger("pytest_kwait.wait")
 
 
 class _ControllerFields(TypedDict, total=False):
@@ -245,12 +249,6 @@ class ReplacementsReady(WorkloadCondition):
         return self._pods.objects(PODS)
 
 
-_MIN_TIMEOUT = 0.1
-"""The minimum timeout of a part, in seconds: enough for one check."""
-
-_log = logging.getLogger("pytest_kwait.wait")
-
-
 @verb(
     limit="rolling_update", kinds={"target": None}, summary="the pods that replace the deleted ones"
 )
@@ -305,7 +303,7 @@ def rolling_update(
     defaults: dict[str, Any] = {"poll": TIMEOUTS["rolling_update_poll"].seconds}
     if not strict:
         defaults["mode"] = "poll"
-    session = Session.of(client)
+    session = ApiSession.of(client)
     defaults |= session.default_options("rolling_update", "rolling_update_poll")
     settings = resolve_options({**options, **defaults, **given}, timeout="rolling_update")
     update = _RollingUpdate(session, resource, namespace, name, settings, whole)
@@ -334,7 +332,7 @@ class _RollingUpdate:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         resource: Resource,
         namespace: str,
         name: str,
@@ -469,7 +467,7 @@ class _RollingUpdate:
 
 
 def _read_pods(
-    session: Session, resource: Resource, namespace: str, name: str, target: str, whole: Deadline
+    session: ApiSession, resource: Resource, namespace: str, name: str, target: str, whole: Deadline
 ) -> tuple[str, list[dict[str, Any]]]:
     """Return a controller's UID and the pods of its replica selector, sorted by name."""
     deadline = whole.at_most(TIMEOUTS["single_call"].seconds)

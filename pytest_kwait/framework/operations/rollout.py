@@ -25,7 +25,7 @@ from pytest_kwait.client.resource import (
     REPLICA_SETS,
     STATEFUL_SETS,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
@@ -52,8 +52,25 @@ if TYPE_CHECKING:
     from pytest_kwait.engine.object_sinks import ObjectCounter
     from pytest_kwait.framework.registry import ConditionOf
 
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""The annotation of the pod template that kubectl changes to replace all pods."""
+
 _ONLY_ROLLING = "rollout status is only available for RollingUpdate strategy type"
 _REVISION = "deployment.kubernetes.io/revision"
+_GOAL = "roll out"
+_KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
+
+_NOT_ROLLED_BACK = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        _REVISION,
+        "deployment.kubernetes.io/revision-history",
+        "deployment.kubernetes.io/desired-replicas",
+        "deployment.kubernetes.io/max-replicas",
+        "deprecated.deployment.rollback.to",
+    }
+)
+"""Annotations of a Deployment that a rollback leaves as they are."""
 
 
 def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) -> Verdict:
@@ -175,10 +192,6 @@ def _describe_old_pods(count: int) -> Pending | None:
         return None
     be = "is" if count == 1 else "are"
     return Pending(f"{count_noun(count, 'pod')} of earlier revisions {be} not gone yet")
-
-
-_GOAL = "roll out"
-_KINDS = (DEPLOYMENTS, DAEMON_SETS, STATEFUL_SETS)
 
 
 class DeploymentRollout(DeploymentCondition):
@@ -351,10 +364,6 @@ def wait_for_rollout_status(
     return SetRollout(resource, namespace, name)
 
 
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
-"""The annotation of the pod template that kubectl changes to replace all pods."""
-
-
 @verb(limit="deployment", kinds={"target": None}, summary="the restarted object")
 def restart(
     client: ApiClient, namespace: str, target: str, **options: Unpack[WaitOptions]
@@ -377,7 +386,7 @@ def restart(
             workload was deleted.
         WaitTimeout: the rollout did not complete within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)
     settings = resolve_options(options, timeout="deployment", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
@@ -414,19 +423,6 @@ def _check_rolls_out(target: str, spec: dict[str, Any]) -> None:
         )
 
 
-_NOT_ROLLED_BACK = frozenset(
-    {
-        "kubectl.kubernetes.io/last-applied-configuration",
-        _REVISION,
-        "deployment.kubernetes.io/revision-history",
-        "deployment.kubernetes.io/desired-replicas",
-        "deployment.kubernetes.io/max-replicas",
-        "deprecated.deployment.rollback.to",
-    }
-)
-"""Annotations of a Deployment that a rollback leaves as they are."""
-
-
 @verb(limit="deployment", kinds={"target": None}, summary="the object with an earlier template")
 def rollout_undo(
     client: ApiClient,
@@ -452,7 +448,7 @@ def rollout_undo(
         WaitFailed: the pods of that revision are stuck or refused, or the workload was deleted.
         WaitTimeout: the rollout did not complete within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     condition = condition_of(wait_for_rollout_status)(namespace, target)
     if to_revision is not None:
         check_count("to_revision", to_revision)

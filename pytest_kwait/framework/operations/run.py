@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
@@ -80,7 +80,7 @@ def run(
         WaitFailed: the pod cannot start; with `check`, it failed: names exit code and output.
         WaitTimeout: it did not end within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     settings = resolve_options(options, timeout="pod", session=session)
     manifest, counted = _make_pod(image, command, env, container)
@@ -161,7 +161,7 @@ def _exit_code(pod: Mapping[str, Any], container: str) -> int | None:
     return None
 
 
-def _delete(session: Session, namespace: str, name: str, uid: str) -> None:
+def _delete(session: ApiSession, namespace: str, name: str, uid: str) -> None:
     # The namespace's end removes it otherwise; the result must not get lost.
     with contextlib.suppress(ApiError, DeadlineExceeded):
         request_with_retry(

@@ -17,7 +17,7 @@ from pytest_kwait.client.resource import (
     REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import (
     EvidenceScope,
@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 _OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
 """The kinds that control their pods themselves."""
 _THERE, _READY = "there", "ready"
+_CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
+"""The pauses of client-go's retry.DefaultRetry."""
 
 
 class ScaledPods(ObjectCondition):
@@ -173,10 +175,6 @@ class ScaledPods(ObjectCondition):
         )
 
 
-_CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
-"""The pauses of client-go's retry.DefaultRetry."""
-
-
 @verb(limit="controlled_pods", kinds={"target": None}, summary="the scaled object")
 def scale(
     client: ApiClient,
@@ -203,7 +201,7 @@ def scale(
         WaitFailed: its pods are stuck or refused, or it was deleted or scaled to another number.
         WaitTimeout: the pods were not ready within the limit.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     check_namespace(namespace)
     check_count("replicas", replicas)
     settings = resolve_options(options, timeout="controlled_pods", session=session)
@@ -238,7 +236,7 @@ def scale(
 
 
 def _write_replicas(
-    session: Session, found: NamedTarget, namespace: str, replicas: int, deadline: Deadline
+    session: ApiSession, found: NamedTarget, namespace: str, replicas: int, deadline: Deadline
 ) -> None:
     """Write the number of replicas; retry after a conflict."""
     conflicts: list[ApiError] = []

@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.object_sinks import ObjectCounter
 
+_KINDS: dict[str, tuple[Resource, ...]] = {
+    "ReplicaSet": (REPLICA_SETS, DEPLOYMENTS),
+    "ReplicationController": (REPLICATION_CONTROLLERS,),
+    "StatefulSet": (STATEFUL_SETS,),
+    "DaemonSet": (DAEMON_SETS,),
+    "Job": (JOBS,),
+}
+"""The kinds to read for pods of an owner: a Deployment decides for its ReplicaSets."""
+
+_ALIVE, _UNOWNED, _ENDING, _OTHER = "alive", "unowned", "being deleted", "other"
+
 
 class _Template(TypedDict, total=False):
     metadata: ObjectMeta | None
@@ -52,18 +63,6 @@ class _Fields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _Spec | None
     status: _Status | None
-
-
-_KINDS: dict[str, tuple[Resource, ...]] = {
-    "ReplicaSet": (REPLICA_SETS, DEPLOYMENTS),
-    "ReplicationController": (REPLICATION_CONTROLLERS,),
-    "StatefulSet": (STATEFUL_SETS,),
-    "DaemonSet": (DAEMON_SETS,),
-    "Job": (JOBS,),
-}
-"""The kinds to read for pods of an owner: a Deployment decides for its ReplicaSets."""
-
-_ALIVE, _UNOWNED, _ENDING, _OTHER = "alive", "unowned", "being deleted", "other"
 
 
 class _WantedPods(ObjectSink):

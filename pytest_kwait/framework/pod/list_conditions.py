@@ -43,6 +43,11 @@ from pytest_kwait.framework.terminal_states.pods import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+PodPredicate: TypeAlias = "Callable[[dict[str, Any]], bool]"
+TerminalStateCheck: TypeAlias = (
+    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
+)
+
 
 class _Container(TypedDict, total=False):
     name: str
@@ -68,12 +73,6 @@ class SetPodFields(TypedDict, total=False):
     metadata: ObjectMeta
     spec: _Spec | None
     status: PodStatus | None
-
-
-PodPredicate: TypeAlias = "Callable[[dict[str, Any]], bool]"
-TerminalStateCheck: TypeAlias = (
-    "Callable[[dict[str, Any], TerminalState | None], TerminalState | None]"
-)
 
 
 def is_present(pod: dict[str, Any]) -> bool:

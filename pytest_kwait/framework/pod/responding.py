@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import KubernetesObjects
@@ -106,7 +106,7 @@ class RespondingPods(PlacedPodsCondition):
             for uid, placed in targets
         ]
 
-    def _answer(self, session: Session, name: str, deadline: Deadline) -> str | None:
+    def _answer(self, session: ApiSession, name: str, deadline: Deadline) -> str | None:
         """Return the reason that a pod's answer is not accepted; None if it is."""
         target = name if self._port is None else f"{name}:{self._port}"
         path = f"{PODS.path(self.namespace, target, 'proxy')}/{self._path}"

@@ -52,6 +52,15 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
+Obj: TypeAlias = "dict[str, Any]"
+
+_PROTECTION = "kubernetes.io/pvc-protection"
+
+_PHASES = ("Pending", "Bound", "Lost")
+
+_ERROR = "ModifyVolumeError"
+_UNDER_WAY = "ModifyingVolume"
+
 
 class _Spec(TypedDict, total=False):
     storageClassName: str | None
@@ -374,12 +383,6 @@ class AbsentClaim(AbsentObject):
         return EvidenceScope(self.namespace, objects=(self.object.reference(),), pod_names=pods)
 
 
-_PROTECTION = "kubernetes.io/pvc-protection"
-
-
-_PHASES = ("Pending", "Bound", "Lost")
-
-
 @wait(limit="claim_bound", kind=PERSISTENT_VOLUME_CLAIMS, summary="a claim in a phase")
 def wait_for_persistent_volume_claim_phase(
     client: ApiClient, namespace: str, name: str, phase: str, **options: Unpack[WaitOptions]
@@ -517,12 +520,6 @@ def _check_phase(phase: object) -> str:
     if not isinstance(phase, str) or phase not in _PHASES:
         raise InvalidArgument("phase", phase, f"use {', '.join(_PHASES)}")
     return phase
-
-
-Obj: TypeAlias = "dict[str, Any]"
-
-_ERROR = "ModifyVolumeError"
-_UNDER_WAY = "ModifyingVolume"
 
 
 def _classes(claim: Obj) -> tuple[str, str]:

@@ -47,6 +47,11 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.named_objects import KubernetesObjects
     from pytest_kwait.framework.registry import ConditionOf
 
+Obj: TypeAlias = "dict[str, Any]"
+
+_PHASES = ("Pending", "Available", "Bound", "Released", "Failed")
+_USABLE = ("Available", "Bound")
+
 
 class _Reference(TypedDict, total=False):
     namespace: str | None
@@ -228,12 +233,6 @@ def wait_for_pv_claim_bound_phase(
     Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
     """
     return BoundClaims(namespace, parse_named_uids("claims", claims, PERSISTENT_VOLUME_CLAIMS.kind))
-
-
-_PHASES = ("Pending", "Available", "Bound", "Released", "Failed")
-_USABLE = ("Available", "Bound")
-
-Obj: TypeAlias = "dict[str, Any]"
 
 
 def _describe_volume(volume: Obj) -> str:

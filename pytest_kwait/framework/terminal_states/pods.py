@@ -19,6 +19,84 @@ if TYPE_CHECKING:
 
 NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
 """Termination reasons of containers that never started, of containerd and other runtimes."""
+CRASH_LOOP_RESTARTS = 3
+"""The minimum restarts of a crash loop; fewer are a slow start (a database not there yet)."""
+
+# Errors of the pod itself, which cannot be changed any more. A missing config map, secret or
+# volume may still be created.
+_FINAL_START_MESSAGES = {
+    "CreateContainerConfigError": (
+        "runasnonroot and image will run as root",
+        "runasnonroot and image has non-numeric user",
+        "cannot be run as root",
+    ),
+    "CreateContainerError": ("no command specified",),
+    "RunContainerError": (
+        "executable file not found",
+        "no such file or directory",
+        "permission denied",
+        "exec format error",
+    ),
+    "PreCreateHookError": (),
+    "PreStartHookError": (),
+    "PostStartHookError": (),
+}
+
+_IMAGE_REASONS = frozenset(
+    {
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+
+_TRANSIENT_IMAGE_MESSAGES = (
+    "no such host",
+    "i/o timeout",
+    "timed out",
+    "timeout exceeded",
+    "tls handshake timeout",
+    "deadline exceeded",
+    "connection refused",
+    "connection reset",
+    "network is unreachable",
+    "no route to host",
+    "server misbehaving",
+    "temporary failure",
+    "unexpected eof",
+    "too many requests",
+    "toomanyrequests",
+    "rate limit",
+    "status code 5",
+    "500 internal server error",
+    "502 bad gateway",
+    "503 service",
+    "504 gateway",
+    "service unavailable",
+    "pull qps exceeded",
+)
+
+_FINAL_IMAGE_MESSAGES = (
+    "manifest unknown",
+    "name unknown",
+    "no match for platform",
+    "pull access denied",
+    "access denied",
+    "authorization failed",
+    "authentication required",
+    "insufficient_scope",
+    "unauthorized",
+    "403 forbidden",
+    "invalid reference format",
+    ": not found",
+    "code = notfound",
+    "repository does not exist",
+    "does not exist or no pull access",
+)
 
 
 def describe_pod_end(pod: dict[str, Any]) -> str:
@@ -74,27 +152,6 @@ def describe_exit(terminated: dict[str, Any]) -> str:
     return text if reason in (None, "", "Error", "Completed") else f"{text} ({reason})"
 
 
-# Errors of the pod itself, which cannot be changed any more. A missing config map, secret or
-# volume may still be created.
-_FINAL_START_MESSAGES = {
-    "CreateContainerConfigError": (
-        "runasnonroot and image will run as root",
-        "runasnonroot and image has non-numeric user",
-        "cannot be run as root",
-    ),
-    "CreateContainerError": ("no command specified",),
-    "RunContainerError": (
-        "executable file not found",
-        "no such file or directory",
-        "permission denied",
-        "exec format error",
-    ),
-    "PreCreateHookError": (),
-    "PreStartHookError": (),
-    "PostStartHookError": (),
-}
-
-
 def detect_start_failure(status: dict[str, Any]) -> TerminalState | None:
     """Return the terminal state of a container that cannot be started; None for any other."""
     state, facts = get_current_state(status)
@@ -115,10 +172,6 @@ def detect_start_failure(status: dict[str, Any]) -> TerminalState | None:
 
 def _is_final_start_message(reason: str, message: str) -> bool:
     return any(phrase in message.lower() for phrase in _FINAL_START_MESSAGES[reason])
-
-
-CRASH_LOOP_RESTARTS = 3
-"""The minimum restarts of a crash loop; fewer are a slow start (a database not there yet)."""
 
 
 def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalState | None:
@@ -218,63 +271,6 @@ def detect_init_container_failure(pod: dict[str, Any]) -> TerminalState | None:
                 terminal.reason.replace("container", "init container", 1), terminal.grace
             )
     return None
-
-
-_IMAGE_REASONS = frozenset(
-    {
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImageInspectError",
-        "ImagePullBackOff",
-        "InvalidImageName",
-        "RegistryUnavailable",
-        "SignatureValidationFailed",
-    }
-)
-
-_TRANSIENT_IMAGE_MESSAGES = (
-    "no such host",
-    "i/o timeout",
-    "timed out",
-    "timeout exceeded",
-    "tls handshake timeout",
-    "deadline exceeded",
-    "connection refused",
-    "connection reset",
-    "network is unreachable",
-    "no route to host",
-    "server misbehaving",
-    "temporary failure",
-    "unexpected eof",
-    "too many requests",
-    "toomanyrequests",
-    "rate limit",
-    "status code 5",
-    "500 internal server error",
-    "502 bad gateway",
-    "503 service",
-    "504 gateway",
-    "service unavailable",
-    "pull qps exceeded",
-)
-
-_FINAL_IMAGE_MESSAGES = (
-    "manifest unknown",
-    "name unknown",
-    "no match for platform",
-    "pull access denied",
-    "access denied",
-    "authorization failed",
-    "authentication required",
-    "insufficient_scope",
-    "unauthorized",
-    "403 forbidden",
-    "invalid reference format",
-    ": not found",
-    "code = notfound",
-    "repository does not exist",
-    "does not exist or no pull access",
-)
 
 
 def detect_image_failure(

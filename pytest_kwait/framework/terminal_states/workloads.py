@@ -23,16 +23,14 @@ _FINAL_REFUSALS = (
     "is invalid:",
     ": must specify ",
 )
+_COMBINED = "(combined from similar events): "
+_ERROR = "Error creating: "
 
 
 def to_refusal_grace(message: str) -> Grace:
     """Return how long a refusal must hold before it counts, by its message."""
     text = message.lower()
     return Grace.SHORT if any(phrase in text for phrase in _FINAL_REFUSALS) else Grace.LONG
-
-
-_COMBINED = "(combined from similar events): "
-_ERROR = "Error creating: "
 
 
 def detect_creation_failure(message: str) -> TerminalState:

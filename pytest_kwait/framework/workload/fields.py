@@ -38,6 +38,9 @@ CONTROLLERS = (
     JOBS,
 )
 
+_REVISION = "deployment.kubernetes.io/revision"
+_MAX = "deployment.kubernetes.io/max-replicas"
+
 
 def parse_controller(what: str, value: object) -> tuple[Resource, str]:
     """Return the kind and the name of a controller, from a text like `rc/web`.
@@ -74,10 +77,6 @@ def desired_pods(controller: SingleObject) -> int:
         return parallelism if completions is None else min(parallelism, int(completions))
     replicas = controller.spec.get("replicas")
     return 1 if replicas is None else int(replicas)
-
-
-_REVISION = "deployment.kubernetes.io/revision"
-_MAX = "deployment.kubernetes.io/max-replicas"
 
 
 class _Container(TypedDict, total=False):

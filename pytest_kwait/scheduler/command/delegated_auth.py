@@ -27,7 +27,7 @@ from pytest_kwait.wait import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 TOKEN_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
@@ -114,7 +114,7 @@ class Authenticator:
     """
 
     def __init__(
-        self, session: Session | None, ttl: float = 10.0, clock: Clock = SYSTEM_CLOCK
+        self, session: ApiSession | None, ttl: float = 10.0, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._session = session
         self._ttl = ttl
@@ -149,7 +149,7 @@ class Authenticator:
         self._answers.put(key, (user,), self._ttl)
         return user
 
-    def _review(self, token: str, session: Session) -> UserInfo | None:
+    def _review(self, token: str, session: ApiSession) -> UserInfo | None:
         review = {
             "apiVersion": TOKEN_REVIEWS.api_version,
             "kind": TOKEN_REVIEWS.kind,
@@ -185,7 +185,7 @@ def read_certificate_user(certificate: Mapping[str, Any]) -> UserInfo | None:
     return UserInfo(names[-1], (*groups, _AUTHENTICATED))
 
 
-def fetch_client_authorities(session: Session, *, tolerate: bool) -> str | None:
+def fetch_client_authorities(session: ApiSession, *, tolerate: bool) -> str | None:
     """Return the client certificate authorities that the API server publishes for extensions.
 
     They are read once, at the start; Kubernetes' scheduler follows their changes.
@@ -254,7 +254,7 @@ class DelegatedAuthorizer:
 
     def __init__(
         self,
-        session: Session | None,
+        session: ApiSession | None,
         always: Iterable[str] = (),
         allowed_ttl: float = 10.0,
         denied_ttl: float = 10.0,
@@ -302,7 +302,7 @@ class DelegatedAuthorizer:
         self._answers.put(key, permission, self._ttl[permission.allowed])
         return permission
 
-    def _review(self, spec: dict[str, object], session: Session) -> AccessDecision:
+    def _review(self, spec: dict[str, object], session: ApiSession) -> AccessDecision:
         review = {
             "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
             "kind": SUBJECT_ACCESS_REVIEWS.kind,

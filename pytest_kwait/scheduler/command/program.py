@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pytest_kwait.apimachinery.times import MAX_SECONDS
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.cache.sync import wait_for_cache_sync
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.transport import pin_settings
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import KwaitError
@@ -197,7 +197,7 @@ class SchedulerProgram:
         self.metrics = PrometheusMetrics()
         self.metrics.features(gates)
         client = self._client()
-        self._informers = SharedInformerFactory(Session.of(client))
+        self._informers = SharedInformerFactory(ApiSession.of(client))
         self._config = self._scheduler_config(client, flags, gates)
         self._elector = self._make_elector() if configuration.leader_election.leader_elect else None
         self.servers = self._servers(flags, gates)
@@ -395,7 +395,7 @@ def describe_competition(configuration: Configuration, is_lease_held: Callable[[
         configuration: the configuration in force.
         is_lease_held: returns whether another candidate holds the configured lease.
     """
-    if all(each.scheduler_name != _DEFAULT_NAME for each in configuration.profiles):
+    if all(profile.scheduler_name != _DEFAULT_NAME for profile in configuration.profiles):
         return ""
     election = configuration.leader_election
     lease = f"{election.resource_namespace}/{election.resource_name}"
@@ -425,13 +425,13 @@ def _make_algorithm(configuration: Configuration, profile: Profile) -> Algorithm
     )
 
 
-def _make_review_session(kubeconfig: str) -> Session | None:
+def _make_review_session(kubeconfig: str) -> ApiSession | None:
     """Return the client for token and access reviews: the kubeconfig's, else the pod's own."""
     client = make_kubeconfig_client(kubeconfig) if kubeconfig else make_in_cluster_client()
-    return None if client is None else Session.of(client)
+    return None if client is None else ApiSession.of(client)
 
 
-def _load_client_authorities(flags: Flags, reviewer: Session | None) -> str | None:
+def _load_client_authorities(flags: Flags, reviewer: ApiSession | None) -> str | None:
     if flags.client_ca_file:
         return read_client_authorities(flags.client_ca_file)
     if flags.authentication_skip_lookup:

@@ -141,11 +141,11 @@ class NodeInfo:
         self.unschedulable = bool(spec.get("unschedulable"))
         #: Its taints with NoSchedule or NoExecute.
         self.repelling: _Taints = tuple(
-            one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS
+            taint for taint in taints if taint.get("effect") in DO_NOT_SCHEDULE_EFFECTS
         )
         #: Its taints with PreferNoSchedule.
         self.discouraging: _Taints = tuple(
-            one for one in taints if one.get("effect") == PREFER_NO_SCHEDULE
+            taint for taint in taints if taint.get("effect") == PREFER_NO_SCHEDULE
         )
         #: The images on it and their sizes in bytes; each name of an image counts.
         self.images: Mapping[str, int] = {

@@ -45,15 +45,15 @@ def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, 
 
 def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
     """Return the list of mappings `owner[name]`; empty if absent or null."""
-    found = owner.get(name)
-    if found is None:
+    mappings = owner.get(name)
+    if mappings is None:
         return []
-    if not isinstance(found, list):
-        raise InvalidObject(f"{path}.{name}", found, "use a list")
-    for index, item in enumerate(found):
+    if not isinstance(mappings, list):
+        raise InvalidObject(f"{path}.{name}", mappings, "use a list")
+    for index, item in enumerate(mappings):
         if type(item) is not dict and not isinstance(item, Mapping):
             raise InvalidObject(f"{path}.{name}[{index}]", item, "use a mapping")
-    return found
+    return mappings
 
 
 def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:

@@ -106,10 +106,10 @@ def read_spread_constraints(
     """
     if not spec.get("topologySpreadConstraints"):
         return ()
-    found = get_mappings(spec, "topologySpreadConstraints", "spec")
+    mappings = get_mappings(spec, "topologySpreadConstraints", "spec")
     return tuple(
         _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
-        for index, one in enumerate(found)
+        for index, one in enumerate(mappings)
     )
 
 
@@ -197,7 +197,9 @@ def find_untolerated_taint(
     """Return the first taint of one of `effects` that no toleration covers; None for none."""
     tolerations = tuple(tolerations)
     for taint in taints:
-        if taint.get("effect") in effects and not any(tolerates(one, taint) for one in tolerations):
+        if taint.get("effect") in effects and not any(
+            tolerates(toleration, taint) for toleration in tolerations
+        ):
             return taint
     return None
 
@@ -612,14 +614,14 @@ class _StatusResources:
         status = get_mapping(pod, "status", "")
         self._status = status
         self._statuses = {
-            one.get("name"): one
+            mapping.get("name"): mapping
             for field in ("containerStatuses", "initContainerStatuses")
-            for one in get_mappings(status, field, "status")
-            if one.get("resources") is not None
+            for mapping in get_mappings(status, field, "status")
+            if mapping.get("resources") is not None
         }
         self._refused = any(
-            one.get("type") == "PodResizePending" and one.get("reason") == "Infeasible"
-            for one in get_mappings(status, "conditions", "status")
+            mapping.get("type") == "PodResizePending" and mapping.get("reason") == "Infeasible"
+            for mapping in get_mappings(status, "conditions", "status")
         )
 
     def effective(self, name: object, requests: ResourceAmounts) -> ResourceAmounts:
@@ -680,14 +682,14 @@ def list_host_ports(pod: Mapping[str, Any]) -> set[HostPort]:
     Source: kube-scheduler, util/utils.go, `GetHostPorts`.
     """
     spec = get_mapping(pod, "spec", "")
-    found: set[HostPort] = set()
+    host_ports: set[HostPort] = set()
     for each in ("containers", "initContainers"):
         for index, container in enumerate(get_mappings(spec, each, "spec")):
             if not container.get("ports"):
                 continue
             if each == "containers" or container.get("restartPolicy") == "Always":
-                found |= _container_ports(container, f"spec.{each}[{index}]")
-    return found
+                host_ports |= _container_ports(container, f"spec.{each}[{index}]")
+    return host_ports
 
 
 def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:

@@ -106,8 +106,8 @@ def select_victims_on_node(
 
     Source: `SelectVictimsOnNode`.
     """
-    wanted = get_pod_priority(pod)
-    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < wanted]
+    pod_priority = get_pod_priority(pod)
+    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < pod_priority]
     if not lower:
         return NO_VICTIMS
     for one in lower:
@@ -170,7 +170,9 @@ def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
     Source: `pickOneNodeForPreemption`.
     """
     best = min(candidates, key=_preference_key)
-    equals = [one for one in candidates if _preference_key(one) == _preference_key(best)]
+    equals = [
+        candidate for candidate in candidates if _preference_key(candidate) == _preference_key(best)
+    ]
     return max(equals, key=_earliest_start)
 
 
@@ -179,7 +181,7 @@ def _preference_key(candidate: Candidate) -> tuple[int, int, int, int]:
     return (
         candidate.violations,
         max(priorities),
-        sum(one + _PRIORITY_OFFSET for one in priorities),
+        sum(priority + _PRIORITY_OFFSET for priority in priorities),
         len(priorities),
     )
 

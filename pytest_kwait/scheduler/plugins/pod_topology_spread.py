@@ -208,7 +208,9 @@ def build_default_constraints(
     `systemDefaultConstraints`; common.go, `buildDefaultConstraints`.
     """
     requirements = [
-        one for selector in selectors for one in read_label_selector(selector).requirements
+        requirement
+        for selector in selectors
+        for requirement in read_label_selector(selector).requirements
     ]
     if not requirements:
         return ()
@@ -250,14 +252,14 @@ def collect_spread_selectors(
     Source: kube-scheduler, framework/plugins/helper/spread.go, `DefaultSelector`.
     """
     labels = (pod.get("metadata") or {}).get("labels") or {}
-    found: list[Mapping[str, Any]] = []
+    spread_selectors: list[Mapping[str, Any]] = []
     for service in services:
         wanted = (service.get("spec") or {}).get("selector")
         if wanted and all(labels.get(key) == value for key, value in wanted.items()):
-            found.append({"matchLabels": wanted})
+            spread_selectors.append({"matchLabels": wanted})
     selector = (controller.get("spec") or {}).get("selector") if controller else None
     if selector:
         # A replication controller's selector is a plain mapping of labels.
         plain = all(isinstance(value, str) for value in selector.values())
-        found.append({"matchLabels": selector} if plain else selector)
-    return found
+        spread_selectors.append({"matchLabels": selector} if plain else selector)
+    return spread_selectors

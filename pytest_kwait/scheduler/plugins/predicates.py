@@ -51,7 +51,7 @@ def node_is_schedulable(cycle: CycleState) -> NodeCheck | None:
     """
     if not any([info.unschedulable for info in cycle.nodes]):  # noqa: C419 - twice as fast
         return None
-    if any(tolerates(one, _UNSCHEDULABLE_TAINT) for one in cycle.pod.tolerations):
+    if any(tolerates(toleration, _UNSCHEDULABLE_TAINT) for toleration in cycle.pod.tolerations):
         return None
     return lambda info: _UNSCHEDULABLE if info.unschedulable else None
 

@@ -114,7 +114,10 @@ def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Se
         return [MAX_NODE_SCORE] * len(fitting)
     tolerations = cycle.pod.tolerations
     counts = [
-        sum(not any(tolerates(one, taint) for one in tolerations) for taint in info.discouraging)
+        sum(
+            not any(tolerates(toleration, taint) for toleration in tolerations)
+            for taint in info.discouraging
+        )
         for info in fitting
     ]
     return normalize_scores(counts, fewest_best=True)
@@ -152,7 +155,7 @@ def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequ
         *get_mappings(spec, "initContainers", "spec"),
         *get_mappings(spec, "containers", "spec"),
     ]
-    names = [get_string(one, "image", "spec.containers[]") for one in containers]
+    names = [get_string(container, "image", "spec.containers[]") for container in containers]
     if spec.get("volumes"):
         names += _image_volumes(spec)
     wanted = [_full_name(name) for name in names]
@@ -178,8 +181,8 @@ def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequ
 
 def _image_volumes(spec: Mapping[str, object]) -> list[str]:
     volumes = get_mappings(spec, "volumes", "spec")
-    images = [one["image"] for one in volumes if isinstance(one.get("image"), dict)]
-    return [get_string(one, "reference", "spec.volumes[].image") for one in images]
+    images = [volume["image"] for volume in volumes if isinstance(volume.get("image"), dict)]
+    return [get_string(image, "reference", "spec.volumes[].image") for image in images]
 
 
 def _full_name(image: str) -> str:

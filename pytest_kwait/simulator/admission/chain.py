@@ -131,7 +131,9 @@ class TaintNodesByCondition(AdmissionPlugin):
         if node is None or attributes.subresource or not attributes.caller.manager:
             return
         taints = node.setdefault("spec", {}).setdefault("taints", [])
-        if not any(all(one.get(key) == _NOT_READY[key] for key in _NOT_READY) for one in taints):
+        if not any(
+            all(taint.get(key) == _NOT_READY[key] for key in _NOT_READY) for taint in taints
+        ):
             taints.append(dict(_NOT_READY))
 
 
@@ -274,7 +276,7 @@ class AdmissionChain:
             self._validating,
             ResourceQuota(cluster),
         )
-        self._plugins = tuple(one for one in plugins if type(one).__name__ not in disabled)
+        self._plugins = tuple(plugin for plugin in plugins if type(plugin).__name__ not in disabled)
         self._plugins_by_resource: dict[
             str, tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]
         ] = {}
@@ -285,7 +287,11 @@ class AdmissionChain:
         """Return the plugins that change a resource's objects, and those that check them."""
         found = self._plugins_by_resource.get(bucket)
         if found is None:
-            mine = [one for one in self._plugins if one.buckets is None or bucket in one.buckets]
+            mine = [
+                plugin
+                for plugin in self._plugins
+                if plugin.buckets is None or bucket in plugin.buckets
+            ]
             found = self._plugins_by_resource[bucket] = (
                 tuple(one for one in mine if type(one).admit is not AdmissionPlugin.admit),
                 tuple(one for one in mine if type(one).validate is not AdmissionPlugin.validate),

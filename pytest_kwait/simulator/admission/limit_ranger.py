@@ -70,8 +70,8 @@ class LimitRanger(AdmissionPlugin):
         """Yield the limits of each limit range that applies to the request."""
         if not self._ranges or not _is_limited(attributes):
             return
-        for found in self._cluster.list("limitranges", attributes.namespace):
-            yield found.get("spec", {}).get("limits", [])
+        for limit_range in self._cluster.list("limitranges", attributes.namespace):
+            yield limit_range.get("spec", {}).get("limits", [])
 
 
 def _is_limited(attributes: Attributes) -> bool:

@@ -101,11 +101,11 @@ def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
     def version(mode: str) -> int | None:
         label = f"{LABEL_PREFIX}{mode}-version"
         given = labels.get(label, "latest")
-        found = _VERSION.fullmatch(given)
-        if given != "latest" and found is None:
+        match = _VERSION.fullmatch(given)
+        if given != "latest" and match is None:
             text = 'must be "latest" or "v1.x"'
             errors.append(invalid_value(f"metadata.labels[{label}]", given, text))
-        return int(found[1]) if found is not None else None
+        return int(match[1]) if match is not None else None
 
     enforce = Level(level("enforce", "restricted"), version("enforce"))
     valid = labels.get(f"{LABEL_PREFIX}enforce") in LEVELS

@@ -155,7 +155,7 @@ def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
             return None
         return str(profile.get("type", ""))
 
-    containers = [one for one in list_containers(spec) if wrong(one) is not None]
+    containers = [container for container in list_containers(spec) if wrong(container) is not None]
     values = {wrong(part) or "" for part in [spec, *containers] if wrong(part) is not None}
     annotations = sorted(
         f"{key}={quote_go(value)}"
@@ -170,7 +170,7 @@ def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
         setters.append(pluralize("annotation", annotations))
     if not shown:
         return None
-    by = " and ".join(one for one in setters if one)
+    by = " and ".join(setter for setter in setters if setter)
     return CheckResult(
         pluralize("forbidden AppArmor profile", shown),
         f"{by} must not set AppArmor profile type to {join_quoted(shown)}",
@@ -201,7 +201,7 @@ def _host_namespaces(_: Obj, spec: Obj) -> CheckResult | None:
 
 
 def _host_paths(_: Obj, spec: Obj) -> CheckResult | None:
-    names = [one.get("name", "") for one in spec.get("volumes", ()) if "hostPath" in one]
+    names = [volume.get("name", "") for volume in spec.get("volumes", ()) if "hostPath" in volume]
     if not names:
         return None
     return CheckResult("hostPath volumes", f"{pluralize('volume', names)} {join_quoted(names)}")
@@ -211,7 +211,9 @@ def _host_ports(_: Obj, spec: Obj) -> CheckResult | None:
     names = []
     ports: set[str] = set()
     for container in list_containers(spec):
-        taken = {str(one["hostPort"]) for one in container.get("ports", ()) if one.get("hostPort")}
+        taken = {
+            str(port["hostPort"]) for port in container.get("ports", ()) if port.get("hostPort")
+        }
         if taken:
             names.append(container.get("name", ""))
             ports |= taken
@@ -259,7 +261,9 @@ def _probe_hosts(_: Obj, spec: Obj) -> CheckResult | None:
 
 def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
     names = container_names(
-        one for one in list_containers(spec) if security_context_field(one, "privileged")
+        container
+        for container in list_containers(spec)
+        if security_context_field(container, "privileged")
     )
     if not names:
         return None
@@ -294,7 +298,7 @@ def _selinux(types: frozenset[str]) -> Check:
                 options.get("type", "") not in types or options.get("user") or options.get("role")
             )
 
-        containers = [one for one in list_containers(spec) if wrong(one)]
+        containers = [container for container in list_containers(spec) if wrong(container)]
         setters = format_setters(wrong(spec), container_names(containers))
         if not setters:
             return None
@@ -337,7 +341,7 @@ def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
         profile = security_context_field(part, "seccompProfile")
         return profile is not None and not is_valid_seccomp(profile)
 
-    containers = [one for one in list_containers(spec) if wrong(one)]
+    containers = [container for container in list_containers(spec) if wrong(container)]
     setters = format_setters(wrong(spec), container_names(containers))
     if not setters:
         return None
@@ -363,7 +367,8 @@ def _host_process(_: Obj, spec: Obj) -> CheckResult | None:
         return bool((security_context_field(part, "windowsOptions") or {}).get("hostProcess"))
 
     setters = format_setters(
-        wrong(spec), container_names(one for one in list_containers(spec) if wrong(one))
+        wrong(spec),
+        container_names(container for container in list_containers(spec) if wrong(container)),
     )
     if not setters:
         return None
@@ -399,7 +404,9 @@ BASELINE_CHECKS: dict[str, tuple[tuple[int, Check], ...]] = {
 def _privilege_escalation(_: Obj, spec: Obj) -> CheckResult | None:
     field = "allowPrivilegeEscalation"
     names = container_names(
-        one for one in list_containers(spec) if security_context_field(one, field) is not False
+        container
+        for container in list_containers(spec)
+        if security_context_field(container, field) is not False
     )
     if not names:
         return None
@@ -477,7 +484,8 @@ def _run_as_user(_: Obj, spec: Obj) -> CheckResult | None:
         return user is not None and int(user) == 0
 
     setters = format_setters(
-        is_root(spec), container_names(one for one in list_containers(spec) if is_root(one))
+        is_root(spec),
+        container_names(container for container in list_containers(spec) if is_root(container)),
     )
     return CheckResult("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 

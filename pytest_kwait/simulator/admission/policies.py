@@ -95,7 +95,7 @@ def list_params(
             f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
         )
     namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
-    found: list[Obj | None] = []
+    params: list[Obj | None] = []
     for obj in cluster.list(kind.qualified, namespace or None):
         named = reference.get("name")
         if (
@@ -103,9 +103,9 @@ def list_params(
             if named
             else matches_label_selector(reference.get("selector") or {}, labels_of(obj))
         ):
-            found.append(obj)
-    if found:
-        return found
+            params.append(obj)
+    if params:
+        return params
     if reference.get("parameterNotFoundAction") == "Allow":
         return []
     return _NO_PARAMS
@@ -152,7 +152,7 @@ class _Invocation:
         from pytest_kwait.simulator.admission.cel_expressions import Activation
 
         variables = self.policy["spec"].get("variables") or ()
-        expressions = {one["name"]: one["expression"] for one in variables}
+        expressions = {variable["name"]: variable["expression"] for variable in variables}
         return Activation(cluster, attributes, self.kind, expressions, self.params)
 
 
@@ -349,8 +349,12 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             StatusError: 403, a policy fails and its failure policy is `Fail`.
         """
         invocations = [*self._invocations(attributes)]
-        failures = [(f"{_denied(one)}{one.error}", "Forbidden") for one in invocations if one.error]
-        invocations = [one for one in invocations if not one.error]
+        failures = [
+            (f"{_denied(invocation)}{invocation.error}", "Forbidden")
+            for invocation in invocations
+            if invocation.error
+        ]
+        invocations = [invocation for invocation in invocations if not invocation.error]
         if invocations:
             self._invoke_all(invocations, attributes, failures)
         if failures:

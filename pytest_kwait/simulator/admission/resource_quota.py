@@ -152,7 +152,7 @@ def resource_of_quota_name(name: str) -> str:
         return "pods"
     if name in _SERVICES:
         return "services"
-    if name in _CLAIMS or name.endswith(tuple(_BY_CLASS + one for one in _CLAIMS)):
+    if name in _CLAIMS or name.endswith(tuple(_BY_CLASS + claim for claim in _CLAIMS)):
         return "persistentvolumeclaims"
     if name in _ALIASES:
         return name
@@ -222,8 +222,12 @@ def _service_usage(spec: Obj) -> ResourceList:
         of_nodes = len(ports)
     elif spec.get("type") == "LoadBalancer":
         balancers = 1
-        given = spec.get("allocateLoadBalancerNodePorts", True)
-        of_nodes = len(ports) if given else sum(bool(port.get("nodePort")) for port in ports)
+        allocate_load_balancer_node_ports = spec.get("allocateLoadBalancerNodePorts", True)
+        of_nodes = (
+            len(ports)
+            if allocate_load_balancer_node_ports
+            else sum(bool(port.get("nodePort")) for port in ports)
+        )
     return {
         "services": _ONE,
         "services.nodeports": Quantity(Fraction(of_nodes)),

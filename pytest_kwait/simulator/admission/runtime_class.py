@@ -93,9 +93,9 @@ def _equal_overheads(one: dict[str, str], other: dict[str, str]) -> bool:
 
 
 def _apply_scheduling(attributes: Attributes, spec: Obj, scheduling: Obj) -> None:
-    wanted: dict[str, str] = scheduling.get("nodeSelector") or {}
+    node_selector: dict[str, str] = scheduling.get("nodeSelector") or {}
     selector = dict(spec.get("nodeSelector") or {})
-    for key, value in wanted.items():
+    for key, value in node_selector.items():
         if selector.setdefault(key, value) != value:
             raise attributes.forbidden(
                 f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "

@@ -46,8 +46,12 @@ def find_default_class(cluster: Cluster) -> str | None:
     ]
     if not defaults:
         return None
-    latest = max(one["metadata"]["creationTimestamp"] for one in defaults)
-    return min(name_of(one) for one in defaults if one["metadata"]["creationTimestamp"] == latest)
+    latest = max(default["metadata"]["creationTimestamp"] for default in defaults)
+    return min(
+        name_of(default)
+        for default in defaults
+        if default["metadata"]["creationTimestamp"] == latest
+    )
 
 
 class DefaultStorageClass(AdmissionPlugin):

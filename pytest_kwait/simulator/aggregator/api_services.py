@@ -199,18 +199,21 @@ def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
     if not ports:
         return "ServicePortError", f"{service_text} is not listening on port {port}"
     slices = [
-        one
-        for one in cluster.list(_SLICES, namespace)
-        if (one["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
+        slice_
+        for slice_ in cluster.list(_SLICES, namespace)
+        if (slice_["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == name
     ]
     if not slices:
         return "EndpointsNotFound", f"cannot find endpointslices for {service_text}"
     wanted = ports[0].get("name") or ""
     if not any(
         (entry.get("name") or "") == wanted
-        for one in slices
-        if any((each.get("conditions") or {}).get("ready") for each in one.get("endpoints") or ())
-        for entry in one.get("ports") or ()
+        for slice_ in slices
+        if any(
+            (endpoint.get("conditions") or {}).get("ready")
+            for endpoint in slice_.get("endpoints") or ()
+        )
+        for entry in slice_.get("ports") or ()
     ):
         why = f'endpointslices for {service_text} have no addresses with port name "{wanted}"'
         return "MissingEndpoints", why

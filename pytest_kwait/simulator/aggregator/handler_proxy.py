@@ -224,7 +224,7 @@ def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | N
     except (msgspec.DecodeError, ValueError):
         return None
     entries = listed.get("resources") if isinstance(listed, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         return None
     return to_aggregated(entries, group, version)
 
@@ -235,7 +235,7 @@ async def proxy_request(cluster: Cluster, request: ApiRequest, obj: Obj) -> web.
         return serve_metrics(cluster, request)
     conditions = (obj.get("status") or {}).get("conditions") or ()
     backend = resolve_backend(cluster, obj)
-    if backend is None or not any(one["status"] == "True" for one in conditions):
+    if backend is None or not any(condition["status"] == "True" for condition in conditions):
         return _unavailable()
     url = f"{backend.url}{request.http.raw_path}"
     headers = [

@@ -422,8 +422,8 @@ class DefinitionController:
         """Reconcile definitions that wait for names, which may have become free."""
         for other in self._other_definitions(definition):
             waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
-            present = self._cluster.find(CRDS, name_of(other))
-            if waits and name_of(other) != name and present is other:
+            crd = self._cluster.find(CRDS, name_of(other))
+            if waits and name_of(other) != name and crd is other:
                 self._cluster.modify(
                     CRDS, name_of(other), "", self._reconcile_names, subresource="status"
                 )
@@ -495,7 +495,9 @@ class DefinitionController:
 
 def _remove_finalizer(definition: Obj) -> None:
     finalizers = definition["metadata"].get("finalizers", [])
-    definition["metadata"]["finalizers"] = [one for one in finalizers if one != CLEANUP_FINALIZER]
+    definition["metadata"]["finalizers"] = [
+        finalizer for finalizer in finalizers if finalizer != CLEANUP_FINALIZER
+    ]
 
 
 def _version_hash(group: str, version: str, kind: str) -> str:
@@ -508,20 +510,20 @@ def version_priority(name: str) -> tuple[int, int, int, str]:
 
     Source: k8s.io/apimachinery pkg/version/helpers.go, func CompareKubeAwareVersionStrings.
     """
-    found = _VERSION_PATTERN.fullmatch(name)
-    if found is None:
+    match = _VERSION_PATTERN.fullmatch(name)
+    if match is None:
         return (3, 0, 0, name)
-    stage = {None: 0, "beta": 1, "alpha": 2}[found[2]]
-    return (stage, -int(found[1]), -int(found[3] or 0), name)
+    stage = {None: 0, "beta": 1, "alpha": 2}[match[2]]
+    return (stage, -int(match[1]), -int(match[3] or 0), name)
 
 
 def _deprecation_warning(spec: Obj, version: Obj) -> str:
     """Return the warning for requests of a deprecated version; empty for others."""
     if not version.get("deprecated"):
         return ""
-    given = version.get("deprecationWarning")
-    if given is not None:
-        return str(given)
+    deprecation_warning = version.get("deprecationWarning")
+    if deprecation_warning is not None:
+        return str(deprecation_warning)
     text = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
     newer = [
         one["name"]

@@ -289,7 +289,7 @@ def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]
 
 def _versions_error(spec: Obj, text: str) -> FieldError:
     versions = spec.get("versions")
-    shown = None if versions is None else [internal_version(one) for one in versions]
+    shown = None if versions is None else [internal_version(version) for version in versions]
     return invalid_struct_error("spec.versions", shown, text)
 
 

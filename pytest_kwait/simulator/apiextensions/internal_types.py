@@ -156,7 +156,7 @@ def internal_version(version: Obj) -> Obj:
         ]
     if form["SelectableFields"] is not None:
         form["SelectableFields"] = [
-            {"JSONPath": one.get("jsonPath", "")} for one in form["SelectableFields"]
+            {"JSONPath": field.get("jsonPath", "")} for field in form["SelectableFields"]
         ]
     return form
 
@@ -174,7 +174,7 @@ def internal_schema(schema: Obj) -> Obj:
         form["Not"] = internal_schema(form["Not"])
     items = form["Items"]
     if isinstance(items, list):
-        form["Items"] = {"Schema": None, "JSONSchemas": [internal_schema(one) for one in items]}
+        form["Items"] = {"Schema": None, "JSONSchemas": [internal_schema(item) for item in items]}
     elif items is not None:
         form["Items"] = {"Schema": internal_schema(items), "JSONSchemas": None}
     for name in ("AdditionalProperties", "AdditionalItems"):

@@ -109,10 +109,10 @@ class ValidationResult:
             f"Invalid value: {format_value(value)}: {path} in body {text}",
         )
 
-    def wrong_type(self, path: str, wanted: str, found: str) -> None:
+    def wrong_type(self, path: str, expected: str, actual: str) -> None:
         """Add the error of a wrong type or format."""
-        quoted = format_value(found)
-        text = f"Invalid value: {quoted}: {path} in body must be of type {wanted}: {quoted}"
+        quoted = format_value(actual)
+        text = f"Invalid value: {quoted}: {path} in body must be of type {expected}: {quoted}"
         self.add("FieldValueTypeInvalid", path, text)
 
     def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -170,43 +170,43 @@ def old_item(old: Any, item: Any, schema: Obj) -> Any:
 
 
 def _validate(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
-    found = _validate_schema(value, schema, path, old)
-    if found.errors and old is not UNKNOWN_OLD_VALUE and value == old:
-        found.errors = []
-    return found
+    result = _validate_schema(value, schema, path, old)
+    if result.errors and old is not UNKNOWN_OLD_VALUE and value == old:
+        result.errors = []
+    return result
 
 
 def _validate_schema(value: Any, schema: Obj, path: str, old: Any) -> ValidationResult:
-    found = ValidationResult()
+    result = ValidationResult()
     form = find_known_format(schema)
-    _check_type(found, value, schema, path, form)
+    _check_type(result, value, schema, path, form)
     if value is None:
         if schema.get("enum"):
-            found.unsupported(path, None, schema["enum"])
-        return found
-    found.checks += 3
-    _check_combined(found, value, schema, path, old)
+            result.unsupported(path, None, schema["enum"])
+        return result
+    result.checks += 3
+    _check_combined(result, value, schema, path, old)
     if isinstance(value, str):
-        _check_text(found, value, schema, path)
+        _check_text(result, value, schema, path)
         if form and not matches_format(value, form):
-            found.wrong_type(path, form, value)
-        found.checks += 2
+            result.wrong_type(path, form, value)
+        result.checks += 2
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        _check_number(found, value, schema, path, form)
-        found.checks += 2
+        _check_number(result, value, schema, path, form)
+        result.checks += 2
     elif isinstance(value, list):
-        _check_list(found, value, schema, path, old)
-        found.checks += 2
+        _check_list(result, value, schema, path, old)
+        result.checks += 2
     allowed = schema.get("enum")
     if allowed and not any(
         one == value and _json_kind(one) == _json_kind(value) for one in allowed
     ):
-        found.unsupported(path, value, allowed)
+        result.unsupported(path, value, allowed)
     if isinstance(value, dict):
-        _check_object(found, value, schema, path, old)
-        found.checks += 1
-    found.checks += 1
-    return found
+        _check_object(result, value, schema, path, old)
+        result.checks += 1
+    result.checks += 1
+    return result
 
 
 def _json_kind(value: Any) -> str:
@@ -236,39 +236,39 @@ def _type_of(value: Any) -> tuple[str, str]:
     return ("array" if isinstance(value, list) else "object"), ""
 
 
-def _check_type(found: ValidationResult, value: Any, schema: Obj, path: str, form: str) -> None:
-    wanted = [schema["type"]] if schema.get("type") else []
+def _check_type(result: ValidationResult, value: Any, schema: Obj, path: str, form: str) -> None:
+    types = [schema["type"]] if schema.get("type") else []
     if schema.get(INT_OR_STRING):
-        wanted = ["integer", "string"]
-    if not wanted and not form:
+        types = ["integer", "string"]
+    if not types and not form:
         return
     kind, seen = _type_of(value)
     if value is None:
-        if wanted and not schema.get("nullable"):
-            found.wrong_type(path, ",".join(wanted), "null")
+        if types and not schema.get("nullable"):
+            result.wrong_type(path, ",".join(types), "null")
         return
     whole = kind == "number" and abs(value) < _MAX_EXACT_INTEGER and float(value).is_integer()
-    fitting = kind in wanted or (whole and "integer" in wanted)
-    fitting = fitting or (kind == "integer" and "number" in wanted)
+    fitting = kind in types or (whole and "integer" in types)
+    fitting = fitting or (kind == "integer" and "number" in types)
     if kind in ("string", "array"):
-        if form and not {"number", "integer"}.intersection(wanted):
+        if form and not {"number", "integer"}.intersection(types):
             return
     elif form and not fitting and seen != form:
-        found.wrong_type(path, form, seen)
+        result.wrong_type(path, form, seen)
         return
     if not fitting:
-        found.wrong_type(path, ",".join(wanted), kind)
+        result.wrong_type(path, ",".join(types), kind)
 
 
-def _check_text(found: ValidationResult, value: str, schema: Obj, path: str) -> None:
+def _check_text(result: ValidationResult, value: str, schema: Obj, path: str) -> None:
     """Report the first error of a string, as the server does."""
     most, least = schema.get("maxLength"), schema.get("minLength")
     if most is not None and len(value) > most:
-        found.too_long(path, most)
+        result.too_long(path, most)
     elif least is not None and len(value) < least:
-        found.invalid(path, value, f"should be at least {least} chars long")
+        result.invalid(path, value, f"should be at least {least} chars long")
     elif schema.get("pattern") and not matches_pattern(schema["pattern"], value):
-        found.invalid(path, value, f"should match '{schema['pattern']}'")
+        result.invalid(path, value, f"should match '{schema['pattern']}'")
 
 
 def _is_in_range(value: float, kind: str, form: str) -> bool:
@@ -278,7 +278,9 @@ def _is_in_range(value: float, kind: str, form: str) -> bool:
     return form != "float" or abs(value) <= _MAX_FLOAT
 
 
-def _check_number(found: ValidationResult, value: float, schema: Obj, path: str, form: str) -> None:
+def _check_number(
+    result: ValidationResult, value: float, schema: Obj, path: str, form: str
+) -> None:
     kind = schema.get("type", "")
     kind = kind if kind in ("integer", "number") else ""
     form = form if kind else ""
@@ -287,7 +289,7 @@ def _check_number(found: ValidationResult, value: float, schema: Obj, path: str,
         if _is_in_range(number, kind, form):
             return True
         shape = f"with format {form}" if form else "(default format)"
-        found.add_general(f"{what} value must be of type {kind} {shape} in {path}")
+        result.add_general(f"{what} value must be of type {kind} {shape} in {path}")
         return False
 
     hold(value, "Checked")
@@ -295,25 +297,25 @@ def _check_number(found: ValidationResult, value: float, schema: Obj, path: str,
     if step is not None and hold(step, "MultipleOf"):
         number = int(step) if isinstance(value, int) else step
         if number <= 0:
-            shown = format_go_number(number)
-            text = f"factor MultipleOf declared for {path} must be positive: {shown}"
-            found.add("FieldValueInvalid", path, f"Invalid value: {shown}: {text}")
+            factor = format_go_number(number)
+            text = f"factor MultipleOf declared for {path} must be positive: {factor}"
+            result.add("FieldValueInvalid", path, f"Invalid value: {factor}: {text}")
         elif not _is_multiple(value, number):
-            found.invalid(path, value, f"should be a multiple of {format_go_number(number)}")
+            result.invalid(path, value, f"should be a multiple of {format_go_number(number)}")
     if most is not None:
         hold(most, "Maximum boundary")
         strict = bool(schema.get("exclusiveMaximum"))
         number = int(most) if isinstance(value, int) else most
         if value > number or (strict and value == number):
             relation = "less than" if strict else "less than or equal to"
-            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
+            result.invalid(path, value, f"should be {relation} {format_go_number(number)}")
     if least is not None:
         hold(least, "Minimum boundary")
         strict = bool(schema.get("exclusiveMinimum"))
         number = int(least) if isinstance(value, int) else least
         if value < number or (strict and value == number):
             relation = "greater than" if strict else "greater than or equal to"
-            found.invalid(path, value, f"should be {relation} {format_go_number(number)}")
+            result.invalid(path, value, f"should be {relation} {format_go_number(number)}")
 
 
 def _is_multiple(value: float, step: float) -> bool:
@@ -323,12 +325,12 @@ def _is_multiple(value: float, step: float) -> bool:
     return abs(times - round(times)) < 1e-9
 
 
-def _check_object(found: ValidationResult, value: Obj, schema: Obj, path: str, old: Any) -> None:
+def _check_object(result: ValidationResult, value: Obj, schema: Obj, path: str, old: Any) -> None:
     least, most = schema.get("minProperties"), schema.get("maxProperties")
     if least is not None and len(value) < least:
-        found.invalid(path, len(value), f"should have at least {least} properties")
+        result.invalid(path, len(value), f"should have at least {least} properties")
     if most is not None and len(value) > most:
-        found.too_many(path, len(value), most)
+        result.too_many(path, len(value), most)
     properties: Obj = schema.get("properties") or {}
     more = schema.get("additionalProperties")
     for key in sorted(value):
@@ -336,65 +338,65 @@ def _check_object(found: ValidationResult, value: Obj, schema: Obj, path: str, o
             continue
         if more is False:
             text = f'Invalid value: "{key}": {path}.{key} in body is a forbidden property'
-            found.add("FieldValueInvalid", path, text)
+            result.add("FieldValueInvalid", path, text)
         elif isinstance(more, dict):
             before = old_field(old, key)
-            found.merge(_validate(value[key], more, f"{path}.{key}", before))
+            result.merge(_validate(value[key], more, f"{path}.{key}", before))
     for key in sorted(properties):
         if key in value:
             where = f"{path}.{key}" if path else key
             before = old_field(old, key)
             if not path and key in ("apiVersion", "kind"):
                 before = UNKNOWN_OLD_VALUE
-            found.merge(_validate(value[key], properties[key], where, before))
+            result.merge(_validate(value[key], properties[key], where, before))
     for key in schema.get("required") or ():
         if key not in value:
-            found.required(f"{path}.{key}")
+            result.required(f"{path}.{key}")
 
 
 def _check_list(
-    found: ValidationResult, value: list[Any], schema: Obj, path: str, old: Any
+    result: ValidationResult, value: list[Any], schema: Obj, path: str, old: Any
 ) -> None:
     items = schema.get("items")
     if isinstance(items, dict):
         for index, item in enumerate(value):
             before = old_item(old, item, schema)
-            found.merge(_validate(item, items, f"{path}[{index}]", before))
+            result.merge(_validate(item, items, f"{path}[{index}]", before))
     least, most = schema.get("minItems"), schema.get("maxItems")
     if least is not None and len(value) < least:
-        found.invalid(path, len(value), f"should have at least {least} items")
+        result.invalid(path, len(value), f"should have at least {least} items")
     if most is not None and len(value) > most:
-        found.too_many(path, len(value), most)
+        result.too_many(path, len(value), most)
 
 
-def _check_combined(found: ValidationResult, value: Any, schema: Obj, path: str, old: Any) -> None:
+def _check_combined(result: ValidationResult, value: Any, schema: Obj, path: str, old: Any) -> None:
     for name in ("anyOf", "oneOf"):
         rules = schema.get(name)
         if rules:
-            tried = [_validate_schema(value, one, path, old) for one in rules]
-            good = [one for one in tried if not one.errors]
+            tried = [_validate_schema(value, rule, path, old) for rule in rules]
+            good = [attempt for attempt in tried if not attempt.errors]
             if name == "anyOf" and not good:
-                found.add_general(f'"{path}" must validate at least one schema (anyOf)')
+                result.add_general(f'"{path}" must validate at least one schema (anyOf)')
             elif name == "oneOf" and len(good) != 1:
                 count = f"Found {len(good)} valid alternatives" if good else "Found none valid"
                 text = f'"{path}" must validate one and only one schema (oneOf). {count}'
-                found.add_general(text)
+                result.add_general(text)
             if not good:
-                found.merge(max(tried, key=lambda one: one.checks))
+                result.merge(max(tried, key=lambda attempt: attempt.checks))
     rules = schema.get("allOf")
     if rules:
-        tried = [_validate_schema(value, one, path, old) for one in rules]
-        for one in tried:
-            found.merge(one)
-        bad = sum(bool(one.errors) for one in tried)
+        tried = [_validate_schema(value, rule, path, old) for rule in rules]
+        for attempt in tried:
+            result.merge(attempt)
+        bad = sum(bool(attempt.errors) for attempt in tried)
         if bad:
             none = ". None validated" if bad == len(tried) else ""
-            found.add_general(f'"{path}" must validate all the schemas (allOf){none}')
+            result.add_general(f'"{path}" must validate all the schemas (allOf){none}')
     if (
         schema.get("not") is not None
         and not _validate_schema(value, schema["not"], path, old).errors
     ):
-        found.add_general(f'"{path}" must not validate the schema (not)')
+        result.add_general(f'"{path}" must not validate the schema (not)')
 
 
 def list_type_errors(value: Any, schema: Obj, at: str = "") -> Iterator[FieldError]:
@@ -440,5 +442,5 @@ def _duplicate_key_errors(values: list[Any], keys: list[str], at: str) -> Iterat
             yield FieldError("FieldValueInvalid", f"{at}[{index}]", text)
             return
     yield from _duplicate_item_errors(
-        [{key: one[key] for key in keys if key in (one or {})} for one in values], at
+        [{key: value[key] for key in keys if key in (value or {})} for value in values], at
     )

@@ -150,8 +150,8 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
 def _taken_names(definitions: list[Obj]) -> tuple[set[str], set[str]]:
     resources: set[str] = set()
     kinds: set[str] = set()
-    for one in definitions:
-        names: Obj = (one.get("status") or {}).get("acceptedNames") or {}
+    for definition in definitions:
+        names: Obj = (definition.get("status") or {}).get("acceptedNames") or {}
         resources |= {names.get("plural", ""), names.get("singular", "")}
         resources |= set(names.get("shortNames") or ())
         kinds |= {names.get("kind", ""), names.get("listKind", "")}
@@ -211,7 +211,9 @@ class CustomResourceDefinitionStrategy(Strategy):
         metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
         status = obj.get("status") or {}
         new = {**obj, "metadata": metadata, "status": {**status}}
-        new["status"]["conditions"] = [{**one} for one in status.get("conditions") or ()]
+        new["status"]["conditions"] = [
+            {**condition} for condition in status.get("conditions") or ()
+        ]
         set_condition(new, INITIAL_CONDITION, stamp)
         return new
 
@@ -281,7 +283,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
 def _storage_versions(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
-    return [one.get("name", "") for one in versions if one.get("storage")]
+    return [version.get("name", "") for version in versions if version.get("storage")]
 
 
 class CustomResourceStrategy(Strategy):

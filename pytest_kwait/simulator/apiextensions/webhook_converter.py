@@ -219,7 +219,9 @@ class WebhookConverter:
         self._cluster = cluster
         self._name = name
         self._config: Obj = webhook["clientConfig"]
-        self._review = next(one for one in webhook["conversionReviewVersions"] if one in _VERSIONS)
+        self._review = next(
+            version for version in webhook["conversionReviewVersions"] if version in _VERSIONS
+        )
         self._converted: dict[tuple[str, str], Entry] = {}
         """The entries shown last by lists and watches, by version and key."""
 
@@ -316,8 +318,10 @@ class WebhookConverter:
     def _parse_reply_object(self, obj: Obj, kind: Kind, reply: WebhookReply) -> Obj:
         """Parse a response and prune its object."""
         try:
-            found = parse_converted_object(reply, self._review, obj, kind)
+            converted_object = parse_converted_object(reply, self._review, obj, kind)
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
         structure = kind.structure
-        return found if structure is None else structure.prune_converted(found)
+        return (
+            converted_object if structure is None else structure.prune_converted(converted_object)
+        )

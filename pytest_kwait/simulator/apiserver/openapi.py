@@ -73,8 +73,8 @@ def _read_entry(name: str) -> Any:
 @cache
 def document_hashes() -> dict[str, str]:
     """The documents by their paths, with a text that changes whenever the document does."""
-    found: dict[str, str] = _read_entry("index")
-    return found
+    entry: dict[str, str] = _read_entry("index")
+    return entry
 
 
 @lru_cache(maxsize=4)

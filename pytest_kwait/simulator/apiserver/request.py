@@ -178,7 +178,7 @@ def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> Resp
 
 def _parse_clauses(accept: str) -> list[_Clause]:
     """Parse the clauses of a header, by descending quality."""
-    found = []
+    clauses = []
     for text in accept.split(","):
         media, *parameters = (part.strip() for part in text.split(";"))
         kind, slash, sub = media.partition("/")
@@ -194,9 +194,9 @@ def _parse_clauses(accept: str) -> list[_Clause]:
                 quality = _parse_quality(value)
             else:
                 values[name] = value
-        found.append(_Clause(kind.strip(), sub.strip(), quality, values))
-    found.sort(key=lambda one: (-one.quality, one.kind == "*", one.sub == "*"))
-    return found
+        clauses.append(_Clause(kind.strip(), sub.strip(), quality, values))
+    clauses.sort(key=lambda clause: (-clause.quality, clause.kind == "*", clause.sub == "*"))
+    return clauses
 
 
 def _parse_quality(text: str) -> float:

@@ -128,10 +128,10 @@ def find_exec_error(context: ProcessContext, program: str) -> str:
     if "/" not in program:
         return "executable file not found in $PATH"
     try:
-        found = context.files.get_node(context.resolve_path(program))
+        node = context.files.get_node(context.resolve_path(program))
     except FileSystemError as fault:
         return str(fault)
-    if isinstance(found, Directory) or not isinstance(found, File) or not found.mode & 0o111:
+    if isinstance(node, Directory) or not isinstance(node, File) or not node.mode & 0o111:
         return "Permission denied"
     return ""
 

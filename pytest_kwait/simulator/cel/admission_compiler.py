@@ -155,8 +155,8 @@ def _is_type(name: str) -> bool:
 def to_checked_form(text: str) -> str:
     """Return the expression with type names that can be declared; offsets do not change."""
     chars = list(text.replace(_ESCAPE_KEY_CALL, ESCAPE_KEY))
-    for found in _find_object_literals(text):
-        for place in range(found.start, found.brace):
+    for literal in _find_object_literals(text):
+        for place in range(literal.start, literal.brace):
             if chars[place] == ".":
                 chars[place] = "_"
     return "".join(chars)
@@ -165,10 +165,10 @@ def to_checked_form(text: str) -> str:
 def to_runtime_form(text: str) -> str:
     """Return the expression with maps in place of object literals."""
     edits: list[tuple[int, int, str]] = []
-    for found in _find_object_literals(text):
-        kind = f'{{"{TYPE_KEY}": "{found.name}"'
-        edits.append((found.start, found.brace + 1, f"{kind}, " if found.fields else kind))
-        edits += [(start, end, f'"{name}"') for start, end, name in found.fields]
+    for literal in _find_object_literals(text):
+        kind = f'{{"{TYPE_KEY}": "{literal.name}"'
+        edits.append((literal.start, literal.brace + 1, f"{kind}, " if literal.fields else kind))
+        edits += [(start, end, f'"{name}"') for start, end, name in literal.fields]
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text.replace(_ESCAPE_KEY_CALL, ESCAPE_KEY)
@@ -177,10 +177,10 @@ def to_runtime_form(text: str) -> str:
 def declare_types(text: str, pool: DescriptorPool) -> None:
     """Declare the types of an expression's object literals."""
     shown: dict[str, set[str]] = {JSON_PATCH_TYPE: {"value"}, "Object": set()}
-    for found in _find_object_literals(text):
-        names = shown.setdefault(found.name, set())
-        if found.name != JSON_PATCH_TYPE:
-            names.update(name for _, _, name in found.fields)
+    for literal in _find_object_literals(text):
+        names = shown.setdefault(literal.name, set())
+        if literal.name != JSON_PATCH_TYPE:
+            names.update(name for _, _, name in literal.fields)
     file = descriptor_pb2.FileDescriptorProto(
         name="made.proto", syntax="proto3", dependency=["google/protobuf/any.proto"]
     )
@@ -319,12 +319,12 @@ def compilation_error(
     """
     try:
         authorizer = wanted != "string"  # Message expressions have no authorizer.
-        found = get_expression_type(text, variables, params=params, authorizer=authorizer)
+        expression_type = get_expression_type(text, variables, params=params, authorizer=authorizer)
     except CompilationError as error:
         return f"compilation failed: {error}", _ANY
-    if wanted and found.lower() != wanted:
-        return f"must evaluate to {wanted} but got {found.lower()}", _ANY
-    return "", variable_type(found)
+    if wanted and expression_type.lower() != wanted:
+        return f"must evaluate to {wanted} but got {expression_type.lower()}", _ANY
+    return "", variable_type(expression_type)
 
 
 def variable_type(name: str) -> Obj:
@@ -344,7 +344,7 @@ def mutation_compilation_error(
         params: whether there are parameters.
     """
     try:
-        found = get_expression_type(
+        expression_type = get_expression_type(
             to_checked_form(text),
             variables,
             params=params,
@@ -352,7 +352,7 @@ def mutation_compilation_error(
         )
     except CompilationError as error:
         return f"compilation failed: {_restore_type_names(str(error), text)}"
-    shown = _type_text(found)
+    shown = _type_text(expression_type)
     return (
         ""
         if shown == _RESULT_TYPES[kind]

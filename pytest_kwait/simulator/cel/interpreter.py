@@ -285,7 +285,7 @@ def _get_pairwise_comparison_cost(values: Any) -> int:
 def _group_library_overloads() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
     found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
     for (name, takes, _), run in LIBRARY_FUNCTIONS.items():
-        kinds = tuple(_strip_type_parameters(one) for one in takes)
+        kinds = tuple(_strip_type_parameters(parameter) for parameter in takes)
         found.setdefault(name.lstrip("."), []).append((kinds, run))
     return found
 

@@ -282,8 +282,8 @@ def _to_uint(value: Any) -> Any:
                 return ErrorValue("unsigned integer overflow")
             return Uint(value)
         case "string":
-            found = _parse_spelled(parse_uint, value, "uint")
-            return found if isinstance(found, ErrorValue) else Uint(found)
+            spelled = _parse_spelled(parse_uint, value, "uint")
+            return spelled if isinstance(spelled, ErrorValue) else Uint(spelled)
     return ErrorValue(f"no such overload: uint({get_type_name(value)})")
 
 
@@ -348,10 +348,10 @@ def _to_timestamp(value: Any) -> Any:
         case "int":
             return _make_timestamp(value * _NANOS, 0)
         case "string":
-            found = parse_timestamp(value)
+            timestamp = parse_timestamp(value)
             return (
-                found
-                if found is not None
+                timestamp
+                if timestamp is not None
                 else _make_conversion_error(value, "google.protobuf.Timestamp")
             )
     return ErrorValue(f"no such overload: timestamp({get_type_name(value)})")
@@ -364,10 +364,10 @@ def _to_duration(value: Any) -> Any:
         case "int":
             return _make_duration(value)
         case "string":
-            found = parse_duration(value)
+            duration = parse_duration(value)
             return (
-                found
-                if found is not None
+                duration
+                if duration is not None
                 else _make_conversion_error(value, "google.protobuf.Duration")
             )
     return ErrorValue(f"no such overload: duration({get_type_name(value)})")
@@ -482,9 +482,9 @@ LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def parse_clauses(text: str) -> Iterator[str | None]:
     """Return the letters of a format's clauses; None if it ends within one."""
-    for found in _CLAUSE.finditer(text):
-        if found[0] != "%%":
-            yield found[2]
+    for match in _CLAUSE.finditer(text):
+        if match[0] != "%%":
+            yield match[2]
     if text.replace("%%", "").endswith("%"):
         yield None
 
@@ -494,15 +494,15 @@ def format_string(text: str, values: list[Any]) -> str | ErrorValue:
     made: list[str] = []
     at = count = 0
     try:
-        for found in _CLAUSE.finditer(text):
-            made.append(text[at : found.start()])
-            at = found.end()
-            if found[0] == "%%":
+        for match in _CLAUSE.finditer(text):
+            made.append(text[at : match.start()])
+            at = match.end()
+            if match[0] == "%%":
                 made.append("%")
                 continue
             if count >= len(values):
                 return ErrorValue(f"index {count} out of range")
-            made.append(_format_clause(values[count], found[2], found[1]))
+            made.append(_format_clause(values[count], match[2], match[1]))
             count += 1
     except ValueError as error:
         return ErrorValue(str(error))

@@ -128,9 +128,9 @@ class Timestamp:
 
 
 def _parse_zone(name: str) -> tzinfo:
-    if found := _OFFSET.fullmatch(name):
-        length = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-length if found[1] == "-" else length)
+    if match := _OFFSET.fullmatch(name):
+        length = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-length if match[1] == "-" else length)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -147,20 +147,20 @@ def parse_duration(text: str) -> Duration | None:
 
 def parse_timestamp(text: str) -> Timestamp | None:
     """Return the point in time of an RFC 3339 text; None for any other text."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
         return None
-    year, month, day, hour, minute, second = (int(found[at]) for at in range(1, 7))
+    year, month, day, hour, minute, second = (int(match[at]) for at in range(1, 7))
     offset = 0
-    if found[8] not in "Zz":
-        sign, hours, minutes = found[8][0], int(found[8][1:3]), int(found[8][4:])
+    if match[8] not in "Zz":
+        sign, hours, minutes = match[8][0], int(match[8][1:3]), int(match[8][4:])
         offset = (hours * 60 + minutes) * (-60 if sign == "-" else 60)
     try:
         local = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
     except ValueError:
         return None
     seconds = int((local - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) - offset
-    nanos = int((found[7] or "").ljust(9, "0")[:9])
+    nanos = int((match[7] or "").ljust(9, "0")[:9])
     return Timestamp(seconds * _NANOS + nanos, offset)
 
 

@@ -166,8 +166,8 @@ class _Scanner:
     def _string(self) -> None:
         self.at += 1
         while True:
-            found = _STRING_END.search(self.data, self.at)
-            self.at = len(self.data) if found is None else found.start()
+            match = _STRING_END.search(self.data, self.at)
+            self.at = len(self.data) if match is None else match.start()
             sign = self.peek()
             if sign < 0x20:
                 self.wrong("in string literal")

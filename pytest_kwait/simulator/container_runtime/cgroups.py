@@ -31,7 +31,7 @@ def _find_parents() -> dict[str, list[str]]:
             _, controllers, path = line.split(":", 2)
             for controller in controllers.split(","):
                 own[controller] = path
-    found: dict[str, list[str]] = {"v2": [], "memory": [], "pids": []}
+    parents: dict[str, list[str]] = {"v2": [], "memory": [], "pids": []}
     with contextlib.suppress(OSError):
         for line in _read("/proc/self/mountinfo").splitlines():
             fields, _, rest = line.partition(" - ")
@@ -39,15 +39,15 @@ def _find_parents() -> dict[str, list[str]]:
             kind, _, options = rest.split()[:3]
             if kind == "cgroup2":
                 folder = _join(point, root, own.get("", "/"))
-                found["v2"].append(folder)
+                parents["v2"].append(folder)
                 if folder != point:
                     # A cgroup with processes can have no children with limits: add beside it.
-                    found["v2"].append(os.path.dirname(folder))
+                    parents["v2"].append(os.path.dirname(folder))
             elif kind == "cgroup":
                 for controller in ("memory", "pids"):
                     if controller in options.split(","):
-                        found[controller].append(_join(point, root, own.get(controller, "/")))
-    return found
+                        parents[controller].append(_join(point, root, own.get(controller, "/")))
+    return parents
 
 
 def _join(point: str, root: str, path: str) -> str:

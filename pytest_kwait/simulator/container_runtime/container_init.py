@@ -437,13 +437,13 @@ def _link_mounts(folder: str, root: str, config: Message, sandbox: Message) -> N
     if config["termination_log"]:
         log = sources[config["termination_log"]] = f"{folder}/{config['id']}/termination-log"
         os.close(os.open(log, os.O_CREAT | os.O_WRONLY, 0o666))
-    for each in config["mounts"]:
-        source = each["source"] or f"{folder}/empty/{each['empty_dir']}"
-        if each["sub_path"]:
-            source = f"{source}/{each['sub_path']}"
+    for mount in config["mounts"]:
+        source = mount["source"] or f"{folder}/empty/{mount['empty_dir']}"
+        if mount["sub_path"]:
+            source = f"{source}/{mount['sub_path']}"
             if not os.path.lexists(source):
                 os.makedirs(source)
-        sources[each["target"]] = source
+        sources[mount["target"]] = source
     for target, source in sources.items():
         path = root + os.path.normpath(target)
         os.makedirs(os.path.dirname(path), exist_ok=True)

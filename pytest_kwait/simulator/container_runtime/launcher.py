@@ -188,7 +188,7 @@ class Launcher:
             if self._has_spares:
                 # Here, where no descriptors of a message are open.
                 self._fork_spares()
-            watched = [each for each in self._processes.values() if self._is_watched(each)]
+            watched = [process for process in self._processes.values() if self._is_watched(process)]
             for key, _ in self._selector.select(_WATCH_SECONDS if watched else None):
                 if key.data() is False:
                     return
@@ -515,7 +515,9 @@ class Launcher:
                 "config": process.config,
             }
         ).encode("utf-8", "surrogateescape")
-        child = next((each for each in self._spare_containers if each.is_joined), None)
+        child = next(
+            (container for container in self._spare_containers if container.is_joined), None
+        )
         if child is None or len(data) > MAX_STATUS:
             return False
         self._spare_containers.remove(child)

@@ -103,7 +103,7 @@ def kill_marked(name: str) -> bool:
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/environ", "rb") as file:
                 variables = file.read().split(b"\0")
-            marked = [each for each in variables if each.startswith(prefix)]
+            marked = [variable for variable in variables if variable.startswith(prefix)]
             if not marked or _is_zombie(pid):
                 continue
             cluster = marked[0].removeprefix(prefix).decode(errors="replace")

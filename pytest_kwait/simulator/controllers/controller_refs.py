@@ -154,7 +154,11 @@ class ControllerRefManager:
     def _release(self, obj: Obj, owner_uid: str) -> None:
         def release(changed: Obj) -> None:
             metadata = changed["metadata"]
-            left = [one for one in metadata["ownerReferences"] if one["uid"] != owner_uid]
+            left = [
+                reference
+                for reference in metadata["ownerReferences"]
+                if reference["uid"] != owner_uid
+            ]
             metadata["ownerReferences"] = left
             if not left:
                 del metadata["ownerReferences"]

@@ -94,9 +94,9 @@ def seconds_until_next(
 
 def _finished_type(job: Obj) -> str | None:
     """Return `Complete` or `Failed` for a Job that has ended."""
-    for one in (job.get("status") or {}).get("conditions") or ():
-        if one["type"] in ("Complete", "Failed") and one["status"] == "True":
-            return str(one["type"])
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
+            return str(condition["type"])
     return None
 
 
@@ -162,10 +162,10 @@ class CronJobController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        found = self._cluster.find(_CRON_JOBS, name, namespace)
-        if found is None:
+        job = self._cluster.find(_CRON_JOBS, name, namespace)
+        if job is None:
             return
-        cron_job, jobs = clone(found), self._jobs.of(uid_of(found))
+        cron_job, jobs = clone(job), self._jobs.of(uid_of(job))
         status = cron_job.setdefault("status", {})
         try:
             # Select the Jobs to delete first, as no completion event is recorded for them.

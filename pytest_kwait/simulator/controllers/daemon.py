@@ -121,7 +121,7 @@ class NodePlacement:
             self._required = None
 
     def _all_tolerations(self) -> list[Obj]:
-        tolerations = [dict(one) for one in self._spec.get("tolerations") or ()]
+        tolerations = [dict(toleration) for toleration in self._spec.get("tolerations") or ()]
         wanted = list(_TOLERATED)
         if self._spec.get("hostNetwork"):
             wanted.append(_TOLERATED_ON_HOST_NETWORK)
@@ -139,7 +139,7 @@ class NodePlacement:
         if self._required is None or not self._required.matches(name, labels_of(node)):
             return False, False
         taints = (node.get("spec") or {}).get("taints") or ()
-        repelling = [one for one in taints if one.get("effect") in DO_NOT_SCHEDULE_EFFECTS]
+        repelling = [taint for taint in taints if taint.get("effect") in DO_NOT_SCHEDULE_EFFECTS]
         if find_untolerated_taint(repelling, self._tolerations) is None:
             return True, True
         evicting = [one for one in repelling if one["effect"] == "NoExecute"]

@@ -81,8 +81,8 @@ def resolve_fenceposts(deployment: Obj) -> tuple[int, int]:
 def sum_replicas(sets: Iterable[Obj], field: str) -> int:
     """Return the sum of `spec.replicas` or of one of the counts in the status."""
     if field == "spec":
-        return sum(one["spec"].get("replicas", 1) for one in sets)
-    return sum((one.get("status") or {}).get(field, 0) for one in sets)
+        return sum(replica_set["spec"].get("replicas", 1) for replica_set in sets)
+    return sum((replica_set.get("status") or {}).get(field, 0) for replica_set in sets)
 
 
 def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None) -> int:
@@ -90,15 +90,15 @@ def calculate_new_replicas(deployment: Obj, sets: Sequence[Obj], new_set: Obj | 
 
     Source: kube-controller-manager, deployment_util.go, `NewRSNewReplicas`.
     """
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
-        return wanted
+        return desired_replicas
     surge, _ = resolve_fenceposts(deployment)
     current = sum_replicas(sets, "spec")
     own: int = new_set["spec"].get("replicas", 1) if new_set is not None else 0
-    if current >= wanted + surge:
+    if current >= desired_replicas + surge:
         return own
-    return own + min(wanted + surge - current, wanted - own)
+    return own + min(desired_replicas + surge - current, desired_replicas - own)
 
 
 def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int]:
@@ -106,33 +106,38 @@ def calculate_proportions(deployment: Obj, sets: Sequence[Obj]) -> dict[str, int
 
     Source: kube-controller-manager, sync.go, `scale`; deployment_util.go, `getReplicaSetFraction`.
     """
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     surge, _ = resolve_fenceposts(deployment)
-    allowed = wanted + surge if wanted > 0 else 0
+    allowed = desired_replicas + surge if desired_replicas > 0 else 0
     to_add = allowed - sum_replicas(sets, "spec")
     newest_first = to_add > 0
     ordered = sorted(
         sets,
-        key=lambda one: (
-            -one["spec"].get("replicas", 1),
-            -parse_time(one["metadata"]["creationTimestamp"])
+        key=lambda replica_set: (
+            -replica_set["spec"].get("replicas", 1),
+            -parse_time(replica_set["metadata"]["creationTimestamp"])
             if newest_first
-            else parse_time(one["metadata"]["creationTimestamp"]),
+            else parse_time(replica_set["metadata"]["creationTimestamp"]),
         ),
     )
     sizes: dict[str, int] = {}
     added = 0
-    for one in ordered:
-        size = one["spec"].get("replicas", 1)
+    for replica_set in ordered:
+        size = replica_set["spec"].get("replicas", 1)
         share = 0
         if to_add and size and added != to_add:
-            before = int((one["metadata"].get("annotations") or {}).get(MAX_REPLICAS) or wanted)
-            fraction = (
-                _round_half_away(size * allowed / before) - size if wanted and before else -size
+            before = int(
+                (replica_set["metadata"].get("annotations") or {}).get(MAX_REPLICAS)
+                or desired_replicas
             )
-            left = to_add - added
-            share = min(fraction, left) if to_add > 0 else max(fraction, left)
-        sizes[one["metadata"]["name"]] = size + share
+            fraction = (
+                _round_half_away(size * allowed / before) - size
+                if desired_replicas and before
+                else -size
+            )
+            remaining = to_add - added
+            share = min(fraction, remaining) if to_add > 0 else max(fraction, remaining)
+        sizes[replica_set["metadata"]["name"]] = size + share
         added += share
     if ordered and to_add:
         first = ordered[0]["metadata"]["name"]
@@ -147,7 +152,7 @@ def _round_half_away(value: float) -> int:
 
 def calculate_next_revision(sets: Iterable[Obj]) -> int:
     """Return one more than the highest revision of the given ReplicaSets."""
-    return 1 + max((get_revision(one) for one in sets), default=0)
+    return 1 + max((get_revision(replica_set) for replica_set in sets), default=0)
 
 
 def get_revision(obj: Obj) -> int:
@@ -170,12 +175,16 @@ def set_condition(conditions: list[Obj], condition: Obj) -> list[Obj]:
 
     Source: kube-controller-manager, deployment_util.go, `SetDeploymentCondition`.
     """
-    current = next((one for one in conditions if one["type"] == condition["type"]), None)
+    current = next(
+        (existing for existing in conditions if existing["type"] == condition["type"]), None
+    )
     if current is not None and current["status"] == condition["status"]:
         if current.get("reason") == condition.get("reason"):
             return conditions
         condition = {**condition, "lastTransitionTime": current["lastTransitionTime"]}
-    return [one for one in conditions if one["type"] != condition["type"]] + [condition]
+    return [existing for existing in conditions if existing["type"] != condition["type"]] + [
+        condition
+    ]
 
 
 def make_condition(kind: str, status: str, reason: str, message: str, stamp: str) -> Obj:
@@ -223,11 +232,11 @@ def calculate_status(deployment: Obj, sets: Sequence[Obj], new_set: Obj | None, 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
     """Return whether every replica is new and available, and the status is up to date."""
-    wanted = get_desired_replicas(deployment)
+    desired_replicas = get_desired_replicas(deployment)
     return bool(
-        status.get("updatedReplicas", 0) == wanted
-        and status.get("replicas", 0) == wanted
-        and status.get("availableReplicas", 0) == wanted
+        status.get("updatedReplicas", 0) == desired_replicas
+        and status.get("replicas", 0) == desired_replicas
+        and status.get("availableReplicas", 0) == desired_replicas
         and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 0)
     )
 
@@ -281,11 +290,17 @@ class DeploymentView:
         self.deployment = deployment
         by_age = sorted(
             sets,
-            key=lambda one: (parse_time(one["metadata"]["creationTimestamp"]), name_of(one)),
+            key=lambda replica_set: (
+                parse_time(replica_set["metadata"]["creationTimestamp"]),
+                name_of(replica_set),
+            ),
         )
         template = deployment["spec"]["template"]
-        self.new_set = next((one for one in by_age if _has_same_template(one, template)), None)
-        self.old_sets = [one for one in by_age if one is not self.new_set]
+        self.new_set = next(
+            (replica_set for replica_set in by_age if _has_same_template(replica_set, template)),
+            None,
+        )
+        self.old_sets = [replica_set for replica_set in by_age if replica_set is not self.new_set]
 
     @property
     def all(self) -> list[Obj]:
@@ -295,7 +310,11 @@ class DeploymentView:
     @property
     def active_old(self) -> list[Obj]:
         """The old ReplicaSets with desired replicas."""
-        return [one for one in self.old_sets if one["spec"].get("replicas", 1) > 0]
+        return [
+            replica_set
+            for replica_set in self.old_sets
+            if replica_set["spec"].get("replicas", 1) > 0
+        ]
 
     def write_condition(self, status: str, reason: str, message: str) -> None:
         """Set the Progressing condition and write the status."""
@@ -317,20 +336,22 @@ class DeploymentView:
         before = replica_set["spec"].get("replicas", 1)
         if before == size and not always:
             return False
-        wanted = get_desired_replicas(self.deployment)
+        desired_replicas = get_desired_replicas(self.deployment)
         surge, _ = resolve_fenceposts(self.deployment)
         changed = clone(replica_set)
         changed["spec"]["replicas"] = size
         annotations = changed["metadata"].setdefault("annotations", {})
-        annotations[DESIRED_REPLICAS] = str(wanted)
-        annotations[MAX_REPLICAS] = str(wanted + surge)
+        annotations[DESIRED_REPLICAS] = str(desired_replicas)
+        annotations[MAX_REPLICAS] = str(desired_replicas + surge)
         if changed == replica_set:
             return False
         stored = self.cluster.update(REPLICA_SET_RESOURCE, changed)
         if replica_set is self.new_set:
             self.new_set = stored
         else:
-            self.old_sets = [stored if one is replica_set else one for one in self.old_sets]
+            self.old_sets = [
+                stored if old_set is replica_set else old_set for old_set in self.old_sets
+            ]
         if before == size:
             return False
         way = "up" if before < size else "down"
@@ -415,12 +436,12 @@ class ProgressSync:
             *([self.view.new_set] if self.view.new_set is not None else []),
             *self.view.old_sets,
         ]
-        for one in sets:
-            found = get_condition(one, "ReplicaFailure")
-            if found is not None:
-                condition = {"lastUpdateTime": found["lastTransitionTime"], **found}
+        for replica_set in sets:
+            failure = get_condition(replica_set, "ReplicaFailure")
+            if failure is not None:
+                condition = {"lastUpdateTime": failure["lastTransitionTime"], **failure}
                 return set_condition(conditions, condition)
-        return [one for one in conditions if one["type"] != "ReplicaFailure"]
+        return [condition for condition in conditions if condition["type"] != "ReplicaFailure"]
 
     def _requeue_at_deadline(self, status: Obj) -> None:
         deadline = get_progress_deadline(self.view.deployment)
@@ -603,11 +624,14 @@ class Rollout:
             self.view.write_condition("Unknown", "DeploymentResumed", "Deployment is resumed")
 
     def _was_scaled(self) -> bool:
-        wanted = str(get_desired_replicas(self.view.deployment))
+        desired_replicas = str(get_desired_replicas(self.view.deployment))
         return any(
-            (one["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS, wanted) != wanted
-            for one in self.view.all
-            if one["spec"].get("replicas", 1) > 0
+            (replica_set["metadata"].get("annotations") or {}).get(
+                DESIRED_REPLICAS, desired_replicas
+            )
+            != desired_replicas
+            for replica_set in self.view.all
+            if replica_set["spec"].get("replicas", 1) > 0
         )
 
     def _scale(self) -> None:
@@ -615,7 +639,7 @@ class Rollout:
 
         Source: kube-controller-manager, sync.go, `scale`.
         """
-        wanted = get_desired_replicas(self.view.deployment)
+        desired_replicas = get_desired_replicas(self.view.deployment)
         active = [*self.view.active_old]
         if self.view.new_set is not None and self.view.new_set["spec"].get("replicas", 1) > 0:
             active.append(self.view.new_set)
@@ -623,26 +647,27 @@ class Rollout:
         if newest is None and self.view.old_sets:
             newest = self.view.old_sets[-1]
         if len(active) <= 1:
-            one = active[0] if active else newest
-            if one is not None:
-                self.view.scale_set(one, wanted, always=True)
+            replica_set = active[0] if active else newest
+            if replica_set is not None:
+                self.view.scale_set(replica_set, desired_replicas, always=True)
             return
-        if self._is_saturated(wanted):
+        if self._is_saturated(desired_replicas):
             for old in self.view.active_old:
                 self.view.scale_set(old, 0)
             return
         if (self.view.deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
             sizes = calculate_proportions(self.view.deployment, active)
-            for one in active:
-                self.view.scale_set(one, sizes[name_of(one)], always=True)
+            for replica_set in active:
+                self.view.scale_set(replica_set, sizes[name_of(replica_set)], always=True)
 
-    def _is_saturated(self, wanted: int) -> bool:
+    def _is_saturated(self, desired_replicas: int) -> bool:
         new_set = self.view.new_set
         return (
             new_set is not None
-            and new_set["spec"].get("replicas", 1) == wanted
-            and (new_set["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS) == str(wanted)
-            and (new_set.get("status") or {}).get("availableReplicas", 0) == wanted
+            and new_set["spec"].get("replicas", 1) == desired_replicas
+            and (new_set["metadata"].get("annotations") or {}).get(DESIRED_REPLICAS)
+            == str(desired_replicas)
+            and (new_set.get("status") or {}).get("availableReplicas", 0) == desired_replicas
         )
 
     def _recreate(self) -> None:
@@ -687,14 +712,14 @@ class Rollout:
         new_set = self.view.new_set
         if new_set is None:
             return False
-        wanted, size = (
+        desired_size, size = (
             get_desired_replicas(self.view.deployment),
             new_set["spec"].get("replicas", 1),
         )
-        if size == wanted:
+        if size == desired_size:
             return False
-        if size > wanted:
-            return self.view.scale_set(new_set, wanted)
+        if size > desired_size:
+            return self.view.scale_set(new_set, desired_size)
         return self.view.scale_set(
             new_set,
             calculate_new_replicas(self.view.deployment, self.view.all, new_set),
@@ -736,15 +761,18 @@ class Rollout:
         ):
             return
         empty = [
-            one
-            for one in sorted(self.view.old_sets, key=get_revision)
-            if one["spec"].get("replicas", 1) == 0
-            and not (one.get("status") or {}).get("replicas")
-            and not is_being_deleted(one)
+            replica_set
+            for replica_set in sorted(self.view.old_sets, key=get_revision)
+            if replica_set["spec"].get("replicas", 1) == 0
+            and not (replica_set.get("status") or {}).get("replicas")
+            and not is_being_deleted(replica_set)
         ]
-        for one in empty[: max(0, len(self.view.old_sets) - limit)]:
+        for replica_set in empty[: max(0, len(self.view.old_sets) - limit)]:
             self.view.cluster.delete(
-                REPLICA_SET_RESOURCE, name_of(one), namespace_of(one), propagation="Background"
+                REPLICA_SET_RESOURCE,
+                name_of(replica_set),
+                namespace_of(replica_set),
+                propagation="Background",
             )
 
 

@@ -178,11 +178,11 @@ class DisruptionController:
         self, budget: Obj, pods: Sequence[Obj], now: float
     ) -> tuple[dict[str, str], float | None]:
         """Return the pods being disrupted, and the seconds until the first is overdue."""
-        given = (budget.get("status") or {}).get("disruptedPods") or {}
+        disrupted_pods = (budget.get("status") or {}).get("disruptedPods") or {}
         going: dict[str, str] = {}
         pause: float | None = None
-        for pod in pods if given else ():
-            since = given.get(name_of(pod))
+        for pod in pods if disrupted_pods else ():
+            since = disrupted_pods.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
             left = parse_time(since) + _DELETION_TIMEOUT * self._cluster.clock.scale - now
@@ -262,7 +262,7 @@ class DisruptionController:
         if pod is None or not _is_disruption_target(pod):
             return
         conditions = pod["status"]["conditions"]
-        given = next(one for one in conditions if one["type"] == _DISRUPTED)
+        given = next(condition for condition in conditions if condition["type"] == _DISRUPTED)
         since, now = parse_time(given["lastTransitionTime"]), self._cluster.clock.time()
         left = since + _STALE_DISRUPTION_TIMEOUT * self._cluster.clock.scale - now
         if left > 0:
@@ -275,7 +275,9 @@ class DisruptionController:
             "lastTransitionTime": self._cluster.clock.stamp(),
         }
         status = {**pod["status"]}
-        status["conditions"] = [calm if one is given else one for one in conditions]
+        status["conditions"] = [
+            calm if condition is given else condition for condition in conditions
+        ]
         self._cluster.update_status("pods", {**pod, "status": status})
 
 
@@ -285,10 +287,10 @@ def _is_disruption_target(pod: Obj) -> bool:
     if is_being_deleted(pod) or status.get("phase") in ("Succeeded", "Failed"):
         return False
     return any(
-        one["type"] == _DISRUPTED
-        and one["status"] == "True"
-        and one.get("reason") != "TerminationByKubelet"
-        for one in status.get("conditions") or ()
+        condition["type"] == _DISRUPTED
+        and condition["status"] == "True"
+        and condition.get("reason") != "TerminationByKubelet"
+        for condition in status.get("conditions") or ()
     )
 
 

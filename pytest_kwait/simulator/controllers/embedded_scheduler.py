@@ -206,7 +206,9 @@ def _add_disruption_condition(cluster: Cluster, victim: Obj) -> None:
         "reason": _REASON,
         "message": f"{scheduler}: preempting to accommodate a higher priority pod",
     }
-    conditions[:] = [one for one in conditions if one["type"] != "DisruptionTarget"]
+    conditions[:] = [
+        condition for condition in conditions if condition["type"] != "DisruptionTarget"
+    ]
     conditions.append(target)
     cluster.update_status("pods", changed)
 
@@ -393,7 +395,7 @@ class EmbeddedScheduler:
 
     def _preempt(self, key: str, pod: Obj, error: FitError) -> None:
         """Preempt less important pods if that helps; report the pod unschedulable either way."""
-        if not any(one.resolvable for one in error.rejections.values()):
+        if not any(rejection.resolvable for rejection in error.rejections.values()):
             self._report_unschedulable(key, pod, str(error), nominated_node="")
             return
 
@@ -473,8 +475,8 @@ def _get_nominated_node(pod: Obj | None) -> str | None:
     """Return the nominated node of an unbound pod; None without one."""
     if pod is None or pod["spec"].get("nodeName"):
         return None
-    found: str | None = (pod.get("status") or {}).get("nominatedNodeName")
-    return found or None
+    nominated_node_name: str | None = (pod.get("status") or {}).get("nominatedNodeName")
+    return nominated_node_name or None
 
 
 def _labels(obj: Obj) -> object:

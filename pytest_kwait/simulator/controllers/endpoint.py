@@ -126,10 +126,10 @@ class TriggerTimeTracker:
                 times[name_of(pod)] = since
                 if since > pods_before.get(name_of(pod), ""):
                     changed.append(since)
-        made = service["metadata"]["creationTimestamp"]
-        if made > service_before:
-            changed.append(made)
-        self._trigger_times_seen[key] = (made, times)
+        creation_timestamp = service["metadata"]["creationTimestamp"]
+        if creation_timestamp > service_before:
+            changed.append(creation_timestamp)
+        self._trigger_times_seen[key] = (creation_timestamp, times)
         return min(changed, default=None)
 
     def forget(self, key: str) -> None:
@@ -362,13 +362,13 @@ class EndpointsController:
         labels.pop(HEADLESS, None)
         if not has_cluster_ip(service):
             labels[HEADLESS] = ""
-        present = self._cluster.find(ENDPOINTS, name, namespace)
-        if present is not None:
-            was_truncated = _OVER_CAPACITY in (present["metadata"].get("annotations") or {})
-            same = (present.get("subsets") or []) == subsets and labels_of(present) == labels
+        endpoint = self._cluster.find(ENDPOINTS, name, namespace)
+        if endpoint is not None:
+            was_truncated = _OVER_CAPACITY in (endpoint["metadata"].get("annotations") or {})
+            same = (endpoint.get("subsets") or []) == subsets and labels_of(endpoint) == labels
             if same and was_truncated == truncated:
                 return
-        metadata: Obj = {"name": name} if present is None else dict(present["metadata"])
+        metadata: Obj = {"name": name} if endpoint is None else dict(endpoint["metadata"])
         annotations = {**(metadata.get("annotations") or {})}
         for annotation, value in (
             (TRIGGER_TIME, time),
@@ -378,7 +378,7 @@ class EndpointsController:
             if value is not None:
                 annotations[annotation] = value
         metadata.update(namespace=namespace, labels=labels, annotations=annotations)
-        self._write(present, {"metadata": metadata, "subsets": subsets})
+        self._write(endpoint, {"metadata": metadata, "subsets": subsets})
 
     def _write(self, present: Obj | None, obj: Obj) -> None:
         try:

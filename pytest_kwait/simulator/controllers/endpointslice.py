@@ -121,7 +121,7 @@ def _fill_slices(
     labels: dict[str, str],
     most: int,
 ) -> None:
-    missing = {_identity(one): one for one in endpoints}
+    missing = {_identity(endpoint): endpoint for endpoint in endpoints}
     contents: dict[str, list[Obj]] = {}
     changed: set[str] = set()
     for slice_ in slices:

@@ -166,7 +166,7 @@ class GarbageCollector:
             return
         dependents = self._dependents.get(place.uid)
         if waiting and dependents:
-            if any(self._is_deleting_dependents(one) for one in list(dependents)):
+            if any(self._is_deleting_dependents(dependent) for dependent in list(dependents)):
                 # The owners may wait for each other: a circle.
                 self._unblock_owners(place)
             policy = "Foreground"
@@ -217,7 +217,11 @@ class GarbageCollector:
     def _drop_owners(self, place: _ObjectRef, uids: list[str]) -> None:
         def drop(changed: Obj) -> None:
             metadata = changed["metadata"]
-            left = [one for one in metadata.get("ownerReferences") or () if one["uid"] not in uids]
+            left = [
+                reference
+                for reference in metadata.get("ownerReferences") or ()
+                if reference["uid"] not in uids
+            ]
             if left:
                 metadata["ownerReferences"] = left
             else:
@@ -247,8 +251,8 @@ class GarbageCollector:
     def _blocks(self, place: _ObjectRef, owner_uid: str) -> bool:
         obj = self._find(place)
         return obj is not None and any(
-            one["uid"] == owner_uid and one.get("blockOwnerDeletion")
-            for one in obj["metadata"].get("ownerReferences") or ()
+            reference["uid"] == owner_uid and reference.get("blockOwnerDeletion")
+            for reference in obj["metadata"].get("ownerReferences") or ()
         )
 
     def _remove_finalizer(self, place: _ObjectRef, finalizer: str) -> None:

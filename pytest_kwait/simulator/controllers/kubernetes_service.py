@@ -194,9 +194,9 @@ class ServiceCIDRController:
 
     def _on_address_change(self, change: str, _new: Obj, _old: Obj | None) -> None:
         if change == "DELETED":
-            for each in self._cluster.list(_SERVICE_CIDRS):
-                if is_being_deleted(each):
-                    self._queue.add(name_of(each))
+            for cidr in self._cluster.list(_SERVICE_CIDRS):
+                if is_being_deleted(cidr):
+                    self._queue.add(name_of(cidr))
 
     def _sync(self, name: str) -> None:
         found = self._cluster.find(_SERVICE_CIDRS, name)
@@ -217,7 +217,9 @@ class ServiceCIDRController:
             if moment > clock.time():
                 self._queue.add_at(name, moment)
             else:
-                self._set_finalizers(found, [one for one in finalizers if one != _FINALIZER])
+                self._set_finalizers(
+                    found, [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
+                )
 
     def _is_in_use(self, obj: Obj) -> bool:
         """Return whether addresses are in a range and in no other one.

@@ -171,13 +171,13 @@ class NamespaceDefaults:
         if not self._is_active(namespace):
             return
         data = {"ca.crt": self._cluster.root_ca}
-        present = self._cluster.find("configmaps", _ROOT_CA, namespace)
-        if present is None:
+        config_map = self._cluster.find("configmaps", _ROOT_CA, namespace)
+        if config_map is None:
             annotations = {"kubernetes.io/description": _ROOT_CA_NOTE}
             metadata = {"name": _ROOT_CA, "annotations": annotations}
             self._create("configmaps", {"metadata": metadata, "data": data}, namespace)
-        elif present.get("data") != data:
-            self._cluster.update("configmaps", {**clone(present), "data": data})
+        elif config_map.get("data") != data:
+            self._cluster.update("configmaps", {**clone(config_map), "data": data})
 
     def _create(self, resource: str, obj: Obj, namespace: str) -> None:
         try:
@@ -300,7 +300,9 @@ class NamespaceController:
 
     def _finalize(self, name: str) -> None:
         namespace = clone(self._cluster.get("namespaces", name))
-        left = [one for one in namespace["spec"]["finalizers"] if one != _FINALIZER]
+        left = [
+            finalizer for finalizer in namespace["spec"]["finalizers"] if finalizer != _FINALIZER
+        ]
         namespace["spec"] = {**namespace["spec"], "finalizers": left}
         self._cluster.update("namespaces", namespace, subresource="finalize")
 

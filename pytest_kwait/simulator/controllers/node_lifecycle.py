@@ -55,7 +55,9 @@ def list_condition_taints(node: Obj) -> list[str]:
     Source: kube-controller-manager, node_lifecycle_controller.go, `doNoScheduleTaintingPass`.
     """
     conditions = (node.get("status") or {}).get("conditions") or ()
-    found = [_BY_CONDITION.get((one["type"], one["status"])) for one in conditions]
+    found = [
+        _BY_CONDITION.get((condition["type"], condition["status"])) for condition in conditions
+    ]
     taints = [key for key in found if key is not None]
     if (node.get("spec") or {}).get("unschedulable"):
         taints.append(_UNSCHEDULABLE)
@@ -110,18 +112,22 @@ class NodeTaintController:
     def _sync(self, name: str) -> None:
         node = self._cluster.find("nodes", name)
         if node is not None:
-            wanted = list_condition_taints(node)
+            condition_taints = list_condition_taints(node)
             swap_taints(
-                self._cluster, name, "NoSchedule", wanted, _MANAGED_TAINTS.difference(wanted)
+                self._cluster,
+                name,
+                "NoSchedule",
+                condition_taints,
+                _MANAGED_TAINTS.difference(condition_taints),
             )
 
 
 def _present(node: Obj) -> set[str]:
     taints = (node.get("spec") or {}).get("taints") or ()
     return {
-        one["key"]
-        for one in taints
-        if one["effect"] == "NoSchedule" and one["key"] in _MANAGED_TAINTS
+        taint["key"]
+        for taint in taints
+        if taint["effect"] == "NoSchedule" and taint["key"] in _MANAGED_TAINTS
     }
 
 
@@ -223,7 +229,9 @@ class NodeLifecycleController:
         conditions = status.setdefault("conditions", [])
         stamp, changed = self._cluster.clock.stamp(), False
         for kind in _TYPES:
-            present = next((one for one in conditions if one["type"] == kind), None)
+            present = next(
+                (condition for condition in conditions if condition["type"] == kind), None
+            )
             if present is None:
                 created = node["metadata"]["creationTimestamp"]
                 never = {
@@ -341,7 +349,7 @@ def _taint_key(ready: str) -> tuple[str, str]:
 
 def _has_taint(node: Obj, key: str) -> bool:
     taints = (node.get("spec") or {}).get("taints") or ()
-    return any(one["key"] == key and one["effect"] == "NoExecute" for one in taints)
+    return any(taint["key"] == key and taint["effect"] == "NoExecute" for taint in taints)
 
 
 def _zone(node: Obj) -> str:

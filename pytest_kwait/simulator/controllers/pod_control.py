@@ -91,7 +91,7 @@ def _restarts(pod: Obj) -> int:
         *(status.get("containerStatuses") or ()),
         *(status.get("initContainerStatuses") or ()),
     ]
-    return max((one.get("restartCount", 0) for one in containers), default=0)
+    return max((container.get("restartCount", 0) for container in containers), default=0)
 
 
 def _ready_since(pod: Obj) -> float:

@@ -229,8 +229,8 @@ class ScalingHistory:
 
 
 def _stabilization_window(rules: Obj, default: float) -> float:
-    found = rules.get("stabilizationWindowSeconds")
-    return default if found is None else float(found)
+    stabilization_window_seconds = rules.get("stabilizationWindowSeconds")
+    return default if stabilization_window_seconds is None else float(stabilization_window_seconds)
 
 
 def stabilize_recommendation(
@@ -408,15 +408,15 @@ class HorizontalController:
 
     def _sync(self, key: str) -> None:
         namespace, name = split_key(key)
-        found = self._cluster.find(_AUTOSCALERS, name, namespace)
-        if found is None:
+        autoscaler = self._cluster.find(_AUTOSCALERS, name, namespace)
+        if autoscaler is None:
             return
         self._queue.add_after(key, _RESYNC_PERIOD)
-        if is_being_deleted(found):
+        if is_being_deleted(autoscaler):
             return
-        obj = clone(found)
+        obj = clone(autoscaler)
         self._reconcile(obj)
-        if obj["status"] != found.get("status"):
+        if obj["status"] != autoscaler.get("status"):
             self._cluster.update_status(_AUTOSCALERS, obj)
 
     def _reconcile(self, obj: Obj) -> None:

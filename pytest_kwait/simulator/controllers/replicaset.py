@@ -213,8 +213,16 @@ def calculate_status(
     if kind.counts_terminating:
         status["terminatingReplicas"] = counts.terminating
     status["observedGeneration"] = obj["metadata"].get("generation", 0)
-    others = [one for one in last.get("conditions") or () if one["type"] != "ReplicaFailure"]
-    failures = [one for one in last.get("conditions") or () if one["type"] == "ReplicaFailure"]
+    others = [
+        condition
+        for condition in last.get("conditions") or ()
+        if condition["type"] != "ReplicaFailure"
+    ]
+    failures = [
+        condition
+        for condition in last.get("conditions") or ()
+        if condition["type"] == "ReplicaFailure"
+    ]
     if failure is not None and not failures:
         missing = counts.active < spec.get("replicas", 1)
         failures = [{

@@ -102,8 +102,8 @@ class ResourceQuotaController:
             if one in hard
         }
         used.update(self._count(quota, namespace))
-        present = parse_resource_list(status.get("used"))
-        if hard != status.get("hard", {}) or used != present or _lacks_status(status, hard):
+        resource_list = parse_resource_list(status.get("used"))
+        if hard != status.get("hard", {}) or used != resource_list or _lacks_status(status, hard):
             shown = {one: str(amount) for one, amount in used.items()}
             self._cluster.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
         self._queue.add_after(key, _RESYNC_PERIOD)

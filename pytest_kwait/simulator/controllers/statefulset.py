@@ -137,7 +137,7 @@ def has_identity(stateful_set: Obj, pod: Obj) -> bool:
 
 def has_storage(stateful_set: Obj, pod: Obj) -> bool:
     """Return whether the pod mounts its claims."""
-    volumes = {one["name"]: one for one in pod["spec"].get("volumes") or ()}
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
     for template in stateful_set["spec"].get("volumeClaimTemplates") or ():
         claim = (volumes.get(name_of(template)) or {}).get("persistentVolumeClaim") or {}
         if claim.get("claimName") != make_claim_name(stateful_set, template, get_ordinal(pod)):
@@ -172,7 +172,7 @@ def _make_pod(stateful_set: Obj, template: Obj, ordinal: int, revision: str) -> 
         {"name": name, "persistentVolumeClaim": {"claimName": claim}}
         for name, claim in claims.items()
     ]
-    volumes += [one for one in spec.get("volumes") or () if one["name"] not in claims]
+    volumes += [volume for volume in spec.get("volumes") or () if volume["name"] not in claims]
     if volumes:
         spec["volumes"] = volumes
     pod["metadata"]["labels"][HASH_LABEL] = revision
@@ -211,7 +211,7 @@ def calculate_counts(
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go, `computeReplicaStatus`.
     """
-    found = dict.fromkeys(
+    counts = dict.fromkeys(
         (
             "replicas",
             "readyReplicas",
@@ -223,14 +223,14 @@ def calculate_counts(
     )
     for pod in pods:
         made = bool(get_phase(pod))
-        found["replicas"] += made
+        counts["replicas"] += made
         if is_running_and_ready(pod):
-            found["readyReplicas"] += 1
-            found["availableReplicas"] += seconds_until_available(pod, min_ready, now) == 0
+            counts["readyReplicas"] += 1
+            counts["availableReplicas"] += seconds_until_available(pod, min_ready, now) == 0
         if made and not is_being_deleted(pod):
-            found["currentReplicas"] += get_pod_revision(pod) == current
-            found["updatedReplicas"] += get_pod_revision(pod) == update
-    return found
+            counts["currentReplicas"] += get_pod_revision(pod) == current
+            counts["updatedReplicas"] += get_pod_revision(pod) == update
+    return counts
 
 
 def _policy(stateful_set: Obj) -> tuple[str, str]:
@@ -280,11 +280,12 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
     """
     if _is_stale(claim, stateful_set, KIND) or _is_stale(claim, pod, _POD):
         return None
-    present: list[Obj] = claim["metadata"].get("ownerReferences") or []
+    owner_references: list[Obj] = claim["metadata"].get("ownerReferences") or []
     others = [
-        one
-        for one in present
-        if not _is_reference_to(one, stateful_set, KIND) and not _is_reference_to(one, pod, _POD)
+        reference
+        for reference in owner_references
+        if not _is_reference_to(reference, stateful_set, KIND)
+        and not _is_reference_to(reference, pod, _POD)
     ]
     if not _has_other_controller(claim, stateful_set, pod):
         deleted, scaled = _policy(stateful_set)
@@ -294,7 +295,9 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
         elif deleted == "Delete":
             others.append(make_controller_ref(stateful_set, *KIND))
     owners = [(one["uid"], bool(one.get("controller"))) for one in others]
-    if owners == [(one["uid"], bool(one.get("controller"))) for one in present]:
+    if owners == [
+        (reference["uid"], bool(reference.get("controller"))) for reference in owner_references
+    ]:
         return None
     return others
 
@@ -689,11 +692,11 @@ class StatefulSetController:
 
         Source: statefulset/stateful_set_utils.go, `completeRollingUpdate`, `inconsistentStatus`.
         """
-        wanted = get_replicas(stateful_set)
+        replicas = get_replicas(stateful_set)
         rolling = (stateful_set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
         numbers = {status[one] for one in ("updatedReplicas", "readyReplicas", "replicas")}
-        if rolling and numbers == {wanted}:
-            status["currentReplicas"] = wanted
+        if rolling and numbers == {replicas}:
+            status["currentReplicas"] = replicas
             status["currentRevision"] = status["updateRevision"]
         last = self._cluster.find(_SETS, name_of(stateful_set), namespace_of(stateful_set))
         if last is None or uid_of(last) != uid_of(stateful_set):

@@ -30,7 +30,7 @@ def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) ->
     """
     used = []
     for taint in taints:
-        covering = [one for one in tolerations if tolerates(one, taint)]
+        covering = [toleration for toleration in tolerations if tolerates(toleration, taint)]
         if not covering:
             return 0.0
         used.append(covering[0])

@@ -78,6 +78,6 @@ def merge_conditions(late: Sequence[Obj], present: Sequence[Obj], own: Sequence[
     ours = [
         one for one in late if one["type"] in own or one.get("reason") == _TERMINATION_BY_KUBELET
     ]
-    types = {one["type"] for one in ours}
+    types = {condition["type"] for condition in ours}
     others = [one for one in present if one["type"] not in own and one["type"] not in types]
     return [*others, *ours]

@@ -93,7 +93,11 @@ def to_allocated_pod(pod: Obj) -> object:
         return pod["spec"]
     gates = {gate["conditionType"] for gate in pod["spec"]["readinessGates"]}
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    return pod["spec"], [(one["type"], one["status"]) for one in conditions if one["type"] in gates]
+    return pod["spec"], [
+        (condition["type"], condition["status"])
+        for condition in conditions
+        if condition["type"] in gates
+    ]
 
 
 def _get_resources(pod: Obj) -> list[object]:

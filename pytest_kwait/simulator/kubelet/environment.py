@@ -404,7 +404,7 @@ def make_kernel_files(
     cgroup.read_only = True
     system = Directory(read_only=True)
     system.entries["fs"] = folder
-    found: dict[str, Inode] = {
+    kernel_files: dict[str, Inode] = {
         "/sys": system,
         "/proc/1/oom_score_adj": GeneratedFile(
             lambda: str(find_oom_score(pod, get_container(), node_memory))
@@ -413,8 +413,8 @@ def make_kernel_files(
     given = (pod["spec"].get("securityContext") or {}).get("sysctls") or ()
     sysctls = {**_SYSCTLS, **{one["name"]: one["value"] for one in given}}
     for name, value in sysctls.items():
-        found[f"/proc/sys/{name.replace('.', '/')}"] = File(f"{value}\n".encode())
-    return found
+        kernel_files[f"/proc/sys/{name.replace('.', '/')}"] = File(f"{value}\n".encode())
+    return kernel_files
 
 
 def _find_amount(container: Obj, kind: str, name: str, scale: int = 1) -> int:

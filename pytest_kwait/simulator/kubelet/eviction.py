@@ -64,14 +64,14 @@ def get_pod_limit(pod: Obj) -> Quantity | None:
     """
     spec = pod["spec"]
     inits = spec.get("initContainers") or []
-    sidecars = [one for one in inits if is_sidecar(one)]
+    sidecars = [container for container in inits if is_sidecar(container)]
     if not any(_get_limit(one) is not None for one in [*inits, *spec["containers"]]):
         return None
     total = sum((_get_limit(one) or _ZERO for one in [*spec["containers"], *sidecars]), _ZERO)
     before = _ZERO
-    for one in inits:
-        own = _get_limit(one) or _ZERO
-        if is_sidecar(one):
+    for container in inits:
+        own = _get_limit(container) or _ZERO
+        if is_sidecar(container):
             before += own
         else:
             total = max(total, own + before)
@@ -101,15 +101,17 @@ def find_excess_usage(
     every = [*(spec.get("initContainers") or ()), *spec["containers"]]
     kept = {one["name"]: used(one["name"]) + logged(one["name"]) for one in every}
     on_disk = sum(
-        volumes.get(one["name"], 0) for one in spec.get("volumes") or () if _is_on_disk(one)
+        volumes.get(volume["name"], 0)
+        for volume in spec.get("volumes") or ()
+        if _is_on_disk(volume)
     )
     if sum(kept.values()) + on_disk > whole.amount:
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {whole}. "
-    for one in spec["containers"]:
-        limit_of_one = _get_limit(one)
-        if limit_of_one and limit_of_one.amount and kept[one["name"]] > limit_of_one.amount:
+    for container in spec["containers"]:
+        limit_of_one = _get_limit(container)
+        if limit_of_one and limit_of_one.amount and kept[container["name"]] > limit_of_one.amount:
             return (
-                f"Container {one['name']} exceeded its local ephemeral storage limit "
+                f"Container {container['name']} exceeded its local ephemeral storage limit "
                 f'"{limit_of_one}". '
             )
     return ""
@@ -260,11 +262,11 @@ def _is_critical(pod: Obj) -> bool:
 
 def _tolerates_memory_pressure(pod: Obj) -> bool:
     return any(
-        one.get("key") in (None, "", _MEMORY_TAINT)
-        and one.get("effect") in (None, "", "NoSchedule")
-        and (one.get("operator") == "Exists" or one.get("key"))
-        and (one.get("operator") == "Exists" or not one.get("value"))
-        for one in pod["spec"].get("tolerations") or ()
+        toleration.get("key") in (None, "", _MEMORY_TAINT)
+        and toleration.get("effect") in (None, "", "NoSchedule")
+        and (toleration.get("operator") == "Exists" or toleration.get("key"))
+        and (toleration.get("operator") == "Exists" or not toleration.get("value"))
+        for toleration in pod["spec"].get("tolerations") or ()
     )
 
 
@@ -297,7 +299,7 @@ def _rank_pod(worker: EvictablePod, resource: str) -> tuple[float, ...]:
     """
     spec = worker.pod["spec"]
     requested = PodRequests(worker.pod, started=True).total().get(resource, 0)
-    used = sum(_get_usage(worker, one["name"], resource) for one in spec["containers"])
+    used = sum(_get_usage(worker, container["name"], resource) for container in spec["containers"])
     if resource != "memory":
         used += sum(worker.runtime_manager.volumes.sizes().values())
     return (0 if used > requested else 1, float(spec.get("priority") or 0), requested - used)

@@ -528,7 +528,10 @@ def _make_target(action: Obj, container: Obj, pod_ip: str) -> HttpTarget:
         action.get("host") or pod_ip,
         resolve_port(action["port"], container),
         path if path.startswith("/") else f"/{path}",
-        tuple((one["name"], one.get("value") or "") for one in action.get("httpHeaders") or ()),
+        tuple(
+            (header["name"], header.get("value") or "")
+            for header in action.get("httpHeaders") or ()
+        ),
     )
 
 

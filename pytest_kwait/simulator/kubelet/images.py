@@ -171,7 +171,7 @@ class ImageManager:
         Source: kubelet_pods.go, `getPullSecretsForPod`.
         """
         worker = self._worker
-        names = [one.get("name") for one in worker.pod["spec"].get("imagePullSecrets") or ()]
+        names = [secret.get("name") for secret in worker.pod["spec"].get("imagePullSecrets") or ()]
         namespace = namespace_of(worker.pod)
         missing = [
             name

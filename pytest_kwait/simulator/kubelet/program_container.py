@@ -141,9 +141,9 @@ class ClusterPrograms:
 
     def _find_network(self, address: str) -> Network | None:
         for kubelet in self._cluster.kubelets.values():
-            found = kubelet.find_network(address)
-            if found is not None:
-                return found
+            network = kubelet.find_network(address)
+            if network is not None:
+                return network
         return None
 
     async def list_missing_isolation(self) -> list[str]:
@@ -297,7 +297,7 @@ class PodPrograms:
             storage_bytes=_get_storage(pod),
             empty_dirs=self.volumes.list_empty_dirs(pod),
             files=files,
-            sysctls={one["name"]: one["value"] for one in security.get("sysctls") or ()},
+            sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
             hidden=(
                 str(get_cluster_programs(worker.cluster).folder),
                 *worker.cluster.private_paths,
@@ -443,8 +443,8 @@ def _is_port_taken(number: int, kind: str) -> bool:
 def _get_storage(pod: Obj) -> int:
     """Return the bytes that the containers may write outside volumes."""
     limits = [
-        ((one.get("resources") or {}).get("limits") or {}).get("ephemeral-storage")
-        for one in pod["spec"]["containers"]
+        ((container.get("resources") or {}).get("limits") or {}).get("ephemeral-storage")
+        for container in pod["spec"]["containers"]
     ]
     if limits and all(limits):
         return sum(math.ceil(parse_quantity(one).amount) for one in limits if one)
@@ -457,7 +457,7 @@ def make_program_arguments(mapping: ImageMapping, container: Obj, env: dict[str,
     Source: kubelet/container/helpers.go, `ExpandContainerCommandAndArgs`.
     """
     command = [expand(one, env) for one in container.get("command") or ()]
-    args = [expand(one, env) for one in container.get("args") or ()]
+    args = [expand(argument, env) for argument in container.get("args") or ()]
     if command:
         return [*command, *args]
     return [*mapping.command, *(args or mapping.args)]

@@ -156,8 +156,10 @@ def terminate_containers(
     if not running:
         return
     spec = worker.pod["spec"]
-    sidecars = [one["name"] for one in spec.get("initContainers") or () if is_sidecar(one)]
-    served = {one["name"] for one in spec["containers"]}
+    sidecars = [
+        container["name"] for container in spec.get("initContainers") or () if is_sidecar(container)
+    ]
+    served = {container["name"] for container in spec["containers"]}
     terminations = {
         one.name: _Termination(worker, one, worker.get_container_spec(one.name), grace)
         for one in running
@@ -384,19 +386,19 @@ class RuntimeManager:
         """Return whether containers still run, but no regular one or one that restarts."""
         pod, running = self._worker.pod, self.list_running()
         return bool(running) and all(
-            (current := self.record(one["name"]).current) is not None
+            (current := self.record(container["name"]).current) is not None
             and current.exited
-            and not should_restart(pod, one, current.exit_code or 0)
-            for one in pod["spec"]["containers"]
+            and not should_restart(pod, container, current.exit_code or 0)
+            for container in pod["spec"]["containers"]
         )
 
     def must_restart_all(self) -> bool:
         """Return whether an exit makes all containers restart."""
         return any(
-            (current := self.record(one["name"]).current) is not None
+            (current := self.record(spec["name"]).current) is not None
             and current.exited
-            and restarts_all_containers(one, current.exit_code or 0)
-            for one in self.list_specs()
+            and restarts_all_containers(spec, current.exit_code or 0)
+            for spec in self.list_specs()
         )
 
     def list_specs(self) -> Iterator[Obj]:
@@ -592,7 +594,7 @@ class RuntimeManager:
         except (ContainerConfigError, FileSystemError, OSError) as error:
             self._record_failure(name, record, "CreateContainerConfigError", str(error))
             return None
-        if not any(one["mountPath"] == "/etc/hosts" for one in spec.get("volumeMounts") or ()):
+        if not any(mount["mountPath"] == "/etc/hosts" for mount in spec.get("volumeMounts") or ()):
             files["/etc/hosts"] = make_hosts_file(pod, worker.pod_ip).encode()
         files["/etc/hostname"] = f"{get_hostname(pod)}\n".encode()
         files["/etc/resolv.conf"] = make_resolver_config(pod).encode()
@@ -658,7 +660,7 @@ class RuntimeManager:
         worker, network = self._worker, self._worker.network
         hostname = get_hostname(worker.pod)
         words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
-        argv = [expand(one, setup.env) for one in words]
+        argv = [expand(word, setup.env) for word in words]
         if network.external is None:
             network.external = ClusterNetwork(
                 worker.cluster, worker.node.find_network, worker.node.name
@@ -756,7 +758,8 @@ class RuntimeManager:
         """Let the next sync kill a container whose probe failed."""
         spec = self._worker.get_container_spec(name)
         init = any(
-            one["name"] == name for one in self._worker.pod["spec"].get("initContainers") or ()
+            container["name"] == name
+            for container in self._worker.pod["spec"].get("initContainers") or ()
         )
         message = f"{'Init container' if init else 'Container'} {name} {why}"
         if not init and restarts_after_probe_failure(self._worker.pod, spec):

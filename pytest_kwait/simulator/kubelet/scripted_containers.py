@@ -110,10 +110,12 @@ class ContainerScripts:
         found: dict[str, float] = {}
         owners = pod["metadata"].get("ownerReferences") or ()
         for stage, field in _STAGES.items():
-            if stage == "pod-complete" and not any(one["kind"] == "Job" for one in owners):
+            if stage == "pod-complete" and not any(owner["kind"] == "Job" for owner in owners):
                 continue
             delay = self._parse_delay(stage, keys)
-            if delay is not None and name in [one["name"] for one in pod["spec"]["containers"]]:
+            if delay is not None and name in [
+                container["name"] for container in pod["spec"]["containers"]
+            ]:
                 found[field] = delay
         return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
 

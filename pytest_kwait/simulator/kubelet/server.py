@@ -94,9 +94,11 @@ class KubeletServer:
         """Return the logs of all containers, those of their previous instances included."""
         for worker in self._kubelet.workers:
             pod = worker.pod
-            for one in worker.runtime_manager.list_instances():
-                place = LogPlace(namespace_of(pod), name_of(pod), one.name, one.container_id)
-                yield place, one.log
+            for instance in worker.runtime_manager.list_instances():
+                place = LogPlace(
+                    namespace_of(pod), name_of(pod), instance.name, instance.container_id
+                )
+                yield place, instance.log
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool

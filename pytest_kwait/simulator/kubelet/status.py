@@ -49,8 +49,8 @@ _CONTAINER_STATUS_UNKNOWN = {
 
 
 def _get_terminated(state: Obj | None) -> Obj | None:
-    found: Obj | None = (state or {}).get("terminated")
-    return found
+    terminated: Obj | None = (state or {}).get("terminated")
+    return terminated
 
 
 def _will_restart(pod: Obj, container: Obj, ended: Obj) -> bool:
@@ -155,8 +155,12 @@ def _check_containers_ready(
     pod: Obj, statuses: Mapping[str, Obj], phase: str
 ) -> tuple[str, str, str]:
     watched = [
-        *(one["name"] for one in pod["spec"].get("initContainers") or () if is_sidecar(one)),
-        *(one["name"] for one in pod["spec"]["containers"]),
+        *(
+            container["name"]
+            for container in pod["spec"].get("initContainers") or ()
+            if is_sidecar(container)
+        ),
+        *(container["name"] for container in pod["spec"]["containers"]),
     ]
     unknown = [name for name in watched if name not in statuses]
     unready = [name for name in watched if name in statuses and not statuses[name].get("ready")]
@@ -311,14 +315,15 @@ class PodStatusGenerator:
             },
         }
         spec, stamp = pod["spec"], self._worker.node.clock.stamp()
-        init_names = [one["name"] for one in spec.get("initContainers") or ()]
+        init_names = [container["name"] for container in spec.get("initContainers") or ()]
         ephemeral = spec.get("ephemeralContainers") or []
         statuses = {
             one["name"]: self._container_status(one, one["name"] in init_names)
             for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
         }
         started = any(
-            self._runtime.record(one["name"]).current is not None for one in spec["containers"]
+            self._runtime.record(container["name"]).current is not None
+            for container in spec["containers"]
         )
         phase = compute_phase(pod, statuses, terminal=self._worker.finished, initialized=started)
         if self._worker.evicted is not None:
@@ -332,7 +337,7 @@ class PodStatusGenerator:
         published = phase
         if self._worker.finished and phase not in TERMINAL_PHASES:
             # A finished pod has no waiting containers: one that never ran counts as failed.
-            _terminate_unknown(statuses[one["name"]] for one in spec["containers"])
+            _terminate_unknown(statuses[container["name"]] for container in spec["containers"])
             phase = published = "Failed"
         elif phase in TERMINAL_PHASES and not self._worker.finished:
             # A terminal phase is published once the sandbox is down.
@@ -355,7 +360,7 @@ class PodStatusGenerator:
         status["startTime"] = self.written.get("startTime") or stamp
         if init_names:
             status["initContainerStatuses"] = [statuses[name] for name in init_names]
-        regular = sorted(one["name"] for one in spec["containers"])
+        regular = sorted(container["name"] for container in spec["containers"])
         status["containerStatuses"] = [statuses[name] for name in regular]
         if ephemeral:
             shown = {one["name"]: self._ephemeral_status(one) for one in ephemeral}
@@ -369,7 +374,7 @@ class PodStatusGenerator:
         last = (self._worker.pod.get("status") or {}).get("conditions") or []
         written = self.written.get("conditions") or []
         ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
-        types = {one["type"] for one in ours}
+        types = {condition["type"] for condition in ours}
         return [*(one for one in last if one["type"] not in types), *ours]
 
     def _ephemeral_status(self, spec: Obj) -> Obj:
@@ -421,7 +426,7 @@ class PodStatusGenerator:
             if resources.get("requests"):
                 status["allocatedResources"] = clone(resources["requests"])
             status["resources"] = clone((record.configured or spec).get("resources") or {})
-        mounts = [_make_mount_status(one) for one in spec.get("volumeMounts") or ()]
+        mounts = [_make_mount_status(mount) for mount in spec.get("volumeMounts") or ()]
         if mounts:
             status["volumeMounts"] = mounts
         return status

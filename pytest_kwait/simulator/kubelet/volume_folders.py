@@ -246,11 +246,11 @@ class PodVolumeFolders:
         user = _get_common_user(pod)
         for source in list_sources(volume):
             if "serviceAccountToken" in source:
-                wanted = source["serviceAccountToken"]
+                service_account_token = source["serviceAccountToken"]
                 owned = user is not None or mask
                 mode = _TOKEN_MODE if owned else default
-                data = self._get_token(pod, volume["name"], wanted)
-                yield wanted["path"], ProjectedFile(data, mode | mask, user)
+                data = self._get_token(pod, volume["name"], service_account_token)
+                yield service_account_token["path"], ProjectedFile(data, mode | mask, user)
                 continue
             kind = next(kind for kind in _API_KINDS if kind in source)
             modes = {
@@ -288,7 +288,7 @@ class PodVolumeFolders:
             ContainerConfigError: a sub-path cannot be used.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-        found = []
+        mounts = []
         for mount in container.get("volumeMounts") or ():
             part = get_sub_path(mount, env)
             volume = volumes.get(mount["name"]) or {}
@@ -297,15 +297,15 @@ class PodVolumeFolders:
             )
             target = mount["mountPath"]
             if "emptyDir" in volume:
-                found.append(
+                mounts.append(
                     Mount(target, empty_dir=mount["name"], sub_path=part, read_only=read_only)
                 )
                 continue
             source = self._find_source(pod, volume)
             if part:
                 source = _resolve_sub_path(source, part, mount, container)
-            found.append(Mount(target, str(source), read_only=read_only))
-        return found
+            mounts.append(Mount(target, str(source), read_only=read_only))
+        return mounts
 
     def _find_source(self, pod: Obj, volume: Obj) -> Path:
         """Return the folder or file of a volume."""

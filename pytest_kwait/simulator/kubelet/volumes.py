@@ -197,7 +197,9 @@ def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
     """Yield the volumes that some container mounts; only those are set up."""
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    names = {mount["name"] for one in containers for mount in one.get("volumeMounts") or ()}
+    names = {
+        mount["name"] for container in containers for mount in container.get("volumeMounts") or ()
+    }
     for volume in spec.get("volumes") or ():
         if volume["name"] in names:
             yield volume
@@ -261,12 +263,14 @@ def _find_host_path_error(cluster: Cluster, pod: Obj, source: Obj) -> str:
     if not kind or (kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS):
         return ""
     kept, place = get_persistent_folders(cluster), pod["spec"].get("nodeName") or ""
-    found = kept.find_host_path(place, path)
+    host_path = kept.find_host_path(place, path)
     if kind.endswith("OrCreate"):
         kind = kind.removesuffix("OrCreate")
-        if found is None:
+        if host_path is None:
             return ""
-    is_right = isinstance(found, Directory) if kind == "Directory" else isinstance(found, File)
+    is_right = (
+        isinstance(host_path, Directory) if kind == "Directory" else isinstance(host_path, File)
+    )
     if is_right and kind in ("Directory", "File"):
         return ""
     return f"hostPath type check failed: {path} is not a {_HOST_PATH_TYPES[kind]}"
@@ -323,8 +327,11 @@ def read_contents(
     for item in (source.get("downwardAPI") or {}).get("items") or ():
         yield item["path"], _read_downward(cluster, pod, item, places).encode()
     if "serviceAccountToken" in source:
-        wanted = source["serviceAccountToken"]
-        yield wanted["path"], partial(issue_token, cluster, pod, wanted)
+        service_account_token = source["serviceAccountToken"]
+        yield (
+            service_account_token["path"],
+            partial(issue_token, cluster, pod, service_account_token),
+        )
 
 
 def issue_token(cluster: Cluster, pod: Obj, source: Obj) -> bytes:
@@ -490,8 +497,8 @@ def get_memory_size(pod: Obj, source: Obj) -> int:
     Source: volume/emptydir/empty_dir.go, `calculateEmptyDirMemorySize`.
     """
     limits = [
-        ((one.get("resources") or {}).get("limits") or {}).get("memory")
-        for one in pod["spec"]["containers"]
+        ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        for container in pod["spec"]["containers"]
     ]
     size = sum(parse_value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
     if source.get("sizeLimit") and parse_value(source["sizeLimit"]) > 0:

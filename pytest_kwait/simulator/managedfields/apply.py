@@ -206,8 +206,8 @@ def apply_object(
         return created, True
     live = to_version(kind, entry.obj)
     managers = read_managed_fields(live)
-    last = next((one for one in managers if one.identity == this.identity), None)
-    others = [one for one in managers if one is not last]
+    last = next((manager for manager in managers if manager.identity == this.identity), None)
+    others = [manager for manager in managers if manager is not last]
     plain = clone({**live, "metadata": {**live["metadata"]}})
     plain["metadata"].pop("managedFields", None)
     merged = merge_configuration(plain, configuration, shape)

@@ -54,10 +54,10 @@ def is_kubernetes_service(obj: Obj) -> bool:
 def list_endpoints(cluster: Cluster, service: Obj) -> Iterator[tuple[Obj, Obj]]:
     """Yield the endpoints of a service with their slices."""
     name = name_of(service)
-    for each in cluster.list(_SLICES, namespace_of(service)):
-        if labels_of(each).get(_SERVICE_NAME_LABEL) == name:
-            for endpoint in each.get("endpoints") or ():
-                yield endpoint, each
+    for slice_ in cluster.list(_SLICES, namespace_of(service)):
+        if labels_of(slice_).get(_SERVICE_NAME_LABEL) == name:
+            for endpoint in slice_.get("endpoints") or ():
+                yield endpoint, slice_
 
 
 class _Target(NamedTuple):
@@ -171,7 +171,7 @@ class ClusterNames:
             return None
         addresses = dict.fromkeys(target.address for target in targets)
         records = [Record(name, "A", address) for address in addresses]
-        ports = dict.fromkeys((one.port[2], one.host) for one in targets if one.port)
+        ports = dict.fromkeys((target.port[2], target.host) for target in targets if target.port)
         weight = max(1, _SRV_WEIGHT // len(ports)) if ports else 0
         records += [
             Record(name, "SRV", f"0 {weight} {number} {target}.") for number, target in ports

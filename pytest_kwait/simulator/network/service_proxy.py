@@ -125,7 +125,11 @@ class ServiceProxy:
         namespace, name = key
         service = self._cluster.find("services", name, namespace)
         wanted = set() if service is None else set(self._list_keys(service))
-        for found in [one for one in self._listeners if one[:2] == key and one not in wanted]:
+        for found in [
+            listener
+            for listener in self._listeners
+            if listener[:2] == key and listener not in wanted
+        ]:
             self._listeners.pop(found).close()
         for missing in wanted - self._listeners.keys():
             self._listeners[missing] = open_listener(self, missing)

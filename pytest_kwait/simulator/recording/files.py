@@ -296,7 +296,7 @@ def _merge_folders(folders: Sequence[Path], namespaces: Collection[str], what: s
         OSError: a journal cannot be read.
     """
     names = sorted(namespaces)
-    found = [line for each in folders for line in merge_journals(each, names, 0.0, what)]
+    found = [line for folder in folders for line in merge_journals(folder, names, 0.0, what)]
     if len(folders) > 1:
         found.sort(key=_line_order)
     started = min((line.at for line in found if _is_of(line, names)), default=None)

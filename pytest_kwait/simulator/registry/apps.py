@@ -309,8 +309,8 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate the counts."""
         del old
-        found = ErrorList()
-        found.require_not_negative(
+        errors = ErrorList()
+        errors.require_not_negative(
             new.get("status") or {}, "status", "currentReplicas", "desiredReplicas"
         )
-        return found
+        return errors

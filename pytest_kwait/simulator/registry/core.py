@@ -157,7 +157,7 @@ class ServiceAccountStrategy(Strategy):
 def _keep_only_names(account: Obj) -> None:
     if "secrets" in account:
         account["secrets"] = [
-            {"name": one["name"]} if one.get("name") else {} for one in account["secrets"]
+            {"name": secret["name"]} if secret.get("name") else {} for secret in account["secrets"]
         ]
 
 
@@ -525,8 +525,12 @@ class PodStrategy(Strategy):
         for field in ("qosClass", "observedGeneration"):
             if field in before and not status.get(field):
                 status[field] = before[field]
-        forgotten = any(not one.get("observedGeneration") for one in status.get("conditions") or ())
-        if forgotten and any("observedGeneration" in one for one in before.get("conditions", ())):
+        forgotten = any(
+            not condition.get("observedGeneration") for condition in status.get("conditions") or ()
+        )
+        if forgotten and any(
+            "observedGeneration" in condition for condition in before.get("conditions", ())
+        ):
             status["conditions"] = _keep_condition_generations(
                 status["conditions"], before["conditions"]
             )

@@ -195,22 +195,22 @@ def _mark_deleted(metadata: Obj, now: float) -> bool:
 
 def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
     """Return the finalizers with the one that stands for the propagation policy."""
-    present: list[str] = metadata.get("finalizers", [])
+    finalizers: list[str] = metadata.get("finalizers", [])
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is None:
-        if ORPHAN in present or FOREGROUND in present:
-            policy = "Orphan" if ORPHAN in present else "Foreground"
+        if ORPHAN in finalizers or FOREGROUND in finalizers:
+            policy = "Orphan" if ORPHAN in finalizers else "Foreground"
         else:
             policy = strategy.default_propagation or "Background"
-    kept = [name for name in present if name not in (ORPHAN, FOREGROUND)]
+    kept = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
         kept.append(ORPHAN)
     elif policy == "Foreground":
         kept.append(FOREGROUND)
-    if set(kept) == set(present):
-        return present
+    if set(kept) == set(finalizers):
+        return finalizers
     return kept
 
 

@@ -160,11 +160,11 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
             raise _uid_conflict(
                 pod, f"{shown} in precondition: {wanted}, {shown} in object meta: {metadata[field]}"
             )
-    present = spec.get("nodeName")
+    node_name = spec.get("nodeName")
     if metadata.get("deletionTimestamp"):
         raise _binding_conflict(pod, "is being deleted, cannot be assigned to a host")
-    if present:
-        raise _binding_conflict(pod, f'is already assigned to node "{present}"')
+    if node_name:
+        raise _binding_conflict(pod, f'is already assigned to node "{node_name}"')
     if spec.get("schedulingGates"):
         raise _binding_conflict(pod, "has non-empty .spec.schedulingGates")
     for field in ("annotations", "labels"):

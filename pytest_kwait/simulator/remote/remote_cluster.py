@@ -100,7 +100,7 @@ class RemoteCluster(SimulatedCluster):
                 if error.code != 404:
                     raise
                 continue
-            served |= {(version, one["name"]) for one in found["resources"]}
+            served |= {(version, resource["name"]) for resource in found["resources"]}
         return served
 
     def _follow_definition(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -449,7 +449,7 @@ def _rebase(ours: Obj, base: Obj, theirs: Obj) -> Obj:
 
 
 def _conditions_by_type(status: Obj) -> Obj:
-    return {one["type"]: one for one in status.get("conditions") or ()}
+    return {condition["type"]: condition for condition in status.get("conditions") or ()}
 
 
 def _object_path(kind: Kind, name: str, namespace: str, subresource: str | None = None) -> str:

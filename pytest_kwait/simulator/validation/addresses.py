@@ -68,8 +68,8 @@ def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList
     """Validate a CIDR; values in `kept` were stored before and always pass."""
     if value in kept:
         return ErrorList()
-    found = parse_cidr(value)
-    if found is None:
+    cidr = parse_cidr(value)
+    if cidr is None:
         return ErrorList([invalid_value(path, value, _CIDR_TEXT)])
     head, _, bits = value.partition("/")
     try:
@@ -82,7 +82,7 @@ def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList
         )
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         return ErrorList([invalid_value(path, value, "must not have an IPv4-mapped IPv6 address")])
-    if address != found.network_address:
+    if address != cidr.network_address:
         return ErrorList(
             [invalid_value(path, value, "must not have bits set beyond the prefix length")]
         )
@@ -165,11 +165,11 @@ def get_ip_warnings(path: str, value: str) -> list[str]:
 
 def get_cidr_warnings(path: str, value: str) -> list[str]:
     """Return warnings about a valid CIDR in a non-canonical form."""
-    found = parse_cidr(value)
-    if found is None:
+    cidr = parse_cidr(value)
+    if cidr is None:
         return []
-    if found.version == 6 and str(found) != value:
+    if cidr.version == 6 and str(cidr) != value:
         return [
-            f'{path}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{found}")'
+            f'{path}: IPv6 CIDR value "{value}" should be in RFC 5952 canonical format ("{cidr}")'
         ]
     return []

@@ -346,13 +346,13 @@ def _validate_audit_annotation(annotation: Obj, policy: str, scope: _Scope, at: 
     from pytest_kwait.simulator.cel.expressions import CompilationError
 
     try:
-        found = get_expression_type(text.strip(), scope.variables, params=scope.params)
+        expression_type = get_expression_type(text.strip(), scope.variables, params=scope.params)
     except CompilationError as error:
         why = f"compilation failed: {error}".replace("null_type", "null")
         errors.invalid(f"{at}.valueExpression", text, why)
         return errors
-    if found not in ("STRING", "NULL"):
-        why = f"must evaluate to one of [string null_type] but got {found.lower()}"
+    if expression_type not in ("STRING", "NULL"):
+        why = f"must evaluate to one of [string null_type] but got {expression_type.lower()}"
         errors.invalid(f"{at}.valueExpression", text, why)
     return errors
 

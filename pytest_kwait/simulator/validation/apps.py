@@ -383,7 +383,9 @@ def _validate_stateful_template(spec: Obj) -> ErrorList:
             {"name": name, "persistentVolumeClaim": {"claimName": name}}
             for name in dict.fromkeys(claims)
         ]
-        volumes += [one for one in pod.get("volumes", ()) if one.get("name", "") not in claims]
+        volumes += [
+            volume for volume in pod.get("volumes", ()) if volume.get("name", "") not in claims
+        ]
         kept = {
             field: value
             for field, value in pod.items()

@@ -500,7 +500,9 @@ def _copy_field(holder: Obj, source: Obj, field: str) -> None:
 def _get_true_conditions(status: Obj) -> set[str]:
     """Return the types of the conditions that are True."""
     return {
-        one.get("type", "") for one in status.get("conditions") or () if one.get("status") == "True"
+        condition.get("type", "")
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "True"
     }
 
 
@@ -680,8 +682,8 @@ def _validate_status_transition(new: Obj, status: Obj, before: Obj) -> ErrorList
 
 def _is_resumed(status: Obj, before: Obj) -> bool:
     off = any(
-        one.get("type") == "Suspended" and one.get("status") == "False"
-        for one in status.get("conditions") or ()
+        condition.get("type") == "Suspended" and condition.get("status") == "False"
+        for condition in status.get("conditions") or ()
     )
     return off and "Suspended" in _get_true_conditions(before)
 

@@ -185,7 +185,7 @@ def validate_api_service(api_service: Obj) -> ErrorList:
 def get_conditions_of_type(request: Obj, wanted: str) -> list[Obj]:
     """Return the request's conditions of one type."""
     conditions = (request.get("status") or {}).get("conditions") or ()
-    return [one for one in conditions if one.get("type") == wanted]
+    return [condition for condition in conditions if condition.get("type") == wanted]
 
 
 def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) -> ErrorList:
@@ -221,8 +221,10 @@ def _decode_certificate(request: Obj) -> bytes:
 
 def _validate_conditions(new: Obj, old: Obj) -> ErrorList:
     conditions = (new.get("status") or {}).get("conditions") or ()
-    types = [one.get("type", "") for one in conditions]
-    before = [one.get("type", "") for one in (old.get("status") or {}).get("conditions") or ()]
+    types = [condition.get("type", "") for condition in conditions]
+    before = [
+        condition.get("type", "") for condition in (old.get("status") or {}).get("conditions") or ()
+    ]
     errors = ErrorList()
     for index, one in enumerate(conditions):
         at, name, status = f"{_CONDITIONS_PATH}[{index}]", types[index], one.get("status", "")

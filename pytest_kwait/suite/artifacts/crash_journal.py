@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.provider import connect
 from pytest_kwait.engine.failure.redaction import make_redactor
@@ -105,7 +105,7 @@ def dump_crashed_namespaces(
         try:
             client = connect(kubeconfig, context, provider).client()
             try:
-                files.redact = make_redactor(Session.of(client).credentials())
+                files.redact = make_redactor(ApiSession.of(client).credentials())
                 dump_namespaces(client, names, files, deadline)
             finally:
                 client.close()  # type: ignore[no-untyped-call] # the official client has no types here

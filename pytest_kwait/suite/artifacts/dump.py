@@ -22,7 +22,7 @@ from pytest_kwait.client.resource import (
     Resource,
 )
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.transport import JSON
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_object
@@ -63,6 +63,19 @@ SHORT_LOG_LINES = 50
 """Lines that are read of logs with long lines."""
 
 Obj = dict[str, Any]
+CLUSTER_DUMP_TIMEOUT = 30.0
+"""Maximum seconds for dumping a cluster that is not ready."""
+
+WORKERS = 8
+"""Concurrent requests."""
+
+MAX_LOGS = 100
+"""Maximum number of logs per namespace; those of failing containers come first."""
+
+SYSTEM_NAMESPACE = "kube-system"
+
+# Events about nodes are in the default namespace.
+_NODE_EVENTS_NAMESPACE = "default"
 
 
 class ContainerRun:
@@ -106,7 +119,7 @@ class NamespaceDump:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         namespace: str | None,
         folder: ArtifactFolder,
         place: str,
@@ -211,7 +224,7 @@ class NamespaceDump:
 
 
 def read_log(
-    session: Session,
+    session: ApiSession,
     namespace: str,
     run: ContainerRun,
     deadline: Deadline,
@@ -342,21 +355,6 @@ def to_yaml(value: Any) -> str:
     return text
 
 
-CLUSTER_DUMP_TIMEOUT = 30.0
-"""Maximum seconds for dumping a cluster that is not ready."""
-
-WORKERS = 8
-"""Concurrent requests."""
-
-MAX_LOGS = 100
-"""Maximum number of logs per namespace; those of failing containers come first."""
-
-SYSTEM_NAMESPACE = "kube-system"
-
-# Events about nodes are in the default namespace.
-_NODE_EVENTS_NAMESPACE = "default"
-
-
 def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[str]:
     """Write the state of the cluster itself into a folder.
 
@@ -371,7 +369,7 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
         why nothing could be written, e.g. a full disk; empty on success. Server errors are listed
         in the folder's `problems.txt`.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     learn_secrets(session, [SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE])
     files = ArtifactFolder(folder, make_redactor(session.credentials()))
     system = NamespaceDump(session, SYSTEM_NAMESPACE, files, SYSTEM_NAMESPACE, deadline)
@@ -431,7 +429,7 @@ def dump_namespaces(
         files: the artifacts folder, which also records errors.
         deadline: when it must be finished; anything missing by then is left out.
     """
-    session = Session.of(client)
+    session = ApiSession.of(client)
     learn_secrets(session, namespaces)
     with _WorkerPool() as crew:
         snapshots = {
@@ -488,7 +486,7 @@ def _start_logs(
 
 
 def _list_other_kinds(
-    session: Session, files: ArtifactFolder, deadline: Deadline
+    session: ApiSession, files: ArtifactFolder, deadline: Deadline
 ) -> list[Resource]:
     """Return the kinds without a writer of their own."""
     try:

@@ -37,7 +37,7 @@ from pytest_kwait.client.resource import (
     Resource,
 )
 from pytest_kwait.client.responses import ObjectList, PartialObjectMetadata, decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.simulator.recording.files import (
@@ -225,7 +225,7 @@ class WatchedHistory:
         self._is_starting = True
         self._start_error = ""
         self._client: ApiClient | None = None
-        self._session: Session | None = None
+        self._session: ApiSession | None = None
         self._cluster: _IndexedJournal | None = None
         self._journals: dict[str, _IndexedJournal] = {}
         self._observed: dict[str, bool] = {}
@@ -235,7 +235,7 @@ class WatchedHistory:
         self._unwatched: list[str] = []
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> ApiSession | None:
         """The session of the watches; None until the cluster is connected."""
         return self._session
 
@@ -405,7 +405,7 @@ class WatchedHistory:
         while not self._stopped.is_set():
             try:
                 client = self._client or self._connect()
-                session = Session.of(client)
+                session = ApiSession.of(client)
                 session.logs_warnings = False
                 self._client = client
                 deadline = Deadline.after(_DISCOVERY_TIMEOUT, session.clock)
@@ -559,7 +559,7 @@ class _ResourceWatch:
         resource: the resource.
     """
 
-    def __init__(self, history: WatchedHistory, session: Session, resource: Resource) -> None:
+    def __init__(self, history: WatchedHistory, session: ApiSession, resource: Resource) -> None:
         self.resource = resource
         self.problem = ""
         """Why it is not watched; empty if it is."""
@@ -657,7 +657,7 @@ class _Recorder:
     def __init__(
         self,
         history: WatchedHistory,
-        session: Session,
+        session: ApiSession,
         owner: _ResourceWatch,
         namespace: str | None,
     ) -> None:
@@ -863,7 +863,7 @@ def _describe_missing_list(error: Exception | None) -> str:
 def read_history(
     folder: Path,
     namespaces: Sequence[str],
-    session: Session | None,
+    session: ApiSession | None,
     deadline: Deadline,
     report: Callable[[str], object],
 ) -> list[RawLine]:
@@ -900,7 +900,7 @@ def read_history(
 
 
 def _read_logs(
-    session: Session,
+    session: ApiSession,
     lines: Sequence[RawLine],
     namespaces: Sequence[str],
     deadline: Deadline,
@@ -934,7 +934,7 @@ def _read_logs(
 
 
 def _read_log(
-    session: Session, pod: dict[str, Any], run: ContainerRun, deadline: Deadline
+    session: ApiSession, pod: dict[str, Any], run: ContainerRun, deadline: Deadline
 ) -> Iterator[RawLine]:
     namespace = str(pod["metadata"]["namespace"])
     text = read_log(session, namespace, run, deadline, timestamps=True)

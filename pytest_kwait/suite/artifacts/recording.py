@@ -26,7 +26,7 @@ from pytest_kwait.simulator.recording.journal import hide_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.report.records import WaitRecord, WaitStarted
 
@@ -73,7 +73,7 @@ class RecordedTest:
 
 
 def learn_secret_values(
-    session: Session,
+    session: ApiSession,
     namespaces: Iterable[str],
     deadline: Deadline,
     report: Callable[[str], object],

@@ -28,6 +28,7 @@ _READABLE = (
 """Seconds of suggested limits; above, whole half hours."""
 
 _HALF_HOUR = 1800
+_HEADINGS = ("waits", "median", "p95", "p99", "max", "limit", "suggested")
 
 
 def suggest_limit(seconds: float) -> float:
@@ -101,9 +102,6 @@ def _make_row(name: str, is_named: bool, waits: Sequence[WaitRecord]) -> LimitRo
 def _percentile(seconds: Sequence[float], percent: int) -> float:
     """Return the smallest duration that is not exceeded by this share of all."""
     return seconds[math.ceil(len(seconds) * percent / 100) - 1]
-
-
-_HEADINGS = ("waits", "median", "p95", "p99", "max", "limit", "suggested")
 
 
 def render_limits(rows: Sequence[LimitRow]) -> list[str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.operations.edit import Change
 
@@ -95,7 +95,7 @@ def read_undo_records(obj: Mapping[str, Any]) -> list[UndoRecord]:
 
 
 def restore_object(
-    session: Session,
+    session: ApiSession,
     resource: Resource,
     name: str,
     namespace: str | None,
@@ -139,7 +139,7 @@ class ChangedObjects:
         owner: the test.
     """
 
-    def __init__(self, session: Session, owner: Owner) -> None:
+    def __init__(self, session: ApiSession, owner: Owner) -> None:
         self._session = session
         self._owner = owner
         self._key = f"{_RECORD}{owner.digest[:8]}"

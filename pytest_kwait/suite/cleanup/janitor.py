@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.times import format_duration, format_time, parse_time_or_none
 from pytest_kwait.client.resource import LEASES, NAMESPACES
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.suite.cleanup.changed_objects import (
@@ -53,6 +53,15 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.clock import Deadline
     from pytest_kwait.suite.cleanup.owned_objects import Provenance
+
+_POLL_INTERVAL = 2.0
+"""Seconds between two requests while Leases or deletions are watched."""
+
+_STUCK_SECONDS = 120.0
+"""Seconds after which a deletion that is not complete is reported."""
+
+_FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
+"""Groups whose objects can block the deletion of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +283,7 @@ class Scanner:
     """
 
     def __init__(self, client: ApiClient, namespace: str, run: str | None) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._namespace = namespace
         self._run = run
         self._selector = LABEL_RUN if run is None else f"{LABEL_RUN}={run_label_value(run)}"
@@ -399,16 +408,6 @@ class Scanner:
         return items
 
 
-_POLL_INTERVAL = 2.0
-"""Seconds between two requests while Leases or deletions are watched."""
-
-_STUCK_SECONDS = 120.0
-"""Seconds after which a deletion that is not complete is reported."""
-
-_FIRST_DELETED_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
-"""Groups whose objects can block the deletion of others."""
-
-
 class Janitor:
     """Finds leftovers of runs, decides which runs are dead, and deletes theirs.
 
@@ -430,7 +429,7 @@ class Janitor:
         kept: bool = False,
         report: Callable[[str], object] = lambda line: None,
     ) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._namespace = namespace
         self._scan = Scanner(client, namespace, run)
         self._dry_run = dry_run

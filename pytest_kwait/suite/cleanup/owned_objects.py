@@ -28,9 +28,34 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.write_options import Propagation
     from pytest_kwait.clock import Deadline
+
+MANAGED_BY = "pytest-kwait"
+LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
+LABEL_RUN = "pytest-kwait/run"
+LABEL_OWNER = "pytest-kwait/owner"
+LABEL_SHARD = "pytest-kwait/shard"
+ANNOTATION_PREFIX = "pytest-kwait/"
+"""Prefix of all annotations."""
+
+KEPT_LIFETIME = 24 * 3600.0
+"""Seconds after which a kept object has expired."""
+
+_MAX_NAME_LENGTH = 63
+_MAX_RUN_LENGTH = 24
+_MAX_TITLE_LENGTH = 32
+_NAME_PREFIX = "t"
+_TEST_WORDS = re.compile(r"^(.*/)?[Tt]ests?_?|\.py$")
+"""The common parts of names of tests, classes and modules."""
+
+_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+"""As in generated names: no word can be spelled.
+
+Source: apimachinery/pkg/util/rand/rand.go alphanums.
+"""
+_HASH_LENGTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +80,7 @@ class CreatedObject:
 class CreatedObjects:
     """Objects to delete at the end, last created first."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ApiSession) -> None:
         self._session = session
         self._objects: list[CreatedObject] = []
 
@@ -134,13 +159,13 @@ class CreatedObjects:
         )
 
 
-def delete_by_uid(session: Session, belonging: CreatedObject, deadline: Deadline) -> str | None:
+def delete_by_uid(session: ApiSession, belonging: CreatedObject, deadline: Deadline) -> str | None:
     """Request the deletion of one object; return the failure, if any."""
     return _request_deletion(session, belonging, deadline, "Background")[0]
 
 
 def _request_deletion(
-    session: Session, belonging: CreatedObject, deadline: Deadline, policy: Propagation
+    session: ApiSession, belonging: CreatedObject, deadline: Deadline, policy: Propagation
 ) -> tuple[str | None, bool]:
     """Return the failure of a deletion, and whether the object still exists."""
     try:
@@ -178,32 +203,6 @@ def with_metadata(
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **notes}
     return {**obj, "metadata": metadata}
-
-
-MANAGED_BY = "pytest-kwait"
-LABEL_MANAGED_BY = "app.kubernetes.io/managed-by"
-LABEL_RUN = "pytest-kwait/run"
-LABEL_OWNER = "pytest-kwait/owner"
-LABEL_SHARD = "pytest-kwait/shard"
-ANNOTATION_PREFIX = "pytest-kwait/"
-"""Prefix of all annotations."""
-
-KEPT_LIFETIME = 24 * 3600.0
-"""Seconds after which a kept object has expired."""
-
-_MAX_NAME_LENGTH = 63
-_MAX_RUN_LENGTH = 24
-_MAX_TITLE_LENGTH = 32
-_NAME_PREFIX = "t"
-_TEST_WORDS = re.compile(r"^(.*/)?[Tt]ests?_?|\.py$")
-"""The common parts of names of tests, classes and modules."""
-
-_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""As in generated names: no word can be spelled.
-
-Source: apimachinery/pkg/util/rand/rand.go alphanums.
-"""
-_HASH_LENGTH = 5
 
 
 class RunRegistration(Protocol):

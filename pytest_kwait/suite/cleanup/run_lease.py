@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.apimachinery.times import format_micro_time, parse_time_or_none
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import MERGE_PATCH
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
@@ -63,6 +63,8 @@ RENEWALS_PER_DURATION = 4
 
 LEASE_NAMESPACE = "default"
 """The namespace of the Lease by default: one that cannot be deleted."""
+OVERDUE_FACTOR = 2.0
+"""Durations after which the last renewal counts as overdue at one look."""
 
 _REQUEST_TIMEOUT = 15.0
 """Seconds for the first request; after that the run continues without a Lease."""
@@ -75,6 +77,10 @@ _SHARED = "shared"
 
 _MAX_CLOCK_SKEW = 2.0
 """Maximum difference of two clocks before the Lease is written again."""
+_LATE_FACTOR = 1.5
+"""Intervals after a renewal by which the next one must have come."""
+
+_POLL_INTERVAL = 1.0
 
 
 class RunLeaseRenewer:
@@ -102,7 +108,7 @@ class RunLeaseRenewer:
         namespace: str = LEASE_NAMESPACE,
         shard: str = "",
     ) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._run = run
         self._nonce = nonce
         self._interval = interval
@@ -286,10 +292,6 @@ def format_kind(resource: Resource) -> str:
     return f"{resource.plural}.{resource.version}.{resource.group}"
 
 
-OVERDUE_FACTOR = 2.0
-"""Durations after which the last renewal counts as overdue at one look."""
-
-
 class Liveness(Enum):
     """The liveness of a run."""
 
@@ -349,7 +351,7 @@ class RunLease:
         return Liveness.UNDECIDED
 
 
-def is_run_alive(session: Session, place: str, deadline: Deadline) -> bool:
+def is_run_alive(session: ApiSession, place: str, deadline: Deadline) -> bool:
     """Return whether a run may live, by one look at its Lease; False if that cannot be read.
 
     Args:
@@ -450,12 +452,6 @@ class LivenessWatch:
         ]
 
 
-_LATE_FACTOR = 1.5
-"""Intervals after a renewal by which the next one must have come."""
-
-_POLL_INTERVAL = 1.0
-
-
 class DuplicateRun(NamedTuple):
     """Another run of the same id.
 
@@ -488,7 +484,7 @@ class DuplicateRun(NamedTuple):
 
 
 def find_duplicate_run(
-    session: Session,
+    session: ApiSession,
     run: str,
     shard: str,
     place: str,
@@ -545,7 +541,7 @@ def find_duplicate_run(
 
 
 def _list_runs(
-    session: Session, run: str, shard: str, place: str, deadline: Deadline
+    session: ApiSession, run: str, shard: str, place: str, deadline: Deadline
 ) -> tuple[dict[str, DuplicateRun], float | None]:
     """Return the runs of an id by place of their Lease, and the server's time."""
     answer = request_with_retry(

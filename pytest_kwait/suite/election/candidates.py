@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
@@ -39,7 +39,27 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.clusters.cluster import Cluster
 
+PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.election.candidate_main")
+"""The program of a candidate; its module describes the argument and the output."""
+
 _CHUNK_SIZE = 65536
+_DRAIN_TIMEOUT = 5.0
+"""Maximum seconds for reading the last lines of a process."""
+
+_MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
+"""The prefix of lines that are not log lines."""
+
+_MAX_OUTPUT_LINES = 20
+"""Maximum number of kept log lines of a candidate."""
+
+_STOP_TIMEOUT = 5.0
+"""Seconds for candidates to end gracefully."""
+
+_MIN_TIMEOUT = 0.1
+"""Seconds to wait for a leader if a test has no time left."""
+
+_LEADER_TIMEOUT = 60.0
+"""Seconds to wait for a leader, including process starts and the expiry of a lease."""
 
 
 class CuttableProxy:
@@ -132,19 +152,6 @@ class CuttableProxy:
         finally:
             with self._lock:
                 self._sockets.difference_update(sockets)
-
-
-PROGRAM = (sys.executable, "-P", "-m", "pytest_kwait.suite.election.candidate_main")
-"""The program of a candidate; its module describes the argument and the output."""
-
-_DRAIN_TIMEOUT = 5.0
-"""Maximum seconds for reading the last lines of a process."""
-
-_MESSAGE_PREFIXES = ('{"led"', '{"lost"', '{"sees"')
-"""The prefix of lines that are not log lines."""
-
-_MAX_OUTPUT_LINES = 20
-"""Maximum number of kept log lines of a candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,16 +401,6 @@ class Candidate:
             )
 
 
-_STOP_TIMEOUT = 5.0
-"""Seconds for candidates to end gracefully."""
-
-_MIN_TIMEOUT = 0.1
-"""Seconds to wait for a leader if a test has no time left."""
-
-_LEADER_TIMEOUT = 60.0
-"""Seconds to wait for a leader, including process starts and the expiry of a lease."""
-
-
 class Candidates:
     """A leader election among processes of this machine.
 
@@ -455,7 +452,7 @@ class Candidates:
         self.lease = lock.describe()
         """Namespace and name of the Lease."""
         self._namespace, self._name = namespace, lease
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._time_budget = time_budget
         self._changed = threading.Condition()
         configuration: dict[str, Any] = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kwait.client.availability import Availability
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock, Deadline
 
 LABEL_LOCK = ANNOTATION_PREFIX + "lock"
@@ -36,6 +36,8 @@ _QUEUE, _MEMBER = "queue", "member"
 
 QUEUE_SELECTOR = f"{LABEL_LOCK}={_QUEUE}"
 """The label selector of the queue."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for one request."""
 
 _MAX_TEXT_LENGTH = 200
 
@@ -291,10 +293,6 @@ def shorten_text(text: str) -> str:
     return text if len(text) <= _MAX_TEXT_LENGTH else text[: _MAX_TEXT_LENGTH - 3] + "..."
 
 
-REQUEST_TIMEOUT = 5.0
-"""Seconds for one request."""
-
-
 class LockLeases:
     """Reads and writes the Leases of the lock for one process.
 
@@ -309,7 +307,7 @@ class LockLeases:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         namespace: str,
         holder: str,
         duration: float,

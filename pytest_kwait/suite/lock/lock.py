@@ -48,7 +48,7 @@ from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.resource import LEASES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog
 from pytest_kwait.errors import ApiError, KwaitError
@@ -75,6 +75,15 @@ RENEWALS_PER_DURATION = 3
 
 CONFLICT_PAUSE = 0.02
 """Maximum seconds before the loser of a conflict retries."""
+
+_POLL_INTERVAL = 0.5
+"""Maximum seconds between two looks of a waiting process."""
+
+_REQUEST_TIMEOUT = 15.0
+"""Seconds for releasing, or for finding out whether the lock was lost."""
+
+_LEAVE_TIMEOUT = 5.0
+"""Seconds for leaving."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +201,6 @@ class LockMember:
 def is_conflict(error: Exception) -> bool:
     """Return whether a write certainly did not happen, because the object had changed."""
     return isinstance(error, ApiError) and error.status in (404, 409)
-
-
-_POLL_INTERVAL = 0.5
-"""Maximum seconds between two looks of a waiting process."""
-
-_REQUEST_TIMEOUT = 15.0
-"""Seconds for releasing, or for finding out whether the lock was lost."""
 
 
 class LockTimeout(KwaitError):
@@ -553,10 +555,6 @@ class ClusterLock:
             self._clock.wait(event or threading.Event(), seconds)
 
 
-_LEAVE_TIMEOUT = 5.0
-"""Seconds for leaving."""
-
-
 class LockRenewer:
     """A process's lock, with the threads that renew it and watch its queue.
 
@@ -576,7 +574,7 @@ class LockRenewer:
         owner: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
-        self._session = session = Session.of(client)
+        self._session = session = ApiSession.of(client)
         self._clock = session.clock
         self.lock = ClusterLock(LockLeases(session, namespace, holder, duration, owner))
         self._renewals = LeaseRenewer("kwait lock", self._maintain, self.lock.pace, self._clock)

@@ -21,7 +21,7 @@ from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.apimachinery.times import format_duration, parse_time_or_none
 from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.values import PodSecurity
 
+MAX_SHOWN = 5
+"""Maximum number of namespaces, and of objects in each, listed by name."""
+
 _QUOTA_POLL_INTERVAL = 0.5
 _UNLISTED_SECONDS = 5.0
 """Seconds after which a namespace that was never listed counts as deleted.
@@ -56,6 +59,36 @@ _UNLISTED_SECONDS = 5.0
 Less than a real deletion takes. A namespace whose creation was retried for longer counts once it is
 listed.
 """
+_POLL_INTERVAL = 0.5
+_SLOW_POLL_INTERVAL = 2.0
+_REPORT_AFTER = 1.0
+"""Seconds after which the wait is reported."""
+
+_REQUEST_TIMEOUT = 15.0
+"""Seconds for finding out why namespaces remain."""
+
+_LOOK_TIMEOUT = 5.0
+"""Seconds for the request of a look without waiting."""
+
+_USUAL_SECONDS = 60.0
+"""Seconds that a deletion may take before a look without waiting reports what holds it.
+
+Pods have 30 seconds to terminate.
+"""
+
+_KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
+
+_DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
+"""Objects that every namespace gets, the last to come first."""
+
+_DEFAULT_OBJECTS_DELAY = 0.25
+"""Seconds in which a new namespace usually gets them."""
+
+_DELETION_TIMEOUT = 2.0
+"""Minimum seconds for the request that deletes a namespace, however late it is."""
+
+_MAX_NAME_ATTEMPTS = 3
+"""Maximum number of names to try if each is taken or being deleted."""
 
 
 class NamespaceQuota:
@@ -72,7 +105,7 @@ class NamespaceQuota:
 
     def __init__(
         self,
-        session: Session,
+        session: ApiSession,
         run: str,
         *,
         limit: int,
@@ -190,29 +223,6 @@ class NamespaceQuota:
         )
 
 
-MAX_SHOWN = 5
-"""Maximum number of namespaces, and of objects in each, listed by name."""
-
-_POLL_INTERVAL = 0.5
-_SLOW_POLL_INTERVAL = 2.0
-_REPORT_AFTER = 1.0
-"""Seconds after which the wait is reported."""
-
-_REQUEST_TIMEOUT = 15.0
-"""Seconds for finding out why namespaces remain."""
-
-_LOOK_TIMEOUT = 5.0
-"""Seconds for the request of a look without waiting."""
-
-_USUAL_SECONDS = 60.0
-"""Seconds that a deletion may take before a look without waiting reports what holds it.
-
-Pods have 30 seconds to terminate.
-"""
-
-_KIND_LEFT = re.compile(r"([^\s.,]+)\.(\S*) has \d+ resource instances")
-
-
 class NamespaceDeletions:
     """Namespaces of one run whose deletion was requested.
 
@@ -222,7 +232,7 @@ class NamespaceDeletions:
     """
 
     def __init__(self, client: ApiClient, run: str, going: Mapping[str, str]) -> None:
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._run = run
         self._going = dict(going)
         self._listed = True
@@ -415,19 +425,6 @@ def _format_count(items: Sized) -> str:
     return "1 namespace is" if number == 1 else f"{number} namespaces are"
 
 
-_DEFAULT_OBJECTS = ((CONFIG_MAPS, "kube-root-ca.crt"), (SERVICE_ACCOUNTS, "default"))
-"""Objects that every namespace gets, the last to come first."""
-
-_DEFAULT_OBJECTS_DELAY = 0.25
-"""Seconds in which a new namespace usually gets them."""
-
-_DELETION_TIMEOUT = 2.0
-"""Minimum seconds for the request that deletes a namespace, however late it is."""
-
-_MAX_NAME_ATTEMPTS = 3
-"""Maximum number of names to try if each is taken or being deleted."""
-
-
 class Namespaces:
     """The namespaces that this process created and has not deleted.
 
@@ -448,7 +445,7 @@ class Namespaces:
         has_controllers: bool = True,
     ) -> None:
         self._client = client
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._timeouts = timeouts
         self._pod_security = pod_security
         self._time_budget = time_budget

@@ -33,7 +33,7 @@ from pytest_kwait.wait.context import DeadlineExceeded
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from pytest_kwait.suite.config.settings import Settings
 
 _ACCESS_REVIEWS = Resource(
@@ -192,7 +192,7 @@ def _rights_on(
     return [Right(verb, resource, "", namespace, subresource, Need.RICHER, loss) for verb in verbs]
 
 
-def find_missing_rights(session: Session, rights: Sequence[Right], place: str) -> MissingRights:
+def find_missing_rights(session: ApiSession, rights: Sequence[Right], place: str) -> MissingRights:
     """Return the missing rights, and how to grant them.
 
     An identity that may do everything is checked by one review; otherwise all rights are checked in
@@ -234,7 +234,7 @@ def _format_rights(rights: Iterable[Right]) -> list[str]:
     ]
 
 
-def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline) -> bool | None:
+def _is_allowed(session: ApiSession, attributes: dict[str, str], deadline: Deadline) -> bool | None:
     """Return whether the server allows a right; None if it does not answer."""
     spec = {"resourceAttributes": attributes}
     status = _create_review(session, _ACCESS_REVIEWS, {"spec": spec}, deadline).get("status") or {}
@@ -242,7 +242,7 @@ def _is_allowed(session: Session, attributes: dict[str, str], deadline: Deadline
     return allowed if isinstance(allowed, bool) else None
 
 
-def _identity(session: Session, deadline: Deadline) -> str:
+def _identity(session: ApiSession, deadline: Deadline) -> str:
     """Return the name by which the server knows the identity.
 
     Source: kubectl auth whoami.
@@ -253,7 +253,7 @@ def _identity(session: Session, deadline: Deadline) -> str:
 
 
 def _create_review(
-    session: Session, resource: Resource, review: dict[str, Any], deadline: Deadline
+    session: ApiSession, resource: Resource, review: dict[str, Any], deadline: Deadline
 ) -> dict[str, Any]:
     """Return the review with its status; without one if the server gives none."""
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, **review}

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 UNFINISHED = "unfinished"
 """The outcome of a wait whose process ended before it."""
+JOURNAL_SUFFIX = ".jsonl"
+"""The suffix of journal files."""
 
 _MAX_LINE = 500
 _MAX_TEXT = 16_000
 _MAX_EVIDENCE = 32_000
 _BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
 """Successive limits of list entries and text characters, until the evidence is small enough."""
+_encoder = msgspec.json.Encoder()
 
 
 class VerdictChange(msgspec.Struct, array_like=True, frozen=True):
@@ -348,10 +351,6 @@ def truncate_middle(text: str, limit: int) -> str:
     return f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
 
 
-JOURNAL_SUFFIX = ".jsonl"
-"""The suffix of journal files."""
-
-
 class WaitStarted(msgspec.Struct, omit_defaults=True):
     """The start of a wait, in case its end is never recorded."""
 
@@ -413,7 +412,6 @@ class JournalEntry(msgspec.Struct, omit_defaults=True):
     place: NamespaceUse | None = None
 
 
-_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(JournalEntry)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.client.resource import JOBS, NODES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.client.responses import decode_object
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
@@ -166,7 +166,7 @@ class ShardJob:
         done: Callable[[ShardOutcome], object],
     ) -> None:
         self._client = client
-        self._session = Session.of(client)
+        self._session = ApiSession.of(client)
         self._namespace = namespace
         self._suite = suite
         self._report = report

@@ -35,6 +35,7 @@ _TRAILER = "kwait-shard-results-end"
 _LINE_WIDTH = 4000
 _MAX_SIZE = 256_000_000
 """Maximum bytes of all files; a log with more is rejected."""
+_results_decoder = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,6 @@ def pack_results(status: int, files: Mapping[str, bytes]) -> str:
     text = base64.b64encode(data).decode()
     lines = [text[at : at + _LINE_WIDTH] for at in range(0, len(text), _LINE_WIDTH)]
     return "\n".join([f"{_HEADER} {hashlib.sha256(data).hexdigest()}", *lines, _TRAILER, ""])
-
-
-_results_decoder = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
 
 
 def unpack_results(log: str) -> ShardResults | None:

@@ -28,6 +28,7 @@ _VALID = (
     "use I/N with I from 1 to N, for example 2/4; or auto, or auto/N, to have I read from the "
     "CI system"
 )
+_DURATIONS_HINT = "use a file that pytest-split's --store-durations wrote, or remove it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +193,6 @@ def _spread_evenly(loads: Sequence[int], count: int) -> list[int]:
 
 if TYPE_CHECKING:
     Algorithm = Callable[[int, list[Any], dict[str, float]], Sequence[Any]]
-
-
-_DURATIONS_HINT = "use a file that pytest-split's --store-durations wrote, or remove it"
 
 
 class Durations(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.client.resource import EVENTS, JOBS, PODS, SECRETS
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine.failure.redaction import (
     SECRET_VALUES,
     SecretValues,
@@ -155,7 +155,7 @@ def test_credentials_of_a_client_are_known() -> None:
     client = ApiClient(settings)
     client.default_headers["Authorization"] = "Basic dXNlcjpwYXNz"
 
-    found = Session.of(client).credentials()
+    found = ApiSession.of(client).credentials()
 
     assert {"a-token-of-mine", "a-password", "dXNlcjpwYXNz"} <= found
 

@@ -9,7 +9,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 
 class Reviewer:
@@ -26,5 +26,5 @@ class Reviewer:
         return {"status": self._judge(body["spec"])}
 
     @property
-    def session(self) -> Session:
-        return cast("Session", self)
+    def session(self) -> ApiSession:
+        return cast("ApiSession", self)

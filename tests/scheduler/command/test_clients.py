@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.program import (
@@ -86,7 +86,7 @@ def test_requests_go_to_master_with_the_token_of_the_kubeconfig(kubeconfig: str)
         client = make_scheduler_client(kubeconfig, address)
         try:
             for _ in range(2):
-                Session.of(client).server_version(deadline=Deadline.after(10.0))
+                ApiSession.of(client).server_version(deadline=Deadline.after(10.0))
         finally:
             server.shutdown()
             thread.join()

@@ -27,7 +27,7 @@ from pytest_kwait.client.responses import (
     WatchEvent,
     decode_object,
 )
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.simulator.recording import journal as journals
@@ -63,7 +63,7 @@ def place_of(resource: Resource, namespace: str | None) -> str:
     return f"{resource.plural}@{namespace or 'all'}"
 
 
-class Server(Session):
+class Server(ApiSession):
     """A session of a cluster that a test changes; it sends no request."""
 
     def __init__(self, *kinds: Resource) -> None:

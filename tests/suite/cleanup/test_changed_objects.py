@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pytest_kwait.client.resource import NODES
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.operations.drain import scheduling_change, taints_change
@@ -56,16 +56,16 @@ def transport() -> FakeTransport:
 
 
 @pytest.fixture
-def session(transport: FakeTransport) -> Session:
-    return Session.of(cast("ApiClient", FakeClient(transport)))
+def session(transport: FakeTransport) -> ApiSession:
+    return ApiSession.of(cast("ApiClient", FakeClient(transport)))
 
 
-def make_changes(session: Session, registration: object = None) -> ChangedObjects:
+def make_changes(session: ApiSession, registration: object = None) -> ChangedObjects:
     owner = Owner("r1", "test_x", "x", registration=cast("RunRegistration", registration))
     return ChangedObjects(session, owner)
 
 
-def change(session: Session, changes: ChangedObjects, what: Change) -> dict[str, Any]:
+def change(session: ApiSession, changes: ChangedObjects, what: Change) -> dict[str, Any]:
     recording = changes.recording(NODES, None, what)
     return change_object(session, NODES, "n1", None, recording, Deadline.after(5))
 
@@ -78,7 +78,7 @@ def node(transport: FakeTransport) -> dict[str, Any]:
     return found
 
 
-def test_all_is_restored(session: Session, transport: FakeTransport) -> None:
+def test_all_is_restored(session: ApiSession, transport: FakeTransport) -> None:
     before = node(transport)
     changes = make_changes(session)
 
@@ -96,7 +96,7 @@ def test_all_is_restored(session: Session, transport: FakeTransport) -> None:
     assert len(changes) == 0
 
 
-def test_what_others_changed_since_stays(session: Session, transport: FakeTransport) -> None:
+def test_what_others_changed_since_stays(session: ApiSession, transport: FakeTransport) -> None:
     changes = make_changes(session)
     change(session, changes, scheduling_change(False))
     change(session, changes, labels_change({"zone": "b"}, True))
@@ -144,7 +144,7 @@ def sweep(transport: FakeTransport, *, dry_run: bool = False) -> SweepResult:
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_the_janitor_restores_for_a_killed_run(
-    session: Session, transport: FakeTransport, dry_run: bool
+    session: ApiSession, transport: FakeTransport, dry_run: bool
 ) -> None:
     change(session, make_changes(session, Registration()), scheduling_change(False))
     put_lease(transport)
@@ -159,7 +159,7 @@ def test_the_janitor_restores_for_a_killed_run(
 
 
 def test_the_lease_of_a_killed_run_is_removed_last(
-    session: Session, transport: FakeTransport
+    session: ApiSession, transport: FakeTransport
 ) -> None:
     """It names the kinds: a janitor that is killed at any request leaves it to the next."""
     change(session, make_changes(session, Registration()), scheduling_change(False))
@@ -174,7 +174,7 @@ def test_the_lease_of_a_killed_run_is_removed_last(
 
 @pytest.mark.parametrize("killed_at", [f"PATCH {LEASE}", f"PATCH {NODE}", f"DELETE {LEASE}"])
 def test_a_killed_janitor_is_completed_by_the_next(
-    session: Session, transport: FakeTransport, killed_at: str
+    session: ApiSession, transport: FakeTransport, killed_at: str
 ) -> None:
     before = node(transport)
     change(session, make_changes(session, Registration()), scheduling_change(False))
@@ -191,7 +191,9 @@ def test_a_killed_janitor_is_completed_by_the_next(
     assert LEASE not in transport.objects
 
 
-def test_the_lease_stays_until_all_is_restored(session: Session, transport: FakeTransport) -> None:
+def test_the_lease_stays_until_all_is_restored(
+    session: ApiSession, transport: FakeTransport
+) -> None:
     before = node(transport)
     change(session, make_changes(session, Registration()), scheduling_change(False))
     put_lease(transport)
@@ -207,7 +209,7 @@ def test_the_lease_stays_until_all_is_restored(session: Session, transport: Fake
 
 
 def test_a_run_that_shows_life_keeps_its_changes(
-    session: Session, transport: FakeTransport
+    session: ApiSession, transport: FakeTransport
 ) -> None:
     """Its Lease was renewed after the janitor had read it."""
     change(session, make_changes(session, Registration()), scheduling_change(False))
@@ -220,7 +222,7 @@ def test_a_run_that_shows_life_keeps_its_changes(
 
 
 def test_changes_of_a_run_without_a_lease_are_restored_at_once(
-    session: Session, transport: FakeTransport
+    session: ApiSession, transport: FakeTransport
 ) -> None:
     """They are found if the kind is looked at, as by `kwait janitor --all-kinds`."""
     change(session, make_changes(session, Registration()), scheduling_change(False))
@@ -232,7 +234,7 @@ def test_changes_of_a_run_without_a_lease_are_restored_at_once(
     assert [str(each) for each in swept.restored] == ["nodes/n1"]
 
 
-def test_a_living_run_keeps_its_changes(session: Session, transport: FakeTransport) -> None:
+def test_a_living_run_keeps_its_changes(session: ApiSession, transport: FakeTransport) -> None:
     change(session, make_changes(session, Registration()), scheduling_change(False))
     put_lease(transport)
     transport.now = 86_400.0
@@ -245,7 +247,7 @@ def test_a_living_run_keeps_its_changes(session: Session, transport: FakeTranspo
 
 
 def test_a_sweep_of_one_run_leaves_the_changes_of_others(
-    session: Session, transport: FakeTransport
+    session: ApiSession, transport: FakeTransport
 ) -> None:
     change(session, make_changes(session, Registration()), scheduling_change(False))
     put_lease(transport)
@@ -263,7 +265,7 @@ def test_a_sweep_of_one_run_leaves_the_changes_of_others(
 
 @pytest.mark.parametrize("all_kinds", [False, True])
 def test_a_lease_whose_kinds_were_not_listed_stays(
-    session: Session, transport: FakeTransport, all_kinds: bool
+    session: ApiSession, transport: FakeTransport, all_kinds: bool
 ) -> None:
     """Leases of one namespace are shown; the record of a change names one of another."""
     change(session, make_changes(session, Registration()), scheduling_change(False))

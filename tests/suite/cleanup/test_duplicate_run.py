@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.apimachinery.times import format_micro_time, format_time
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import run_label_value, run_lease_name
@@ -83,7 +83,7 @@ class World:
         place = f"default/{self.own.rpartition('/')[2]}"
         deadline = Deadline.after(limit, self.clock)
         return find_duplicate_run(
-            Session.of(client), "ci-7", shard, place, deadline, self.told.append
+            ApiSession.of(client), "ci-7", shard, place, deadline, self.told.append
         )
 
 

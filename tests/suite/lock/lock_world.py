@@ -20,7 +20,7 @@ from tests.leaderelection.virtual_time import FaultySession, Host
 if TYPE_CHECKING:
     import random
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
     from tests.leaderelection.virtual_time import VirtualTime
 
 Obj = dict[str, Any]
@@ -150,7 +150,7 @@ class Process:
         self.main, self.other = Host(world, started=started), Host(world, started=started)
         self.sessions = [LeasesSession(leases, host, rng) for host in (self.main, self.other)]
         self._tests, self._limit, self._rng = tests, limit, rng
-        ledger = LockLeases(cast("Session", _Switch(self)), "ns", name, duration)
+        ledger = LockLeases(cast("ApiSession", _Switch(self)), "ns", name, duration)
         self.lock = ClusterLock(ledger)
         self.spans: list[Span] = []
         self.refused: list[str] = []

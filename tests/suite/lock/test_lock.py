@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-    from pytest_kwait.client.session import Session
+    from pytest_kwait.client.session import ApiSession
 
 
 class StepClock:
@@ -94,7 +94,7 @@ def requests() -> Requests:
 
 
 def ledger(requests: Requests, holder: str = "me") -> LockLeases:
-    return LockLeases(cast("Session", requests), "ns", holder, 6.0)
+    return LockLeases(cast("ApiSession", requests), "ns", holder, 6.0)
 
 
 def soon(requests: Requests, seconds: float = 60.0) -> Deadline:

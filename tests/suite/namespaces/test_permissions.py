@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pytest_kwait.client.responses import Response
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.suite.namespaces.permissions import (
@@ -65,7 +65,7 @@ def told(transport: FakeTransport, **settings: Any) -> MissingRights:
     client: Any = FakeClient(transport)
     given = Settings().merged(settings, lambda _: "option")
     return find_missing_rights(
-        Session.of(client), needed_rights(given), "context 'lab' in kubeconfig /k"
+        ApiSession.of(client), needed_rights(given), "context 'lab' in kubeconfig /k"
     )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.client.session import Session
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
@@ -26,7 +26,7 @@ class World:
         client: Any = FakeClient(self.transport, self.clock)
         sources = ("default", "env KWAIT_NAMESPACE_RATE")
         self.turns = NamespaceQuota(
-            Session.of(client),
+            ApiSession.of(client),
             "r1",
             limit=limit,
             rate=rate,

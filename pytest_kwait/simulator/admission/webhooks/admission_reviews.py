@@ -49,7 +49,9 @@ class ReviewResponse:
 
 def choose_review_version(webhook: Obj) -> str:
     """Return the first supported version of reviews; empty for none."""
-    known = (one for one in webhook.get("admissionReviewVersions", ()) if one in _VERSIONS)
+    known = (
+        version for version in webhook.get("admissionReviewVersions", ()) if version in _VERSIONS
+    )
     return next(known, "")
 
 

@@ -85,17 +85,17 @@ class WebhookInvocation:
             StatusError: the request is denied, or the call failed.
         """
         try:
-            found = self._parse_reply()
+            reply = self._parse_reply()
         except InvalidReviewError as error:
             if self._hook.may_fail:
                 return None
             text = f'failed calling webhook "{self._hook.name}": {error}'
             raise internal_error(text) from None
-        for text in found.warnings:
+        for text in reply.warnings:
             self._caller.warn(text)
-        if not found.allowed:
-            raise denial_error(self._hook.name, found.status)
-        return found
+        if not reply.allowed:
+            raise denial_error(self._hook.name, reply.status)
+        return reply
 
     def _parse_reply(self) -> ReviewResponse:
         if self._reply.failure:

@@ -189,8 +189,12 @@ def _patch(
 
 def _repeated_fields(media: str, data: bytes) -> list[str]:
     """Return the errors of strict decoding of the patch itself."""
-    found = find_repeated_fields(data)
-    return [f"json patch {text}" for text in found] if media == JSON_PATCH else found
+    repeated_fields = find_repeated_fields(data)
+    return (
+        [f"json patch {text}" for text in repeated_fields]
+        if media == JSON_PATCH
+        else repeated_fields
+    )
 
 
 def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:

@@ -180,8 +180,8 @@ class ResourceHandler:
             return await serve_watch(self._cluster, request, kind, target.namespace, options)
         if kind.bucket == COMPONENT_STATUSES:
             return list_response(request, kind, list_component_statuses(options), {})
-        found = await find_page(self._cluster, kind, target.namespace, options)
-        return list_response(request, kind, found.entries, found.metadata)
+        page = await find_page(self._cluster, kind, target.namespace, options)
+        return list_response(request, kind, page.entries, page.metadata)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
@@ -245,14 +245,14 @@ class ResourceHandler:
         _ = request.form
         options = await read_delete_options(request)
         chosen = read_options(request, kind)
-        found = await find_page(self._cluster, kind, target.namespace, chosen)
-        for entry in found.entries:
+        page = await find_page(self._cluster, kind, target.namespace, chosen)
+        for entry in page.entries:
             try:
                 await run_write(self._cluster, self._deletion(request, kind, entry.obj, options))
             except StatusError as error:
                 if error.code != 404:
                     raise
-        return list_response(request, kind, found.entries, found.metadata)
+        return list_response(request, kind, page.entries, page.metadata)
 
     def _deletion(
         self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj

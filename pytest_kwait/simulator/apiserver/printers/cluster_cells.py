@@ -73,7 +73,7 @@ def _external_addresses(obj: Obj) -> str:
 
 def _load_balancer_addresses(obj: Obj) -> list[str]:
     points = obj.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
-    return sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""})
+    return sorted({point.get("ip") or point.get("hostname") or "" for point in points} - {""})
 
 
 def ingress_cells(obj: Obj) -> list[Any]:
@@ -115,7 +115,7 @@ def endpoints_cells(obj: Obj) -> list[Any]:
     """An Endpoints row: the first addresses and their number."""
     found = []
     for subset in obj.get("subsets") or ():
-        addresses = [one["ip"] for one in subset.get("addresses") or ()]
+        addresses = [address["ip"] for address in subset.get("addresses") or ()]
         ports = subset.get("ports")
         if not ports:
             found += addresses
@@ -138,7 +138,9 @@ def endpoint_slice_cells(obj: Obj) -> list[Any]:
         for port in obj.get("ports") or ()
     ]
     addresses = [
-        address for one in obj.get("endpoints") or () for address in one.get("addresses") or ()
+        address
+        for endpoint in obj.get("endpoints") or ()
+        for address in endpoint.get("addresses") or ()
     ]
     return [
         name_of(obj),
@@ -230,7 +232,9 @@ def volume_cells(obj: Obj) -> list[Any]:
 def storage_class_cells(obj: Obj) -> list[Any]:
     """A storage class's row."""
     name = name_of(obj)
-    if any(_annotations(obj).get(one) == "true" for one in _DEFAULT_CLASS_ANNOTATIONS):
+    if any(
+        _annotations(obj).get(annotation) == "true" for annotation in _DEFAULT_CLASS_ANNOTATIONS
+    ):
         name += " (default)"
     return [
         name,
@@ -311,7 +315,9 @@ def name_and_age_cells(obj: Obj) -> list[Any]:
 def node_cells(obj: Obj) -> list[Any]:
     """A node's row."""
     spec, status = obj.get("spec", {}), obj.get("status", {})
-    conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    conditions = {
+        condition["type"]: condition["status"] for condition in status.get("conditions", ())
+    }
     state = "Unknown"
     if "Ready" in conditions:
         state = "Ready" if conditions["Ready"] == "True" else "NotReady"
@@ -326,8 +332,8 @@ def node_cells(obj: Obj) -> list[Any]:
     if labels.get(_OLD_ROLE_LABEL):
         roles.add(labels[_OLD_ROLE_LABEL])
     addresses: dict[str, str] = {}
-    for one in status.get("addresses", ()):
-        addresses.setdefault(one["type"], one["address"])
+    for address in status.get("addresses", ()):
+        addresses.setdefault(address["type"], address["address"])
     info = status.get("nodeInfo", {})
     kernel = info.get("kernelVersion") or UNKNOWN
     if info.get("architecture"):
@@ -353,10 +359,10 @@ def namespace_cells(obj: Obj) -> list[Any]:
 
 def component_status_cells(obj: Obj) -> list[Any]:
     """A component status's row."""
-    for one in obj.get("conditions", ()):
-        if one["type"] == "Healthy":
-            state = "Healthy" if one["status"] == "True" else "Unhealthy"
-            return [name_of(obj), state, one.get("message", ""), one.get("error", "")]
+    for condition in obj.get("conditions", ()):
+        if condition["type"] == "Healthy":
+            state = "Healthy" if condition["status"] == "True" else "Unhealthy"
+            return [name_of(obj), state, condition.get("message", ""), condition.get("error", "")]
     return [name_of(obj), "Unknown", "", ""]
 
 
@@ -413,16 +419,16 @@ def role_binding_cells(obj: Obj) -> list[Any]:
     """A role binding's row."""
     reference, subjects = obj.get("roleRef", {}), obj.get("subjects") or ()
     accounts = (
-        f"{one.get('namespace', '')}/{one['name']}"
-        for one in subjects
-        if one["kind"] == "ServiceAccount"
+        f"{subject.get('namespace', '')}/{subject['name']}"
+        for subject in subjects
+        if subject["kind"] == "ServiceAccount"
     )
     return [
         name_of(obj),
         f"{reference.get('kind', '')}/{reference.get('name', '')}",
         age_cell(obj),
-        ", ".join(one["name"] for one in subjects if one["kind"] == "User"),
-        ", ".join(one["name"] for one in subjects if one["kind"] == "Group"),
+        ", ".join(subject["name"] for subject in subjects if subject["kind"] == "User"),
+        ", ".join(subject["name"] for subject in subjects if subject["kind"] == "Group"),
         ", ".join(accounts),
     ]
 
@@ -480,7 +486,7 @@ def runtime_class_cells(obj: Obj) -> list[Any]:
 def certificate_signing_request_cells(obj: Obj) -> list[Any]:
     """A certificate signing request's row."""
     spec, status = obj.get("spec", {}), obj.get("status", {})
-    types = {one["type"] for one in status.get("conditions", ())}
+    types = {condition["type"] for condition in status.get("conditions", ())}
     state = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
     if "Failed" in types:
         state += ",Failed"
@@ -526,9 +532,9 @@ def flow_schema_cells(obj: Obj) -> list[Any]:
     """A flow schema's row."""
     spec = obj.get("spec", {})
     dangling = "?"
-    for one in obj.get("status", {}).get("conditions", ()):
-        if one["type"] == "Dangling":
-            dangling = one["status"]
+    for condition in obj.get("status", {}).get("conditions", ()):
+        if condition["type"] == "Dangling":
+            dangling = condition["status"]
     return [
         name_of(obj),
         spec.get("priorityLevelConfiguration", {}).get("name", ""),
@@ -556,10 +562,10 @@ def priority_level_cells(obj: Obj) -> list[Any]:
 def api_service_cells(obj: Obj) -> list[Any]:
     """An API service's row."""
     service, state = obj.get("spec", {}).get("service"), "Unknown"
-    for one in obj.get("status", {}).get("conditions", ()):
-        if one["type"] == "Available":
-            state = one["status"]
+    for condition in obj.get("status", {}).get("conditions", ()):
+        if condition["type"] == "Available":
+            state = condition["status"]
             if state != "True":
-                state += f" ({one.get('reason', '')})"
+                state += f" ({condition.get('reason', '')})"
     where = f"{service.get('namespace', '')}/{service.get('name', '')}" if service else "Local"
     return [name_of(obj), where, state, age_cell(obj)]

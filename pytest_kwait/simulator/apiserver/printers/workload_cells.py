@@ -91,8 +91,8 @@ def selector_cell(selector: Obj | None) -> str:
 def _container_cells(spec: Obj) -> list[str]:
     containers = spec.get("template", {}).get("spec", {}).get("containers", [])
     return [
-        ",".join(one["name"] for one in containers),
-        ",".join(one.get("image", "") for one in containers),
+        ",".join(container["name"] for container in containers),
+        ",".join(container.get("image", "") for container in containers),
     ]
 
 
@@ -255,7 +255,11 @@ def pod_cells(pod: Obj) -> list[Any]:
             reason = "Terminating"
     restarted = f"{restarts} ({elapsed_text(last)} ago)" if restarts and last else str(restarts)
     gates = spec.get("readinessGates", ())
-    held = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+    held = {
+        condition["type"]
+        for condition in status.get("conditions", ())
+        if condition["status"] == "True"
+    }
     met = sum(gate["conditionType"] in held for gate in gates)
     return [
         pod["metadata"]["name"],

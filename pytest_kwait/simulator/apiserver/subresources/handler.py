@@ -302,7 +302,9 @@ def _apply_scale(
     )  # fmt: skip
 
     def record(new: Obj) -> None:
-        kept = [one for one in read_managed_fields(entry.obj) if one.identity != this.identity]
+        kept = [
+            field for field in read_managed_fields(entry.obj) if field.identity != this.identity
+        ]
         if wanted != before:
             for one in kept:
                 one.fields.discard(path)
@@ -315,9 +317,9 @@ def _apply_scale(
 def _scale_of(kind: Kind, obj: Obj) -> Obj:
     """Return the Scale with the managers of the object's replicas."""
     scale, path = read_scale(kind, obj), _replicas_path(kind)
-    managers = [one for one in read_managed_fields(obj) if path in one.fields]
-    for one in managers:
-        one.api_version, one.fields = SCALE_KIND.api_version, {("f:spec",), _REPLICAS}
+    managers = [field for field in read_managed_fields(obj) if path in field.fields]
+    for manager in managers:
+        manager.api_version, manager.fields = SCALE_KIND.api_version, {("f:spec",), _REPLICAS}
     write_managed_fields(scale, managers)
     return scale
 

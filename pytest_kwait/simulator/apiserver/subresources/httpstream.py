@@ -332,7 +332,7 @@ def _parse_headers(block: bytes) -> dict[str, str]:
     Raises:
         struct.error: the block is truncated.
     """
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     (count,) = struct.unpack_from(">I", block)
     at = 4
     for _ in range(count):
@@ -341,5 +341,5 @@ def _parse_headers(block: bytes) -> dict[str, str]:
             (length,) = struct.unpack_from(">I", block, at)
             texts.append(block[at + 4 : at + 4 + length].decode(errors="replace"))
             at += 4 + length
-        found[texts[0].lower()] = texts[1].partition("\0")[0]
-    return found
+        headers[texts[0].lower()] = texts[1].partition("\0")[0]
+    return headers

@@ -323,12 +323,12 @@ class FileSystem:
         folder, _, name = path.rstrip("/").rpartition("/")
         if self.assumes_folders and self.find(folder or "/", follow=False) is None:
             self.make_directory(folder, parents=True)
-        found = self.get_node(folder or "/")
-        if not isinstance(found, Directory):
+        node = self.get_node(folder or "/")
+        if not isinstance(node, Directory):
             raise FileSystemError(ENOTDIR)
-        if found.read_only:
+        if node.read_only:
             raise FileSystemError(EROFS)
-        return found, name
+        return node, name
 
     # -- contents
 

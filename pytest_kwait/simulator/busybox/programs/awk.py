@@ -197,7 +197,7 @@ class _Machine:
     def make_key(self, keys: tuple[Node, ...]) -> str:
         """Return the key of an array's element."""
         separator = _to_text(self.variables.get("SUBSEP", "\x1c"))
-        return separator.join(_to_text(self.evaluate(one)) for one in keys)
+        return separator.join(_to_text(self.evaluate(key)) for key in keys)
 
     def assign(self, target: Node, value: Value) -> Value:
         """Set a variable, field or element."""
@@ -330,7 +330,7 @@ class _Machine:
             length = match.end() - match.start() if match is not None else -1
             self.variables |= {"RSTART": float(start), "RLENGTH": float(length)}
             return float(start)
-        values = [self.evaluate(one) for one in arguments]
+        values = [self.evaluate(argument) for argument in arguments]
         if name == "sprintf":
             return _format(values)
         if name == "rand":
@@ -343,12 +343,12 @@ class _Machine:
             return float(len(_to_text(values[0]) if values else self.record))
         if name == "substr":
             return _cut(values)
-        text = [_to_text(one) for one in values]
+        text = [_to_text(value) for value in values]
         if name == "index":
             return float(text[0].find(text[1]) + 1)
         if name in ("tolower", "toupper"):
             return text[0].lower() if name == "tolower" else text[0].upper()
-        return _calculate_function(name, [_to_number(one) for one in values])
+        return _calculate_function(name, [_to_number(value) for value in values])
 
     def is_array(self, node: Node) -> bool:
         """Return whether an argument is an array."""
@@ -392,16 +392,18 @@ class _Machine:
         """Run a statement."""
         match node:
             case ("block", statements):
-                for one in statements:
-                    yield from self.run(one)
+                for statement in statements:
+                    yield from self.run(statement)
             case ("expression", inner):
                 self.evaluate(inner)
             case ("print", arguments, _):
-                texts = [_to_text(self.evaluate(one)) for one in arguments] or [self.record]
+                texts = [_to_text(self.evaluate(argument)) for argument in arguments] or [
+                    self.record
+                ]
                 line = _to_text(self.variables.get("OFS", " ")).join(texts)
                 yield from self.write(line + _to_text(self.variables.get("ORS", "\n")))
             case ("printf", arguments, _):
-                yield from self.write(_format([self.evaluate(one) for one in arguments]))
+                yield from self.write(_format([self.evaluate(argument) for argument in arguments]))
             case ("if", condition, first, second):
                 yield from self.run(first if self.is_so(condition) else second)
             case ("while", condition, body, step):
@@ -571,11 +573,11 @@ def _run_records(
 
 def awk(context: ProcessContext, args: list[str]) -> Process:
     """Run a program over the records of files: `-F`, `-v NAME=VALUE`, `-f FILE`."""
-    given, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
-    if "f" in given:
-        content = context.files.read(context.resolve_path(given["f"]))
+    options, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
+    if "f" in options:
+        content = context.files.read(context.resolve_path(options["f"]))
         if content is None:
-            raise UsageError(f"awk: {given['f']}: No such file or directory")
+            raise UsageError(f"awk: {options['f']}: No such file or directory")
         text = content.decode(errors="surrogateescape")
     elif rest:
         text = rest.pop(0)
@@ -584,9 +586,9 @@ def awk(context: ProcessContext, args: list[str]) -> Process:
     rules = parse_program(text)
     with context.tasks.account.hold() as hold:
         machine = _Machine(hold)
-        if "F" in given:
-            machine.variables["FS"] = "\t" if given["F"] == "t" else unescape(given["F"])
-        for one in given.get("v", "").split("\n") if "v" in given else ():
+        if "F" in options:
+            machine.variables["FS"] = "\t" if options["F"] == "t" else unescape(options["F"])
+        for one in options.get("v", "").split("\n") if "v" in options else ():
             name, sign, value = one.partition("=")
             if not sign:
                 raise UsageError("awk: -v needs NAME=VALUE")

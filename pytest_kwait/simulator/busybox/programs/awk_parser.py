@@ -205,7 +205,7 @@ class _Parser:
     def _for_statement(self) -> Node:
         self._expect("(")
         names = self._tokens[self._position : self._position + 4]
-        if [one.text for one in names[1::2]] == ["in", ")"] and names[0].kind == "name":
+        if [name.text for name in names[1::2]] == ["in", ")"] and names[0].kind == "name":
             self._position += 4
             return ("each", names[0].text, names[2].text, self._body())
         nothing: Node = ("block", ())

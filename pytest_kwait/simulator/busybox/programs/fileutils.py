@@ -68,61 +68,61 @@ def _format_long(name: str, node: Inode) -> str:
 
 def ls(context: ProcessContext, args: list[str]) -> Process:
     """List files by name: `-l -a -A -1 -d -R -r -t -S`."""
-    given, names = parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
+    options, names = parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
     code, listed = 0, []
     for name in names or ["."]:
         try:
-            node = context.files.get_node(context.resolve_path(name), follow="l" not in given)
+            node = context.files.get_node(context.resolve_path(name), follow="l" not in options)
             listed.append((name, node))
         except FileSystemError as fault:
             yield write_error(f"ls: {name}: {fault}")
             code = 1
     plain = [
-        (name, node) for name, node in listed if not isinstance(node, Directory) or "d" in given
+        (name, node) for name, node in listed if not isinstance(node, Directory) or "d" in options
     ]
     folders = [one for one in listed if one not in plain]
-    yield from _sort_entries(plain, given)
-    titled = len(names) > 1 or "R" in given
-    for index, (name, node) in enumerate(sorted(folders, key=lambda one: one[0])):
+    yield from _sort_entries(plain, options)
+    titled = len(names) > 1 or "R" in options
+    for index, (name, node) in enumerate(sorted(folders, key=lambda folder: folder[0])):
         first = index == 0 and not plain
-        yield from _list_directory(name, node, given, titled=titled, first=first)
+        yield from _list_directory(name, node, options, titled=titled, first=first)
     return code
 
 
 def _list_directory(
-    name: str, node: Inode, given: dict[str, str], *, titled: bool, first: bool
+    name: str, node: Inode, options: dict[str, str], *, titled: bool, first: bool
 ) -> Generator[Effect, None, None]:
     if titled:
         yield write_out(("" if first else "\n") + f"{name}:\n")
     if not isinstance(node, Directory):
         return
     entries = list(node.entries.items())
-    if "a" in given:
+    if "a" in options:
         entries += [(".", node), ("..", node)]
-    elif "A" not in given:
+    elif "A" not in options:
         entries = [(one, found) for one, found in entries if not one.startswith(".")]
-    if "l" in given:
+    if "l" in options:
         yield write_out("total 0\n")
-    yield from _sort_entries(entries, given)
-    if "R" in given:
+    yield from _sort_entries(entries, options)
+    if "R" in options:
         for entry, found in sorted(entries, key=lambda one: one[0]):
             if isinstance(found, Directory) and entry not in (".", ".."):
                 yield from _list_directory(
-                    f"{name.rstrip('/')}/{entry}", found, given, titled=True, first=False
+                    f"{name.rstrip('/')}/{entry}", found, options, titled=True, first=False
                 )
 
 
 def _sort_entries(
-    entries: list[tuple[str, Inode]], given: dict[str, str]
+    entries: list[tuple[str, Inode]], options: dict[str, str]
 ) -> Generator[Effect, None, None]:
-    entries = sorted(entries, key=lambda one: one[0].encode(errors="surrogateescape"))
-    if "t" in given:
-        entries.sort(key=lambda one: -one[1].mtime)
-    if "S" in given:
-        entries.sort(key=lambda one: -len(one[1].data) if isinstance(one[1], File) else 0)
-    if "r" in given:
+    entries = sorted(entries, key=lambda entry: entry[0].encode(errors="surrogateescape"))
+    if "t" in options:
+        entries.sort(key=lambda entry: -entry[1].mtime)
+    if "S" in options:
+        entries.sort(key=lambda entry: -len(entry[1].data) if isinstance(entry[1], File) else 0)
+    if "r" in options:
         entries.reverse()
-    lines = [_format_long(name, node) if "l" in given else name for name, node in entries]
+    lines = [_format_long(name, node) if "l" in options else name for name, node in entries]
     yield write_out("".join(f"{line}\n" for line in lines))
 
 
@@ -142,8 +142,8 @@ def find(context: ProcessContext, args: list[str]) -> Process:
             delete = True
         elif word not in ("-print", "-a"):
             raise UsageError(f"find: {word}: {NOT_SIMULATED}")
-    given = dict(tests)
-    least, most = int(given.get("-mindepth", "0")), int(given.get("-maxdepth", "999"))
+    options = dict(tests)
+    least, most = int(options.get("-mindepth", "0")), int(options.get("-maxdepth", "999"))
     code = 0
     for name in names or ["."]:
         start = context.files.find(context.resolve_path(name), follow=False)
@@ -154,7 +154,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
         found = []
         for path, node in walk(name, start):
             depth = path[len(name.rstrip("/")) :].count("/") if path != name else 0
-            if least <= depth <= most and all(_passes_test(path, node, *one) for one in tests):
+            if least <= depth <= most and all(_passes_test(path, node, *test) for test in tests):
                 found.append(path)
         for path in reversed(found) if delete else found:
             if delete:
@@ -180,13 +180,13 @@ def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
 
 def du(context: ProcessContext, args: list[str]) -> Process:
     """Print disk usage in KiB: `-s -k -h`."""
-    given, names = parse_options("du", args, "skh", "", "aHLldmcx")
+    options, names = parse_options("du", args, "skh", "", "aHLldmcx")
     for name in names or ["."]:
         start = context.files.find(context.resolve_path(name))
         if start is None:
             yield write_error(f"du: {name}: No such file or directory")
             return 1
-        for path, node in [(name, start)] if "s" in given else list(walk(name, start)):
+        for path, node in [(name, start)] if "s" in options else list(walk(name, start)):
             if isinstance(node, Directory) or path == name:
                 size = sum(len(one.data) for _, one in walk(path, node) if isinstance(one, File))
                 yield write_out(f"{(size + 1023) // 1024}\t{path}\n")
@@ -195,12 +195,12 @@ def du(context: ProcessContext, args: list[str]) -> Process:
 
 def stat(context: ProcessContext, args: list[str]) -> Process:
     """Print the attributes of files: `-c` with `%n %s %a %Y %F`."""
-    given, names = parse_options("stat", args, "Lt", "c", "fz")
-    if "c" not in given:
+    options, names = parse_options("stat", args, "Lt", "c", "fz")
+    if "c" not in options:
         raise UsageError(f"stat: without -c: {NOT_SIMULATED}")
     code = 0
     for name in names:
-        node = context.files.find(context.resolve_path(name), follow="L" in given)
+        node = context.files.find(context.resolve_path(name), follow="L" in options)
         if node is None:
             yield write_error(f"stat: can't stat '{name}': No such file or directory")
             code = 1
@@ -211,7 +211,7 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
             "%n": name, "%s": str(size), "%a": f"{node.mode:o}", "%Y": str(int(node.mtime)),
             "%F": kind, "%u": "0", "%g": "0", "%U": "root", "%G": "root",
         }  # fmt: skip
-        text = given["c"]
+        text = options["c"]
         for key, value in known.items():
             text = text.replace(key, value)
         yield write_out(text + "\n")
@@ -220,13 +220,13 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
 
 def mkdir(context: ProcessContext, args: list[str]) -> Process:
     """Create folders; `-p`: with parents, existing ones are no error."""
-    given, names = parse_options("mkdir", args, "p", "m")
+    options, names = parse_options("mkdir", args, "p", "m")
     if not names:
         raise UsageError("BusyBox: usage: mkdir [-m MODE] [-p] DIRECTORY...")
     code = 0
     for name in names:
         try:
-            context.files.make_directory(context.resolve_path(name), parents="p" in given)
+            context.files.make_directory(context.resolve_path(name), parents="p" in options)
         except FileSystemError as fault:
             yield write_error(f"mkdir: can't create directory '{name}': {fault}")
             code = 1
@@ -241,10 +241,10 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
     code = 0
     for name in names:
         try:
-            found = context.files.get_node(context.resolve_path(name), follow=False)
-            if not isinstance(found, Directory):
+            node = context.files.get_node(context.resolve_path(name), follow=False)
+            if not isinstance(node, Directory):
                 raise FileSystemError("Not a directory")
-            if found.entries:
+            if node.entries:
                 raise FileSystemError("Directory not empty")
             context.files.remove(context.resolve_path(name))
         except FileSystemError as fault:
@@ -255,7 +255,7 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
 
 def touch(context: ProcessContext, args: list[str]) -> Process:
     """Create files, or update their times."""
-    given, names = parse_options("touch", args, "c", "", "amhdrt")
+    options, names = parse_options("touch", args, "c", "", "amhdrt")
     if not names:
         raise UsageError("BusyBox: usage: touch [-cham] [-d DATE] [-t DATE] [-r FILE] FILE...")
     code = 0
@@ -266,7 +266,7 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
             if found is not None:
                 context.files.get_parent(path)
                 found.mtime = context.now()
-            elif "c" not in given:
+            elif "c" not in options:
                 context.files.open(path)
         except FileSystemError as fault:
             yield write_error(f"touch: {name}: {fault}")
@@ -276,8 +276,8 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
 
 def rm(context: ProcessContext, args: list[str]) -> Process:
     """Remove files; `-r`: folders, `-f`: missing ones are no error."""
-    given, names = parse_options("rm", args, "rRf", "", "i")
-    if not names and "f" not in given:
+    options, names = parse_options("rm", args, "rRf", "", "i")
+    if not names and "f" not in options:
         raise UsageError("BusyBox: usage: rm [-irf] FILE...")
     code = 0
     for name in names:
@@ -287,15 +287,15 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
                 yield write_error(f"rm: '{name}' cannot be removed")
                 code = 1
                 continue
-            found = context.files.get_node(path.rstrip("/"), follow=False)
-            if isinstance(found, Directory) and not ("r" in given or "R" in given):
+            node = context.files.get_node(path.rstrip("/"), follow=False)
+            if isinstance(node, Directory) and not ("r" in options or "R" in options):
                 yield write_error(f"rm: '{name}' is a directory")
                 code = 1
                 continue
             context.files.remove(path)
         except FileSystemError as fault:
             missing = str(fault) in ("No such file or directory", "Not a directory")
-            if not ("f" in given and missing):
+            if not ("f" in options and missing):
                 yield write_error(f"rm: can't remove '{name}': {fault}")
                 code = 1
     return code
@@ -338,24 +338,22 @@ def _resolve_targets(
 
 def cp(context: ProcessContext, args: list[str]) -> Process:
     """Copy files; `-r`: folders."""
-    given, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
+    options, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
     code = 0
     try:
         for name, target in _resolve_targets(context, "cp", names):
             try:
-                found = context.files.get_node(context.resolve_path(name))
-                if isinstance(found, Directory) and not set("rRa") & set(given):
+                node = context.files.get_node(context.resolve_path(name))
+                if isinstance(node, Directory) and not set("rRa") & set(options):
                     yield write_error(f"cp: omitting directory '{name}'")
                     code = 1
                     continue
                 there = context.files.find(context.resolve_path(target))
-                copy = _copy_inode(
-                    found, context.now(), context.files, context.resolve_path(target)
-                )
+                copy = _copy_inode(node, context.now(), context.files, context.resolve_path(target))
                 if isinstance(there, Directory) and isinstance(copy, Directory):
                     there.writable_entries().update(copy.entries)
                 elif isinstance(copy, File):
-                    if there is found:
+                    if there is node:
                         yield write_error(f"cp: '{name}' and '{target}' are the same file")
                         code = 1
                         continue
@@ -378,8 +376,8 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
 
 def mv(context: ProcessContext, args: list[str]) -> Process:
     """Move files."""
-    given, names = parse_options("mv", args, "f", "", "inTt")
-    del given
+    options, names = parse_options("mv", args, "f", "", "inTt")
+    del options
     code = 0
     try:
         for name, target in _resolve_targets(context, "mv", names):
@@ -388,7 +386,7 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
                 context.resolve_path(target).rstrip("/"),
             )
             try:
-                found = context.files.get_node(path, follow=False)
+                node = context.files.get_node(path, follow=False)
                 if goal == path or goal.startswith(path + "/"):
                     same = f"mv: '{name}' and '{target}' are the same file"
                     inside = f"mv: can't rename '{name}': Invalid argument"
@@ -397,7 +395,7 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
                     continue
                 folder, last = context.files.get_parent(goal)
                 context.files.remove(path)
-                folder.writable_entries()[last] = found
+                folder.writable_entries()[last] = node
             except FileSystemError as fault:
                 yield write_error(f"mv: can't rename '{name}': {fault}")
                 code = 1
@@ -409,19 +407,19 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
 
 def ln(context: ProcessContext, args: list[str]) -> Process:
     """Link files; `-s`: symbolically."""
-    given, names = parse_options("ln", args, "sfn", "", "bSvT")
+    options, names = parse_options("ln", args, "sfn", "", "bSvT")
     names = names if len(names) > 1 else [*names, "."]
     code = 0
     for name, target in _resolve_targets(context, "ln", names):
         try:
             path = context.resolve_path(target)
             if context.files.find(path, follow=False) is not None:
-                if "f" not in given:
+                if "f" not in options:
                     raise FileSystemError("File exists")
                 context.files.remove(path)
             node = (
                 Symlink(name)
-                if "s" in given
+                if "s" in options
                 else context.files.get_node(context.resolve_path(name))
             )
             folder, last = context.files.get_parent(path)
@@ -435,15 +433,15 @@ def ln(context: ProcessContext, args: list[str]) -> Process:
 
 def readlink(context: ProcessContext, args: list[str]) -> Process:
     """Print the target of a link; `-f`: the resolved path."""
-    given, names = parse_options("readlink", args, "fn", "", "v")
+    options, names = parse_options("readlink", args, "fn", "", "v")
     if len(names) != 1:
         raise UsageError("BusyBox: usage: readlink [-fnv] FILE")
     code = 0
     for name in names:
         found = context.files.find(context.resolve_path(name), follow=False)
-        if isinstance(found, Symlink) and "f" not in given:
+        if isinstance(found, Symlink) and "f" not in options:
             yield write_out(found.target + "\n")
-        elif "f" in given:
+        elif "f" in options:
             folder = context.resolve_path(name).rpartition("/")[0]
             target = found.target if isinstance(found, Symlink) else context.resolve_path(name)
             yield write_out(context.files.join_path(folder, target) + "\n")
@@ -502,10 +500,10 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
 
 def chown(context: ProcessContext, args: list[str]) -> Process:
     """Check that files exist; every user is root."""
-    _, given = parse_options("chown", args, "RhLHPcvf")
-    if len(given) < 2:
+    _, operands = parse_options("chown", args, "RhLHPcvf")
+    if len(operands) < 2:
         raise UsageError("BusyBox: usage: chown [-RhLHPcvf]... USER[:[GRP]] FILE...")
-    names = given[1:]
+    names = operands[1:]
     code = 0
     for name in names:
         if context.files.find(context.resolve_path(name)) is None:
@@ -527,10 +525,10 @@ def sync(context: ProcessContext, args: list[str]) -> Process:
 
 def mktemp(context: ProcessContext, args: list[str]) -> Process:
     """Create a temporary file, or folder with `-d`, and print its name."""
-    given, names = parse_options("mktemp", args, "dutq", "p")
+    options, names = parse_options("mktemp", args, "dutq", "p")
     if len(names) > 1:
         raise UsageError("BusyBox: usage: mktemp [-dt] [-p DIR] [TEMPLATE]")
-    template = names[0] if names else f"{given.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
+    template = names[0] if names else f"{options.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
     start = template.rstrip("X")
     if len(template) - len(start) < _TEMPLATE_LETTERS:
         yield write_error("mktemp: (null): Invalid argument")
@@ -539,7 +537,7 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
     end = "".join(random.choice(letters) for _ in range(len(template) - len(start)))  # noqa: S311 - a name
     path = context.resolve_path(start + end)
     try:
-        if "d" in given:
+        if "d" in options:
             context.files.make_directory(path)
         else:
             context.files.open(path)
@@ -552,7 +550,7 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
 
 def mount(context: ProcessContext, args: list[str]) -> Process:
     """Print the mounts, of a type with `-t`; a container cannot mount anything."""
-    given, names = parse_options("mount", args, "l", "t", "aoOfinrsvwFTUuLBM")
+    flags, names = parse_options("mount", args, "l", "t", "aoOfinrsvwFTUuLBM")
     if names:
         if context.user.is_privileged:
             raise UsageError(f"mount: {NOT_SIMULATED}")
@@ -565,7 +563,7 @@ def mount(context: ProcessContext, args: list[str]) -> Process:
         if not path.startswith(_VIRTUAL):
             volumes.append((source, path, kind, "relatime"))
     for source, path, kind, options in (*_MOUNTS, *volumes):
-        if kind != given.get("t", kind):
+        if kind != flags.get("t", kind):
             continue
         found = context.files.find(path)
         access = "ro" if isinstance(found, Directory) and found.read_only else "rw"

@@ -42,20 +42,20 @@ def fgrep(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
-    given, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
-    if "f" in given:
+    options, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
+    if "f" in options:
         raise UsageError(f"grep: option -f: {NOT_SIMULATED}")
-    if "e" not in given:
+    if "e" not in options:
         if not rest:
             raise UsageError(
                 "BusyBox: usage: grep [-HhnlLoqvsrRiwFE] [-m N] [-A|B|C N] PATTERN [FILE]..."
             )
-        given["e"] = rest.pop(0)
-    found_kind = "E" if "E" in given or kind == "E" else "F" if "F" in given else kind
-    searches = [_compile_search(one, found_kind, given) for one in given["e"].split("\n")]
-    names = list(_find_files(context, rest or ["."])) if "r" in given else rest
-    named = ("H" in given or len(names) > 1 or "r" in given) and "h" not in given
-    grep_of = _Grep(context, given, searches, named=named)
+        options["e"] = rest.pop(0)
+    found_kind = "E" if "E" in options or kind == "E" else "F" if "F" in options else kind
+    searches = [_compile_search(one, found_kind, options) for one in options["e"].split("\n")]
+    names = list(_find_files(context, rest or ["."])) if "r" in options else rest
+    named = ("H" in options or len(names) > 1 or "r" in options) and "h" not in options
+    grep_of = _Grep(context, options, searches, named=named)
     code = 0
     for name in names or ["-"]:
         try:
@@ -64,66 +64,66 @@ def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
                     "(standard input)" if name == "-" else name, LineReader(number, hold)
                 )
         except FileSystemError as fault:
-            if "s" not in given and str(fault) != "Is a directory":
+            if "s" not in options and str(fault) != "Is a directory":
                 yield write_error(f"grep: {name}: {fault}")
             code = code if str(fault) == "Is a directory" else 2
-        if grep_of.matched and "q" in given:
+        if grep_of.matched and "q" in options:
             return 0
-    if code and not ("q" in given and grep_of.matched):
+    if code and not ("q" in options and grep_of.matched):
         return code
     return int(not grep_of.matched)
 
 
-def _compile_search(pattern: str, kind: str, given: dict[str, str]) -> re.Pattern[str]:
-    ignore = "i" in given
+def _compile_search(pattern: str, kind: str, options: dict[str, str]) -> re.Pattern[str]:
+    ignore = "i" in options
     if kind == "F":
         text = re.escape(pattern)
     else:
         text = compile_regex(pattern, extended=kind == "E", ignore_case=ignore).pattern
-    if "x" in given:
+    if "x" in options:
         text = rf"\A(?:{text})\Z"
-    elif "w" in given:
+    elif "w" in options:
         text = rf"(?<!\w)(?:{text})(?!\w)"
     return re.compile(text, re.I if ignore else 0)
 
 
 def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
-    found: list[str] = []
+    files: list[str] = []
     for name in names:
         node = context.files.find(context.resolve_path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            found += _find_files(context, [f"{prefix}/{one}" for one in sorted(node.entries)])
+            files += _find_files(context, [f"{prefix}/{entry}" for entry in sorted(node.entries)])
         else:
-            found.append(name)
-    return found
+            files.append(name)
+    return files
 
 
 class _Grep:
     """A search with its results."""
 
     def __init__(
-        self, context: ProcessContext, given: dict[str, str], searches: list[re.Pattern[str]], *,
+        self, context: ProcessContext, options: dict[str, str], searches: list[re.Pattern[str]], *,
         named: bool,
     ) -> None:  # fmt: skip
-        self._context, self._given, self._searches = context, given, searches
+        self._context, self._options, self._searches = context, options, searches
         self._named = named
         self.matched = False
-        around_lines = given.get("C", "0")
-        self._before = int(given.get("B", around_lines) or 0)
-        self._after = int(given.get("A", around_lines) or 0)
+        around_lines = options.get("C", "0")
+        self._before = int(options.get("B", around_lines) or 0)
+        self._after = int(options.get("A", around_lines) or 0)
         self._apart = False
 
     def _line(self, name: str, number: int, mark: str, text: str) -> str:
         start = f"{name}{mark}" if self._named else ""
-        count = f"{number}{mark}" if "n" in self._given else ""
+        count = f"{number}{mark}" if "n" in self._options else ""
         return f"{start}{count}{text}\n"
 
     def run(self, name: str, lines: LineReader) -> Generator[Effect, None, None]:
-        given = self._given
+        options = self._options
         count = number = after = 0
-        most = int(given["m"]) if "m" in given else 1 << 60
-        silent = any(letter in given for letter in "qclL")
+        most = int(options["m"]) if "m" in options else 1 << 60
+        silent = any(letter in options for letter in "qclL")
         waiting: list[tuple[int, str]] = []
         printed = 0
         while count < most and (batch := (yield from lines.read_batch())):
@@ -131,7 +131,7 @@ class _Grep:
             for raw in batch:
                 number += 1
                 text = raw.removesuffix(b"\n").decode(errors="surrogateescape")
-                holds = any(one.search(text) for one in self._searches) != ("v" in given)
+                holds = any(search.search(text) for search in self._searches) != ("v" in options)
                 if not holds:
                     if after and not silent:
                         pieces.append(self._line(name, number, "-", text))
@@ -142,7 +142,7 @@ class _Grep:
                 count += 1
                 self.matched = True
                 if silent:
-                    if "c" not in given:
+                    if "c" not in options:
                         break
                 else:
                     first = waiting[0][0] if waiting else number
@@ -154,47 +154,51 @@ class _Grep:
                 if count >= most:
                     break
             yield write_out("".join(pieces))
-            if silent and count and "c" not in given:
+            if silent and count and "c" not in options:
                 break
-        if "c" in given:
+        if "c" in options:
             yield write_out(f"{name + ':' if self._named else ''}{count}\n")
-        elif "q" not in given and (("l" in given and count) or ("L" in given and not count)):
+        elif "q" not in options and (("l" in options and count) or ("L" in options and not count)):
             yield write_out(f"{name}\n")
 
     def _shown(self, name: str, number: int, text: str) -> list[str]:
-        if "o" not in self._given:
+        if "o" not in self._options:
             return [self._line(name, number, ":", text)]
-        found = [match[0] for one in self._searches for match in one.finditer(text) if match[0]]
+        found = [
+            match[0] for search in self._searches for match in search.finditer(text) if match[0]
+        ]
         return (
-            [self._line(name, number, ":", one) for one in found] if "v" not in self._given else []
+            [self._line(name, number, ":", one) for one in found]
+            if "v" not in self._options
+            else []
         )
 
 
 def xargs(context: ProcessContext, args: list[str]) -> Process:
     """Run a program with words from stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
-    given, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
+    options, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
     command = command or ["echo"]
     with context.tasks.account.hold() as hold:
         data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
-        if "I" in given:
+        if "I" in options:
             words = [line.strip() for line in data.split("\n") if line.strip()]
-        elif "0" in given:
+        elif "0" in options:
             words = [word for word in data.split("\0") if word]
         else:
             words = _split_words(data)
-        most = int(given["n"]) if given.get("n", "").isdigit() else 0
+        most = int(options["n"]) if options.get("n", "").isdigit() else 0
         groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
-        if "I" in given:
+        if "I" in options:
             groups = [[word] for word in words]
-        elif not words and ("r" in given or most):
-            groups = [] if "r" in given else [[]]
+        elif not words and ("r" in options or most):
+            groups = [] if "r" in options else [[]]
         code = 0
         for group in groups:
-            if "I" in given:
-                argv = [one.replace(given["I"], group[0]) for one in command]
+            if "I" in options:
+                argv = [one.replace(options["I"], group[0]) for one in command]
             else:
                 argv = [*command, *group]
-            if "t" in given:
+            if "t" in options:
                 yield write_error(" ".join(argv))
             if not has_program(context, argv[0]):
                 yield write_error(f"xargs: {argv[0]}: No such file or directory")

@@ -131,12 +131,12 @@ def _read_resolver(context: ProcessContext) -> _Resolver:
 
 def _list_hosts_addresses(context: ProcessContext, host: str) -> list[str]:
     """Return the IPv4 addresses of a host in `/etc/hosts`."""
-    found = []
+    addresses = []
     for line in (context.files.read("/etc/hosts") or b"").decode(errors="replace").split("\n"):
         address, *names = line.partition("#")[0].split() or [""]
         if "." in address and host.lower() in [name.lower() for name in names]:
-            found.append(address)
-    return found
+            addresses.append(address)
+    return addresses
 
 
 def _resolve_host(context: ProcessContext, host: str) -> list[str]:
@@ -241,17 +241,19 @@ def nslookup(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def netcat_client(context: ProcessContext, host: str, port: int, given: dict[str, str]) -> Process:
+def netcat_client(
+    context: ProcessContext, host: str, port: int, options: dict[str, str]
+) -> Process:
     """Connect stdin and stdout to `nc HOST PORT`; `-z`: only connect."""
-    seconds = float(given["w"]) if given.get("w", "").isdigit() else None
+    seconds = float(options["w"]) if options.get("w", "").isdigit() else None
     try:
         session, received, address = yield from connect(context, host, port, seconds)
     except UnreachableError as fault:
         yield write_error(f"nc: {fault}")
         return 1
-    if "v" in given:
+    if "v" in options:
         yield write_error(f"{host} ({address}:{port}) open")
-    if "z" in given:
+    if "z" in options:
         session.stop()
         return 0
     sender = context.tasks.start(
@@ -287,7 +289,7 @@ def _send_stdin(session: Session) -> Process:
 
 def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
     """Return the options, headers and URLs of `wget`."""
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     headers: list[str] = []
     rest: list[str] = []
     words = list(args)
@@ -295,28 +297,28 @@ def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], l
         word = words.pop(0)
         name, separator, value = word.partition("=")
         if name in _LONG_OPTIONS:
-            given[_LONG_OPTIONS[name]] = "1"
+            options[_LONG_OPTIONS[name]] = "1"
         elif name in _LONG_VALUED_OPTIONS:
             value = value if separator else words.pop(0) if words else ""
             if name == "--header":
                 headers.append(value)
             else:
-                given[_LONG_VALUED_OPTIONS[name]] = value
+                options[_LONG_VALUED_OPTIONS[name]] = value
         else:
             rest.append(word)
     short, names = parse_options("wget", rest, "qcS", "OTtUoP", "Y")
-    return {**given, **short}, headers, names
+    return {**options, **short}, headers, names
 
 
 def wget(context: ProcessContext, args: list[str]) -> Process:
     """Fetch over HTTP: `-q -O FILE -T SECONDS -S --spider --header --post-data`."""
-    given, headers, names = _parse_wget_arguments(args)
+    options, headers, names = _parse_wget_arguments(args)
     if not names:
         raise UsageError("BusyBox: usage: wget [-cqS] [--spider] [-O FILE] [-T SEC] URL...")
     code = 0
     for name in names:
         try:
-            code = yield from _fetch(context, name, given, headers, _MAX_REDIRECTS)
+            code = yield from _fetch(context, name, options, headers, _MAX_REDIRECTS)
         except (UnreachableError, FileSystemError) as fault:
             yield write_error(f"wget: {fault}")
             return 1
@@ -324,7 +326,7 @@ def wget(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _fetch(
-    context: ProcessContext, name: str, given: dict[str, str], headers: list[str], redirects: int
+    context: ProcessContext, name: str, options: dict[str, str], headers: list[str], redirects: int
 ) -> Process:
     if "://" not in name:
         name = f"http://{name}"
@@ -337,10 +339,10 @@ def _fetch(
     except ValueError:
         raise UnreachableError(f"bad port in '{name}'") from None
     try:
-        seconds = float(given.get("T", "900"))
+        seconds = float(options.get("T", "900"))
     except ValueError:
-        raise UsageError(f"wget: invalid number '{given['T']}'") from None
-    quiet = "q" in given
+        raise UsageError(f"wget: invalid number '{options['T']}'") from None
+    quiet = "q" in options
     found = _resolve_host(context, host)
     if not quiet:
         shown = host if address.port is None else f"{host}:{port}"
@@ -348,21 +350,21 @@ def _fetch(
             yield write_error(f"Connecting to {shown} ({found[0]}:{port})")
     session, received, _ = yield from connect(context, host, port, seconds)
     try:
-        body = given.get("p", "")
+        body = options.get("p", "")
         path = (address.path or "/") + (f"?{address.query}" if address.query else "")
         lines = [
-            f"{'POST' if 'p' in given else 'GET'} {path} HTTP/1.1",
+            f"{'POST' if 'p' in options else 'GET'} {path} HTTP/1.1",
             f"Host: {host}{'' if port == 80 else f':{port}'}",
-            f"User-Agent: {given.get('U', 'Wget')}", "Connection: close", *headers,
+            f"User-Agent: {options.get('U', 'Wget')}", "Connection: close", *headers,
         ]  # fmt: skip
-        if "p" in given:
+        if "p" in options:
             lines.append(f"Content-Length: {len(body.encode())}")
             lines.append("Content-Type: application/x-www-form-urlencoded")
         if session.stdin is not None:
             session.stdin.send("\r\n".join([*lines, "", body]).encode(errors="surrogateescape"))
         head, rest = yield from _read_head(received, seconds)
         status, *fields = head.split("\r\n")
-        if "S" in given:
+        if "S" in options:
             yield write_error("\n".join(f"  {line}" for line in (status, *fields)))
         match = re.match(r"HTTP/\S+ (\d{3})", status)
         if match is None:
@@ -370,16 +372,16 @@ def _fetch(
         location = next((f[9:].strip() for f in fields if f.lower().startswith("location:")), "")
         if match[1] in ("301", "302", "303", "307", "308") and location and redirects:
             target = location if "://" in location else f"http://{address.netloc}{location}"
-            return (yield from _fetch(context, target, given, headers, redirects - 1))
+            return (yield from _fetch(context, target, options, headers, redirects - 1))
         if match[1][0] != "2":
             raise UnreachableError(f"server returned error: {status}")
-        if "s" in given:
+        if "s" in options:
             if not quiet:
                 yield write_error("remote file exists")
             return 0
         chunked = any(re.fullmatch(r"transfer-encoding:\s*chunked", f, re.I) for f in fields)
         yield from _save_body(
-            context, given, address.path, rest, received, seconds, chunked=chunked
+            context, options, address.path, rest, received, seconds, chunked=chunked
         )
     finally:
         session.stop()
@@ -401,11 +403,11 @@ def _read_head(received: Pipe, seconds: float) -> Generator[Effect, None, tuple[
 
 
 def _save_body(
-    context: ProcessContext, given: dict[str, str], path: str, rest: bytes, received: Pipe,
+    context: ProcessContext, options: dict[str, str], path: str, rest: bytes, received: Pipe,
     seconds: float, *, chunked: bool,
 ) -> Generator[Effect, None, None]:  # fmt: skip
-    target = given.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
-    quiet = "q" in given
+    target = options.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
+    quiet = "q" in options
     shown = "stdout" if target == "-" else f"'{target}'"
     if not quiet:
         yield write_error("writing to stdout" if target == "-" else f"saving to {shown}")
@@ -455,12 +457,12 @@ def _join_chunks(data: bytes) -> bytes:
 def httpd(context: ProcessContext, args: list[str]) -> Process:
     """Serve the files under `-h` on port `-p`; in the background without `-f`."""
     try:
-        given, _ = parse_options("httpd", args, "ifv", "pchuremd")
-        port = int(given.get("p", "80").rpartition(":")[2])
+        options, _ = parse_options("httpd", args, "ifv", "pchuremd")
+        port = int(options.get("p", "80").rpartition(":")[2])
     except (UsageError, ValueError):
         yield Write(2, b"Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n")
         return 1
-    home = given.get("h", ".").rstrip("/")
+    home = options.get("h", ".").rstrip("/")
     if not isinstance(context.files.find(context.resolve_path(home or "/")), Directory):
         text = f"httpd: can't change directory to '{home}': No such file or directory\n"
         yield Write(2, text.encode())
@@ -471,7 +473,7 @@ def httpd(context: ProcessContext, args: list[str]) -> Process:
     if listen.error:
         yield Write(2, f"httpd: bind: {listen.error}\n".encode())
         return 1
-    if "f" not in given:
+    if "f" not in options:
         context.tasks.start(
             lambda _: _run_idle(), context, "httpd", copy_fds(context.fds), parent=context.task.pid
         )
@@ -555,16 +557,16 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
     """
     try:
         args, program = _split_program(args)
-        given, rest = parse_options("nc", args, "lvzn", "piwf", "u")
-        if "l" not in given and len(rest) == 2 and rest[1].isdigit():
-            return (yield from netcat_client(context, rest[0], int(rest[1]), given))
-        port = int(given.get("p") or (rest[-1] if rest else ""))
+        options, rest = parse_options("nc", args, "lvzn", "piwf", "u")
+        if "l" not in options and len(rest) == 2 and rest[1].isdigit():
+            return (yield from netcat_client(context, rest[0], int(rest[1]), options))
+        port = int(options.get("p") or (rest[-1] if rest else ""))
     except (UsageError, ValueError):
-        given, port, program = {}, 0, []
-    if "l" not in given or not port:
+        options, port, program = {}, 0, []
+    if "l" not in options or not port:
         yield Write(2, b"Usage: nc [-iN] [-wN] [-l] [-p PORT] [-f FILE|IPADDR PORT] [-e PROG]\n")
         return 1
-    many = len(given["l"]) > 1 and bool(program)
+    many = len(options["l"]) > 1 and bool(program)
     accepted: list[Pipe] = []
     received, left, sent = Pipe(), Pipe(), Pipe()
 

@@ -18,15 +18,15 @@ _SIGTERM, _SIGKILL = 15, 9
 
 def timeout(context: ProcessContext, args: list[str]) -> Process:
     """Run a program with a time limit: `-s SIGNAL`, `-k SECONDS`."""
-    given, rest = parse_options("timeout", args, "", "sk", mixed=False)
+    options, rest = parse_options("timeout", args, "", "sk", mixed=False)
     if len(rest) < 2:
         raise UsageError("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
-    seconds, later = parse_duration(rest[0]), parse_duration(given.get("k", "0"))
+    seconds, later = parse_duration(rest[0]), parse_duration(options.get("k", "0"))
     if seconds is None or later is None:
         raise UsageError(f"timeout: invalid number '{rest[0]}'")
-    number = parse_signal(given.get("s", "TERM"))
+    number = parse_signal(options.get("s", "TERM"))
     if number is None:
-        raise UsageError(f"timeout: bad signal name '{given['s']}'")
+        raise UsageError(f"timeout: bad signal name '{options['s']}'")
     argv = rest[1:]
     if not has_program(context, argv[0]):
         yield write_error(f"timeout: can't execute '{argv[0]}': No such file or directory")
@@ -82,11 +82,11 @@ def kill(context: ProcessContext, args: list[str]) -> Process:
     number, rest = _SIGTERM, list(args)
     if rest and rest[0].startswith("-"):
         name = rest.pop(0)[1:]
-        found = parse_signal(rest.pop(0) if name == "s" and rest else name)
-        if found is None:
+        signal = parse_signal(rest.pop(0) if name == "s" and rest else name)
+        if signal is None:
             yield write_error(f"kill: bad signal name '{name}'")
             return 1
-        number = found
+        number = signal
     code = 0
     for pid in rest:
         if not pid.isdigit() or not context.tasks.signal(int(pid), number):
@@ -149,7 +149,7 @@ def time(context: ProcessContext, args: list[str]) -> Process:
 
 def sysctl(context: ProcessContext, args: list[str]) -> Process:
     """Print settings of the kernel: `-n` their values alone, `-e` without errors."""
-    given, names = parse_options("sysctl", args, "nNeq", "", "wpaAr")
+    options, names = parse_options("sysctl", args, "nNeq", "", "wpaAr")
     code = 0
     for name in names:
         if "=" in name:
@@ -158,11 +158,11 @@ def sysctl(context: ProcessContext, args: list[str]) -> Process:
             )
         content = context.files.read(f"/proc/sys/{name.replace('.', '/')}")
         if content is None:
-            if "e" not in given:
+            if "e" not in options:
                 yield write_error(f"sysctl: error: '{name}' is an unknown key")
             code = 1
             continue
         value = content.decode().rstrip("\n")
-        shown = name if "N" in given else value if "n" in given else f"{name} = {value}"
+        shown = name if "N" in options else value if "n" in options else f"{name} = {value}"
         yield write_out(f"{shown}\n")
     return code

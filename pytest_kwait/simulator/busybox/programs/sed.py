@@ -293,37 +293,37 @@ def _make_replacement(text: str, match: re.Match[str]) -> str:
 
 def sed(context: ProcessContext, args: list[str]) -> Process:
     """Edit lines: `-n`, `-e`, `-E`/`-r`, `-i`."""
-    given, names = parse_options("sed", args, "nErsi", "e", "fz")
-    if "e" not in given:
+    options, names = parse_options("sed", args, "nErsi", "e", "fz")
+    if "e" not in options:
         if not names:
             raise UsageError(
                 "BusyBox: usage: sed [-i[SFX]] [-nrE] [-f FILE]... [-e CMD]... [FILE]..."
             )
-        given["e"] = names.pop(0)
-    commands = _Script(given["e"], extended="E" in given or "r" in given).commands()
-    unknown = {one.name for one in commands} & set("bt:nNDP")
+        options["e"] = names.pop(0)
+    commands = _Script(options["e"], extended="E" in options or "r" in options).commands()
+    unknown = {command.name for command in commands} & set("bt:nNDP")
     if unknown:
         unsupported = min(unknown)
         raise UsageError(f"sed: command {unsupported}: {NOT_SIMULATED}")
-    run = _Sed(commands, quiet="n" in given)
+    run = _Sed(commands, quiet="n" in options)
     code = 0
     for name in names or ["-"]:
         try:
             pieces: list[str] = []
             with open_input(context, name) as number, context.tasks.account.hold() as hold:
-                final = "i" in given or name == (names or ["-"])[-1]
+                final = "i" in options or name == (names or ["-"])[-1]
                 async_lines = _edit(run, LineReader(number, hold), final=final)
-                if "i" in given:
+                if "i" in options:
                     pieces = yield from _collect_edited(async_lines)
                 else:
                     yield from _print_edited(async_lines)
-            if "i" in given:
+            if "i" in options:
                 data = "".join(pieces).encode(errors="surrogateescape")
                 context.files.write(context.resolve_path(name), data)
         except FileSystemError as fault:
             yield write_error(f"sed: {name}: {fault}")
             code = 1
-        if run.quit and "i" not in given:
+        if run.quit and "i" not in options:
             break
     return code
 

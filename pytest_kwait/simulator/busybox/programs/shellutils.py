@@ -276,11 +276,11 @@ def _parse_date(text: str, now: float, digits: re.Pattern[str]) -> float:
 
 def date(context: ProcessContext, args: list[str]) -> Process:
     """Print the time, UTC: `+FORMAT`, `-d TIME`; setting it is not permitted in a container."""
-    given, rest = parse_options("date", args, "uI", "ds", "DrRk")
+    options, rest = parse_options("date", args, "uI", "ds", "DrRk")
     pattern = "%a %b %e %H:%M:%S UTC %Y"
     if rest and rest[0].startswith("+"):
         pattern = rest.pop(0)[1:]
-    when = given.get("d", given.get("s"))
+    when = options.get("d", options.get("s"))
     digits = _DIGITS
     if when is None and rest:
         when, digits = rest.pop(0), _OPERAND_DIGITS
@@ -293,9 +293,9 @@ def date(context: ProcessContext, args: list[str]) -> Process:
         except ValueError:
             yield write_error(f"date: invalid date '{when}'")
             return 1
-        if "d" not in given:
+        if "d" not in options:
             yield write_error("date: can't set date: Operation not permitted")
-    if "I" in given:
+    if "I" in options:
         pattern = "%Y-%m-%d"
     stamp = datetime.fromtimestamp(moment, UTC)
     pattern = pattern.replace("%s", str(int(moment))).replace("%N", f"{int(moment % 1 * 1e9):09d}")
@@ -305,9 +305,9 @@ def date(context: ProcessContext, args: list[str]) -> Process:
 
 def env(context: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
-    given, rest = parse_options("env", args, "i0", "u", mixed=False)
-    found = {} if "i" in given else dict(context.env)
-    for name in given.get("u", "").split("\n"):
+    options, rest = parse_options("env", args, "i0", "u", mixed=False)
+    found = {} if "i" in options else dict(context.env)
+    for name in options.get("u", "").split("\n"):
         found.pop(name, None)
     while rest and "=" in rest[0]:
         name, _, value = rest.pop(0).partition("=")
@@ -317,7 +317,7 @@ def env(context: ProcessContext, args: list[str]) -> Process:
             yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
         return (yield from run_program(context.with_env(found), rest))
-    end = "\0" if "0" in given else "\n"
+    end = "\0" if "0" in options else "\n"
     yield write_out("".join(f"{name}={value}{end}" for name, value in found.items()))
     return 0
 
@@ -385,13 +385,13 @@ def yes(_: ProcessContext, args: list[str]) -> Process:
 
 def hostname(context: ProcessContext, args: list[str]) -> Process:
     """Print the pod's host name; `-i` its address, `-s` without a domain."""
-    given, rest = parse_options("hostname", args, "is", "", "adfF")
+    options, rest = parse_options("hostname", args, "is", "", "adfF")
     if rest:
         yield write_error("hostname: sethostname: Operation not permitted")
         return 1
     address = context.network.address if context.network is not None else ""
-    name = context.hostname.partition(".")[0] if "s" in given else context.hostname
-    yield write_out((address or "127.0.0.1" if "i" in given else name) + "\n")
+    name = context.hostname.partition(".")[0] if "s" in options else context.hostname
+    yield write_out((address or "127.0.0.1" if "i" in options else name) + "\n")
     return 0
 
 
@@ -416,7 +416,7 @@ def whoami(context: ProcessContext, args: list[str]) -> Process:
 
 def id(context: ProcessContext, args: list[str]) -> Process:
     """Print the user and its groups."""
-    given, rest = parse_options("id", args, "ugnG", "", "r")
+    options, rest = parse_options("id", args, "ugnG", "", "r")
     users, groups = (_read_names(context, f"/etc/{name}") for name in ("passwd", "group"))
     user = context.user
     if rest:
@@ -426,7 +426,7 @@ def id(context: ProcessContext, args: list[str]) -> Process:
             return 1
         user = ProcessCredentials(number, number)
     every = sorted({user.group, *user.groups})
-    if not any(letter in given for letter in "ugG"):
+    if not any(letter in options for letter in "ugG"):
         shown = (
             ("uid", users, [user.number]), ("gid", groups, [user.group]), ("groups", groups, every)
         )  # fmt: skip
@@ -436,12 +436,12 @@ def id(context: ProcessContext, args: list[str]) -> Process:
             parts.append(f"{word}={','.join(texts)}")
         yield write_out(f"{' '.join(parts)}\n")
         return 0
-    names = users if "u" in given else groups
+    names = users if "u" in options else groups
     every.remove(user.group)
-    numbers = [user.number if "u" in given else user.group, *(every if "G" in given else ())]
-    texts = [names.get(one, str(one)) if "n" in given else str(one) for one in numbers]
+    numbers = [user.number if "u" in options else user.group, *(every if "G" in options else ())]
+    texts = [names.get(one, str(one)) if "n" in options else str(one) for one in numbers]
     yield write_out(f"{' '.join(texts)}\n")
-    unknown = [one for one in numbers if "n" in given and one not in names]
+    unknown = [one for one in numbers if "n" in options and one not in names]
     for one in unknown:
         yield write_error(f"id: unknown ID {one}")
     return 1 if unknown else 0
@@ -449,7 +449,7 @@ def id(context: ProcessContext, args: list[str]) -> Process:
 
 def uname(context: ProcessContext, args: list[str]) -> Process:
     """Print the system's name."""
-    given, rest = parse_options("uname", args, "asnrmpvio")
+    options, rest = parse_options("uname", args, "asnrmpvio")
     if rest:
         raise UsageError("BusyBox: usage: uname [-amnrspvio]")
     parts = {
@@ -457,9 +457,9 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
     }  # fmt: skip
     letters = (
-        "snrvmo" if "a" in given else "".join(one for one in "snrvmpio" if one in given) or "s"
+        "snrvmo" if "a" in options else "".join(one for one in "snrvmpio" if one in options) or "s"
     )
-    yield write_out(" ".join(parts[one] for one in letters) + "\n")
+    yield write_out(" ".join(parts[letter] for letter in letters) + "\n")
     return 0
 
 

@@ -234,7 +234,7 @@ def _take_operand(words: list[str]) -> tuple[str, list[str]]:
     if words[0] == "length" and len(words) > 1:
         return str(len(words[1])), words[2:]
     if words[0] == "substr" and len(words) > 3:
-        start, length = (int(one) if one.isdigit() else 0 for one in words[2:4])
+        start, length = (int(word) if word.isdigit() else 0 for word in words[2:4])
         return (words[1][start - 1 : start - 1 + length] if start else ""), words[4:]
     if words[0] == "index" and len(words) > 2:
         found = [words[1].find(char) for char in words[2] if char in words[1]]

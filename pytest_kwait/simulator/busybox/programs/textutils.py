@@ -48,13 +48,13 @@ _ROW = 16
 
 def cat(context: ProcessContext, args: list[str]) -> Process:
     """Print files or stdin; `-n`: with line numbers."""
-    given, names = parse_options("cat", args, "un", "", "bvetAET")
+    options, names = parse_options("cat", args, "un", "", "bvetAET")
     count = 0
     code = 0
     for name in names or ["-"]:
         try:
             with open_input(context, name) as number, context.tasks.account.hold() as hold:
-                if "n" not in given:
+                if "n" not in options:
                     yield from copy_to_stdout(number)
                     continue
                 lines = LineReader(number, hold)
@@ -73,8 +73,8 @@ def cat(context: ProcessContext, args: list[str]) -> Process:
 
 def tac(context: ProcessContext, args: list[str]) -> Process:
     """Print lines in reverse order."""
-    given, names = parse_options("tac", args, "")
-    del given
+    options, names = parse_options("tac", args, "")
+    del options
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
@@ -124,10 +124,10 @@ def _parse_size(program: str, text: str) -> int:
 
 def head(context: ProcessContext, args: list[str]) -> Process:
     """Print the first ten lines: `-n` lines, `-c` bytes; negative: all but the last."""
-    given, names = _parse_count_options("head", args, "")
-    by_bytes = "c" in given
-    most = _parse_size("head", given.get("c") or given.get("n") or "10")
-    titled, title = ("v" in given or len(names) > 1) and "q" not in given, _Titles()
+    options, names = _parse_count_options("head", args, "")
+    by_bytes = "c" in options
+    most = _parse_size("head", options.get("c") or options.get("n") or "10")
+    titled, title = ("v" in options or len(names) > 1) and "q" not in options, _Titles()
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
         if titled:
@@ -171,12 +171,12 @@ def tail(context: ProcessContext, args: list[str]) -> Process:
         "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
         for before, arg in zip(["", *args], args, strict=False)
     ]
-    given, names = _parse_count_options("tail", args, "fF")
-    by_bytes = "c" in given
-    text = given.get("c") or given.get("n") or "10"
+    options, names = _parse_count_options("tail", args, "fF")
+    by_bytes = "c" in options
+    text = options.get("c") or options.get("n") or "10"
     from_start = text.startswith("+")
     most = abs(_parse_size("tail", text))
-    titled, title = ("v" in given or len(names) > 1) and "q" not in given, _Titles()
+    titled, title = ("v" in options or len(names) > 1) and "q" not in options, _Titles()
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
         if titled:
@@ -186,7 +186,7 @@ def tail(context: ProcessContext, args: list[str]) -> Process:
         return None
 
     code = yield from for_each_input(context, "tail", names, act)
-    if "f" not in given and "F" not in given:
+    if "f" not in options and "F" not in options:
         return code
     return (yield from _follow(context, names, code))
 
@@ -237,13 +237,13 @@ def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
 
 def wc(context: ProcessContext, args: list[str]) -> Process:
     """Count lines, words and bytes."""
-    given, names = parse_options("wc", args, "lwcmL")
-    letters = [letter for letter in "lwmcL" if letter in given] or ["l", "w", "c"]
+    options, names = parse_options("wc", args, "lwcmL")
+    letters = [letter for letter in "lwmcL" if letter in options] or ["l", "w", "c"]
     totals = dict.fromkeys("lwcmL", 0)
     width = 0 if len(letters) == 1 else 9
 
     def shown(counts: dict[str, int], name: str) -> Write:
-        text = " ".join(f"{counts[one]:>{width}}" for one in letters)
+        text = " ".join(f"{counts[letter]:>{width}}" for letter in letters)
         return write_out(f"{text}{' ' + name if name else ''}\n")
 
     def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
@@ -279,14 +279,14 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
 
 def tee(context: ProcessContext, args: list[str]) -> Process:
     """Copy stdin to stdout and files; `-a`: append."""
-    given, names = parse_options("tee", args, "ai")
+    options, names = parse_options("tee", args, "ai")
     from pytest_kwait.simulator.busybox.os.fds import open_path
 
     code, open_files = 0, []
     for name in names:
         try:
             one = open_path(
-                context.files, context.resolve_path(name), "a" if "a" in given else "w",
+                context.files, context.resolve_path(name), "a" if "a" in options else "w",
                 context.tasks.account, context.now, context.fds,
             )  # fmt: skip
             open_files.append(one.retain())
@@ -311,13 +311,13 @@ class _Order:
     """The sort order of lines.
 
     Args:
-        given: the options.
+        options: the options of `sort`.
         keys: first and last field of each key, and its flags.
     """
 
-    def __init__(self, given: dict[str, str], keys: list[tuple[int, int | None, str]]) -> None:
-        self._plain = "".join(letter for letter in "nfb" if letter in given)
-        self._separator = given.get("t", "")
+    def __init__(self, options: dict[str, str], keys: list[tuple[int, int | None, str]]) -> None:
+        self._plain = "".join(letter for letter in "nfb" if letter in options)
+        self._separator = options.get("t", "")
         self._keys = keys
 
     def value(self, index: int, line: str) -> _Value:
@@ -350,9 +350,9 @@ class _Order:
 
 def sort(context: ProcessContext, args: list[str]) -> Process:
     """Sort lines: `-n -r -u -f -b`, `-k` and `-t`."""
-    given, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
+    options, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
     keys: list[tuple[int, int | None, str]] = []
-    for text in given.get("k", "").split("\n") if "k" in given else ():
+    for text in options.get("k", "").split("\n") if "k" in options else ():
         match = _SORT_KEY.fullmatch(text)
         if match is None or match[2] or match[5]:
             raise UsageError(f"sort: option -k {text}: {NOT_SIMULATED}")
@@ -367,25 +367,25 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
 
         code = yield from for_each_input(context, "sort", names, act)
 
-        order = _Order(given, keys)
-        backwards = "r" in given
-        if "s" not in given and "u" not in given:
+        order = _Order(options, keys)
+        backwards = "r" in options
+        if "s" not in options and "u" not in options:
             collected.sort(key=_encode_line, reverse=backwards)
         for index in range(len(keys) - 1, -1, -1):
             turned = "r" in keys[index][2] if keys[index][2] else backwards
             collected.sort(key=partial(order.value, index), reverse=turned)
         if not keys:
             collected.sort(key=order.whole, reverse=backwards)
-        if "u" in given:
+        if "u" in options:
             unique: list[str] = []
             for line in collected:
                 if not unique or order.all(line) != order.all(unique[-1]):
                     unique.append(line)
             collected[:] = unique
         data = "".join(f"{line}\n" for line in collected)
-        if "o" in given:
+        if "o" in options:
             context.files.write(
-                context.resolve_path(given["o"]), data.encode(errors="surrogateescape")
+                context.resolve_path(options["o"]), data.encode(errors="surrogateescape")
             )
         else:
             yield write_out(data)
@@ -394,14 +394,14 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
 
 def uniq(context: ProcessContext, args: list[str]) -> Process:
     """Drop repeated lines: `-c -d -u -i`."""
-    given, names = parse_options("uniq", args, "cdui", "", "fsw")
+    options, names = parse_options("uniq", args, "cdui", "", "fsw")
     last: str | None = None
     count = 0
 
     def shown() -> Write | None:
-        if last is None or ("d" in given and count < 2) or ("u" in given and count > 1):
+        if last is None or ("d" in options and count < 2) or ("u" in options and count > 1):
             return None
-        return write_out(f"{count:7d} {last}\n" if "c" in given else f"{last}\n")
+        return write_out(f"{count:7d} {last}\n" if "c" in options else f"{last}\n")
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal last, count
@@ -411,7 +411,7 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
                 for raw in batch:
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
                     same = last is not None and (
-                        line.lower() == last.lower() if "i" in given else line == last
+                        line.lower() == last.lower() if "i" in options else line == last
                     )
                     if not same:
                         effect = shown()
@@ -458,14 +458,14 @@ sha256sum, sha512sum = _make_digest_program("sha256"), _make_digest_program("sha
 
 def base64(context: ProcessContext, args: list[str]) -> Process:
     """Encode, or decode with `-d`; `-w`: the line width."""
-    given, names = parse_options("base64", args, "d", "w")
-    width = int(given.get("w") or 76)
+    options, names = parse_options("base64", args, "d", "w")
+    width = int(options.get("w") or 76)
     with (
         open_input(context, names[0] if names else "-") as number,
         context.tasks.account.hold() as hold,
     ):
         data = yield from read_whole(number, hold)
-    if "d" in given:
+    if "d" in options:
         try:
             yield Write(1, codec.b64decode(data))
         except ValueError:
@@ -483,9 +483,9 @@ def base64(context: ProcessContext, args: list[str]) -> Process:
 
 def hexdump(context: ProcessContext, args: list[str]) -> Process:
     """Print bytes in hexadecimal: words, or with `-C` bytes and characters; `-n`, `-s`, `-v`."""
-    given, names = parse_options("hexdump", args, "Cv", "ns", "bcdeoxfR")
+    options, names = parse_options("hexdump", args, "Cv", "ns", "bcdeoxfR")
     skip, most = (
-        _parse_size("hexdump", given[key]) if key in given else None for key in ("s", "n")
+        _parse_size("hexdump", options[key]) if key in options else None for key in ("s", "n")
     )
     data = b""
     with context.tasks.account.hold() as hold:
@@ -493,16 +493,16 @@ def hexdump(context: ProcessContext, args: list[str]) -> Process:
             with open_input(context, name) as number:
                 data += yield from read_whole(number, hold)
     start, data = skip or 0, data[skip:][:most]
-    width = 8 if "C" in given else 7
+    width = 8 if "C" in options else 7
     lines, before = [], None
     for offset in range(0, len(data), _ROW):
         row = data[offset : offset + _ROW]
-        if row == before and "v" not in given and len(row) == _ROW:
+        if row == before and "v" not in options and len(row) == _ROW:
             if lines[-1] != "*":
                 lines.append("*")
             continue
         before = row
-        lines.append(f"{start + offset:0{width}x} {_format_row(row, canonical='C' in given)}")
+        lines.append(f"{start + offset:0{width}x} {_format_row(row, canonical='C' in options)}")
     if data:
         lines.append(f"{start + len(data):0{width}x}")
     yield write_out("".join(f"{line}\n" for line in lines))
@@ -529,26 +529,26 @@ def _parse_dd_number(text: str) -> int:
 
 def dd(context: ProcessContext, args: list[str]) -> Process:
     """Copy blocks: `if= of= bs= count= skip=`."""
-    given = {}
+    options = {}
     for arg in args:
         name, separator, value = arg.partition("=")
         if not separator or name not in ("if", "of", "bs", "count", "skip", "status", "conv"):
             raise UsageError(f"dd: {arg}: {NOT_SIMULATED}")
-        given[name] = value
-    size = _parse_dd_number(given.get("bs", "512"))
-    left = _parse_dd_number(given["count"]) * size if "count" in given else 1 << 62
-    skipped = _parse_dd_number(given.get("skip", "0")) * size
+        options[name] = value
+    size = _parse_dd_number(options.get("bs", "512"))
+    left = _parse_dd_number(options["count"]) * size if "count" in options else 1 << 62
+    skipped = _parse_dd_number(options.get("skip", "0")) * size
     blocks, total = 0, 0
     target: OpenFile | None = None
     try:
-        if "of" in given:
+        if "of" in options:
             target = open_path(
-                context.files, context.resolve_path(given["of"]), "w", context.tasks.account,
+                context.files, context.resolve_path(options["of"]), "w", context.tasks.account,
                 context.now, context.fds,
             ).retain()  # fmt: skip
         # `dd` holds one block in memory.
         with (
-            open_input(context, given.get("if", "-")) as number,
+            open_input(context, options.get("if", "-")) as number,
             context.tasks.account.hold() as hold,
         ):
             hold.resize(size)
@@ -565,17 +565,17 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
                 if target is None:
                     yield Write(1, read.data)
                 elif why := target.write(read.data):
-                    yield write_error(f"dd: error writing '{given['of']}': {why}")
+                    yield write_error(f"dd: error writing '{options['of']}': {why}")
                     return 1
     except FileSystemError as fault:
-        name = given.get("if", "") if target is not None or "of" not in given else given["of"]
+        name = options.get("if", "") if target is not None or "of" not in options else options["of"]
         yield write_error(f"dd: can't open '{name}': {fault}")
         return 1
     finally:
         if target is not None:
             target.release()
     blocks, rest = divmod(total, size)
-    if given.get("status") != "none":
+    if options.get("status") != "none":
         text = f"{blocks}+{int(bool(rest))}"
         yield write_error(f"{text} records in\n{text} records out")
     return 0
@@ -598,13 +598,13 @@ def _parse_ranges(text: str) -> list[tuple[int, int]]:
 
 def cut(context: ProcessContext, args: list[str]) -> Process:
     """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
-    given, names = parse_options("cut", args, "sn", "bcfd", "DFO")
-    kinds = [kind for kind in "bcf" if kind in given]
+    options, names = parse_options("cut", args, "sn", "bcfd", "DFO")
+    kinds = [kind for kind in "bcf" if kind in options]
     if len(kinds) != 1:
         raise UsageError("cut: expected a list of bytes, characters, or fields")
     kind = kinds[0]
-    ranges = _parse_ranges(given[kind].replace("\n", ","))
-    separator = given.get("d", "\t")[:1] or "\0"
+    ranges = _parse_ranges(options[kind].replace("\n", ","))
+    separator = options.get("d", "\t")[:1] or "\0"
 
     def is_selected(index: int) -> bool:
         return any(first <= index < last for first, last in ranges)
@@ -621,7 +621,7 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
                     elif separator in line:
                         fields = line.split(separator)
                         line = separator.join(f for i, f in enumerate(fields) if is_selected(i))
-                    elif "s" in given:
+                    elif "s" in options:
                         continue
                     pieces.append(f"{line}\n")
                 yield write_out("".join(pieces))
@@ -653,19 +653,19 @@ def _expand_set(text: str) -> list[str]:
 
 def tr(_: ProcessContext, args: list[str]) -> Process:
     """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: the complement."""
-    given, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
-    if not sets or (len(sets) < 2 and not ("d" in given or "s" in given)):
+    options, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
+    if not sets or (len(sets) < 2 and not ("d" in options or "s" in options)):
         raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
     first = _expand_set(sets[0])
     second = _expand_set(sets[1]) if len(sets) > 1 else []
-    if "c" in given or "C" in given:
+    if "c" in options or "C" in options:
         excluded = set(first)
         first = [chr(code) for code in range(256) if chr(code) not in excluded]
     table: dict[str, str] = {}
-    if second and "d" not in given:
+    if second and "d" not in options:
         table = {char: second[min(i, len(second) - 1)] for i, char in enumerate(first)}
-    deleted = frozenset(first) if "d" in given else frozenset()
-    squeezed = frozenset(second or first) if "s" in given else frozenset()
+    deleted = frozenset(first) if "d" in options else frozenset()
+    squeezed = frozenset(second or first) if "s" in options else frozenset()
     last = ""
     while True:
         read = Read(0)

@@ -55,7 +55,7 @@ def _trap(shell: ShellContext, args: list[str]) -> Process:
     args = args[1:] if args[:1] == ["--"] else args
     if not args:
         order = {"EXIT": 0, **SIGNALS}
-        for name in sorted(shell.traps, key=lambda one: order.get(one, 0)):
+        for name in sorted(shell.traps, key=lambda trap: order.get(trap, 0)):
             script = shell.traps[name].replace("'", "'\"'\"'")
             yield Write(1, f"trap -- '{script}' {name}\n".encode())
         return 0
@@ -92,7 +92,7 @@ def _find_job(shell: ShellContext, text: str) -> Task | None:
 def _wait(shell: ShellContext, args: list[str]) -> Process:
     if not args:
         yield Await(
-            lambda: all(one.code is not None for one in shell.children.values()), signals=True
+            lambda: all(child.code is not None for child in shell.children.values()), signals=True
         )
         if shell.interrupted:
             return 128 + shell.interrupted
@@ -121,11 +121,11 @@ def _kill(shell: ShellContext, args: list[str]) -> Process:
         rest = ["-" + rest[1], *rest[2:]]
     if rest and rest[0].startswith("-") and rest[0] != "--":
         name = rest.pop(0)[1:]
-        found = parse_signal(name)
-        if found is None:
+        signal = parse_signal(name)
+        if signal is None:
             yield shell.make_message(f"bad signal name '{name}'")
             return 1
-        number = found
+        number = signal
     rest = rest[1:] if rest[:1] == ["--"] else rest
     if not rest:
         yield shell.make_message("you need to specify whom to kill")
@@ -163,7 +163,7 @@ def _list_traps(shell: ShellContext, names: list[str]) -> Process:
 
 
 def _jobs(shell: ShellContext, args: list[str]) -> Process:
-    running = [one for one in shell.children.values() if one.code is None]
+    running = [child for child in shell.children.values() if child.code is None]
     for number, task in enumerate(running, start=1):
         mark = "+" if task is running[-1] else "-" if task is running[-2] else " "
         text = f"{task.pid}" if args == ["-p"] else f"[{number}]{mark}  Running                    "

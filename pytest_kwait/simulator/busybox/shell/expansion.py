@@ -482,7 +482,7 @@ class Expander:
             case "#":
                 return str(len(shell.arguments))
             case "-":
-                return "".join(sorted(one for one in shell.options if len(one) == 1))
+                return "".join(sorted(option for option in shell.options if len(option) == 1))
             case "@":
                 return " ".join(shell.arguments) if shell.arguments else None
             case "*":

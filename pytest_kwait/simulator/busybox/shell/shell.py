@@ -282,8 +282,8 @@ class Shell:
                 if previous is not None:
                     previous.release()
                 raise
-        yield Await(lambda: all(one.code is not None for one in members))
-        codes = [one.code or 0 for one in members]
+        yield Await(lambda: all(member.code is not None for member in members))
+        codes = [member.code or 0 for member in members]
         self.status = codes[-1]
         if "pipefail" in self.options:
             self.status = next((code for code in reversed(codes) if code), 0)

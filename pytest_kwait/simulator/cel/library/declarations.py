@@ -67,7 +67,7 @@ def declare_functions() -> list[cel.FunctionDecl]:
             cel.Overload(
                 _STRING_CONVERSIONS.get(overload, f"{shown}({','.join(takes)})"),
                 return_type=resolve_type(gives),
-                parameters=[resolve_type(one) for one in takes],
+                parameters=[resolve_type(parameter) for parameter in takes],
                 is_member=name.startswith("."),
             )
         )
@@ -95,7 +95,7 @@ def describe_functions() -> str:
 def _describe_overload(name: str, takes: tuple[str, ...], gives: str) -> str:
     bare, member = name.lstrip("."), name.startswith(".")
     overload = [f"id: {bare}", f"return: {describe_type(gives)}"]
-    arguments = [describe_type(one) for one in takes]
+    arguments = [describe_type(parameter) for parameter in takes]
     if member:
         overload.append(f"target: {arguments.pop(0)}")
     overload.append(f"args: [{', '.join(arguments)}]")

@@ -26,9 +26,9 @@ _MAX_DIGITS = 18
 
 
 def _parse_semver(text: str, loose: bool = False) -> OpaqueValue:
-    if loose and (found := _LOOSE_VERSION.fullmatch(text)):
-        plain = ((part or "0").lstrip("0") or "0" for part in found.groups()[:3])
-        text = ".".join(plain) + found[4]
+    if loose and (match := _LOOSE_VERSION.fullmatch(text)):
+        plain = ((part or "0").lstrip("0") or "0" for part in match.groups()[:3])
+        text = ".".join(plain) + match[4]
     parts = text.split(".", 2)
     if len(parts) < 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")

@@ -61,9 +61,9 @@ def _split_url(text: str) -> _URL:
         raise ValueError("empty url")
     if text.startswith(":"):
         raise ValueError("missing protocol scheme")
-    found = _SCHEME.match(text)
-    scheme = found[1].lower() if found else ""
-    rest, _, query = text[found.end() if found else 0 :].partition("?")
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else ""
+    rest, _, query = text[match.end() if match else 0 :].partition("?")
     if not rest.startswith("/"):
         if not scheme:
             raise ValueError("invalid URI for request")

@@ -73,7 +73,9 @@ def remove_finalizer(cluster: Cluster, pod: Obj) -> None:
 
     def remove(changed: Obj) -> None:
         metadata = changed["metadata"]
-        left = [one for one in metadata.get("finalizers") or () if one != FINALIZER]
+        left = [
+            finalizer for finalizer in metadata.get("finalizers") or () if finalizer != FINALIZER
+        ]
         if left:
             metadata["finalizers"] = left
         else:
@@ -104,7 +106,9 @@ class JobControllerContext:
             self._ends.pop(uid, None)
         elif uid not in self._ends:
             statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-            if statuses and all((one.get("state") or {}).get("terminated") for one in statuses):
+            if statuses and all(
+                (status.get("state") or {}).get("terminated") for status in statuses
+            ):
                 self._ends[uid] = self.cluster.clock.time()
 
     def ended(self, pod: Obj) -> float:
@@ -604,7 +608,7 @@ class JobPodSync:
         source = {"fieldRef": {"fieldPath": f"metadata.labels['{policies.INDEX}']"}}
         for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
             variables = container.setdefault("env", [])
-            if all(one["name"] != "JOB_COMPLETION_INDEX" for one in variables):
+            if all(variable["name"] != "JOB_COMPLETION_INDEX" for variable in variables):
                 variables.append({"name": "JOB_COMPLETION_INDEX", "valueFrom": clone(source)})
         if self.view.per_index:
             last = self.view.delayed.get(index)

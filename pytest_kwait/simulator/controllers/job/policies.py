@@ -135,7 +135,8 @@ def get_finish_time(pod: Obj) -> float:
     """
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     ends = [
-        ((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in statuses
+        ((status.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        for status in statuses
     ]
     if ends and all(ends):
         return max(parse_time(str(end)) for end in ends)
@@ -201,7 +202,7 @@ def match_failure_policy(policy: Obj | None, pod: Obj) -> FailurePolicyMatch:
 
 
 def _match_exit_codes(rule: Obj, pod: Obj) -> str:
-    wanted = rule["onExitCodes"]
+    on_exit_codes = rule["onExitCodes"]
     status = pod.get("status") or {}
     for one in [
         *(status.get("containerStatuses") or ()),
@@ -210,9 +211,11 @@ def _match_exit_codes(rule: Obj, pod: Obj) -> str:
         terminated = (one.get("state") or {}).get("terminated")
         if not terminated or not terminated.get("exitCode"):
             continue
-        if wanted.get("containerName") not in (None, one["name"]):
+        if on_exit_codes.get("containerName") not in (None, one["name"]):
             continue
-        if (terminated["exitCode"] in wanted["values"]) == (wanted["operator"] == "In"):
+        if (terminated["exitCode"] in on_exit_codes["values"]) == (
+            on_exit_codes["operator"] == "In"
+        ):
             where = f"{namespace_of(pod)}/{name_of(pod)}"
             code = terminated["exitCode"]
             return f"Container {one['name']} for pod {where} failed with exit code {code}"
@@ -251,9 +254,9 @@ def match_success_policy(job: Obj, succeeded: Collection[int]) -> str:
     for number, rule in enumerate(rules):
         count = rule.get("succeededCount")
         if rule.get("succeededIndexes") is not None:
-            wanted = parse_indexes(rule["succeededIndexes"], job["spec"].get("completions") or 0)
-            have = len(wanted & set(succeeded))
-            met = bool(wanted) and (have == len(wanted) or (count is not None and have >= count))
+            indexes = parse_indexes(rule["succeededIndexes"], job["spec"].get("completions") or 0)
+            have = len(indexes & set(succeeded))
+            met = bool(indexes) and (have == len(indexes) or (count is not None and have >= count))
         else:
             met = count is not None and len(succeeded) >= count
         if met:
@@ -273,7 +276,7 @@ def has_exceeded_restart_limit(job: Obj, pods: Iterable[Obj]) -> bool:
                 *(status.get("initContainerStatuses") or ()),
                 *(status.get("containerStatuses") or ()),
             ]
-            restarts += sum(one.get("restartCount", 0) for one in containers)
+            restarts += sum(container.get("restartCount", 0) for container in containers)
     limit: int = job["spec"].get("backoffLimit", 6)
     return restarts > 0 if limit == 0 else restarts >= limit
 

@@ -32,8 +32,8 @@ _CLAIMS = "persistentvolumeclaims"
 def find_ownership_problem(claim: Obj, pod: Obj) -> str | None:
     """Return the error of a claim not owned by the pod; None otherwise."""
     if any(
-        one["uid"] == uid_of(pod) and one.get("controller")
-        for one in claim["metadata"].get("ownerReferences") or ()
+        reference["uid"] == uid_of(pod) and reference.get("controller")
+        for reference in claim["metadata"].get("ownerReferences") or ()
     ):
         return None
     return f"PVC {key_of(claim)} was not created for pod {key_of(pod)} (pod is not owner)"

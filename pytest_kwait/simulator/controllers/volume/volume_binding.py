@@ -142,14 +142,18 @@ class VolumeBinding:
         for claim in claims:
             taken = {uid_of(volume) for _, volume in plan if volume is not None}
             free = [
-                one
-                for one in self._cluster.list("persistentvolumes")
-                if uid_of(one) not in taken and _is_volume_usable_on(one, node, labels)
+                volume
+                for volume in self._cluster.list("persistentvolumes")
+                if uid_of(volume) not in taken and _is_volume_usable_on(volume, node, labels)
             ]
             volume = find_matching_volume(claim, free)
             if volume is None:
-                found = self._cluster.find("storageclasses.storage.k8s.io", storage_class_of(claim))
-                if found is None or found["provisioner"].startswith("kubernetes.io/"):
+                storage_class = self._cluster.find(
+                    "storageclasses.storage.k8s.io", storage_class_of(claim)
+                )
+                if storage_class is None or storage_class["provisioner"].startswith(
+                    "kubernetes.io/"
+                ):
                     self._wait(pod, name_of(claim))
                     return None
             plan.append((claim, volume))

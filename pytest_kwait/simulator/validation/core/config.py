@@ -246,10 +246,10 @@ def pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
     Source: Go's encoding/pem/pem.go, func Decode.
     """
-    for found in _PEM_BLOCK.finditer(data):
-        text = re.sub(rb"[ \t\r\n]", b"", found["text"])
+    for match in _PEM_BLOCK.finditer(data):
+        text = re.sub(rb"[ \t\r\n]", b"", match["text"])
         with suppress(binascii.Error):
-            yield found["type"].decode(errors="replace"), base64.b64decode(text, validate=True)
+            yield match["type"].decode(errors="replace"), base64.b64decode(text, validate=True)
 
 
 def validate_lease(obj: Obj) -> ErrorList:

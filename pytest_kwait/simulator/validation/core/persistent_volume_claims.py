@@ -141,8 +141,8 @@ def validate_persistent_volume_claim(claim: Obj) -> ErrorList:
 
 
 def _get_storage_text(spec: Obj, field: str) -> str | None:
-    found: str | None = ((spec.get("resources") or {}).get(field) or {}).get("storage")
-    return found
+    storage: str | None = ((spec.get("resources") or {}).get(field) or {}).get("storage")
+    return storage
 
 
 def validate_persistent_volume_claim_update(new: Obj, old: Obj) -> ErrorList:

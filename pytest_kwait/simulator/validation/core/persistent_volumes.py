@@ -285,9 +285,9 @@ def get_persistent_volume_warnings(volume: Obj) -> list[str]:
             "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. "
             "Instead, the recommended approach is to use dynamic provisioning."
         )
-    wanted = (spec.get("nodeAffinity") or {}).get("required") or {}
+    required = (spec.get("nodeAffinity") or {}).get("required") or {}
     at = "spec.nodeAffinity.required.nodeSelectorTerms"
-    texts += get_node_selector_term_warnings(wanted.get("nodeSelectorTerms") or [], at)
+    texts += get_node_selector_term_warnings(required.get("nodeSelectorTerms") or [], at)
     texts += [
         f"spec.{shown}: {text}"
         for name, (shown, text) in _DEPRECATED_PERSISTENT_SOURCES.items()

@@ -503,14 +503,14 @@ def _validate_traffic_policies(spec: Obj) -> ErrorList:
 def validate_service_status_update(new: Obj, old: Obj) -> ErrorList:
     """Validate the load balancer status of a service."""
     path = "status.loadBalancer.ingress"
-    found = get_load_balancer_ingress_points(new)
-    if found and new["spec"].get("type") != "LoadBalancer":
+    points = get_load_balancer_ingress_points(new)
+    if points and new["spec"].get("type") != "LoadBalancer":
         return ErrorList(
             [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
         )
     kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
     errors = ErrorList()
-    for index, point in enumerate(found):
+    for index, point in enumerate(points):
         at, address, mode = f"{path}[{index}]", point.get("ip", ""), point.get("ipMode")
         if address:
             errors += validate_ip(f"{at}.ip", address, kept)

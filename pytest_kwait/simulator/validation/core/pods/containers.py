@@ -280,8 +280,8 @@ def _validate_handler_port(port: int | str, at: str) -> ErrorList:
 def validate_volume_mounts(container: Obj, volumes: Mapping[str, Obj], at: str) -> ErrorList:
     """Validate a container's mounts; errors about sub paths name the list itself."""
     errors = ErrorList()
-    devices = {one.get("name", ""): one for one in container.get("volumeDevices", ())}
-    device_paths = {one.get("devicePath", "") for one in devices.values()}
+    devices = {device.get("name", ""): device for device in container.get("volumeDevices", ())}
+    device_paths = {device.get("devicePath", "") for device in devices.values()}
     paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts", ())):
         name, path = mount.get("name", ""), mount.get("mountPath", "")
@@ -340,7 +340,8 @@ def validate_volume_devices(container: Obj, volumes: Mapping[str, Obj], at: str)
     """Validate the block devices of a container."""
     errors = ErrorList()
     mounts = {
-        one.get("name", ""): one.get("mountPath", "") for one in container.get("volumeMounts", ())
+        mount.get("name", ""): mount.get("mountPath", "")
+        for mount in container.get("volumeMounts", ())
     }
     names: set[str] = set()
     paths: set[str] = set()

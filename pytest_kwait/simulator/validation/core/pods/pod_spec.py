@@ -319,7 +319,9 @@ def validate_pod_spec(spec: Obj, at: str, *, metadata: Obj | None = None) -> Err
         spec.get("volumes", ()), name, f"{at}.volumes", pod=pod
     )
     errors += volume_errors
-    claims = frozenset(one["name"] for one in spec.get("resourceClaims", ()) if one.get("name"))
+    claims = frozenset(
+        claim["name"] for claim in spec.get("resourceClaims", ()) if claim.get("name")
+    )
     if "resourceClaims" in spec:
         errors += _validate_resource_claims(spec["resourceClaims"], f"{at}.resourceClaims")
     around = ContainerContext(volumes, claims, grace, spec.get("restartPolicy", ""), host_users)
@@ -374,7 +376,7 @@ def _validate_pod_spec_fields(spec: Obj, at: str) -> ErrorList:
     if "os" in spec:
         errors += validate_os_fields(spec, at)
     if any("env" in one for field in _CONTAINER_LISTS for one in spec.get(field) or ()):
-        volumes = {one.get("name", ""): one for one in spec.get("volumes", ())}
+        volumes = {volume.get("name", ""): volume for volume in spec.get("volumes", ())}
         for container, here in visit_containers_with_path(spec, at):
             errors += validate_file_key_volumes(container, here, volumes)
     return errors

@@ -245,7 +245,10 @@ def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:
         errors.forbidden("[]", "static pods do not support ephemeral containers")
         return errors
     at = "spec.ephemeralContainers"
-    present = {one.get("name", ""): one for one in new["spec"].get("ephemeralContainers", ())}
+    present = {
+        container.get("name", ""): container
+        for container in new["spec"].get("ephemeralContainers", ())
+    }
     for was in old["spec"].get("ephemeralContainers", ()):
         now, name = present.get(was["name"]), f'existing ephemeral containers "{was["name"]}"'
         if now is None:

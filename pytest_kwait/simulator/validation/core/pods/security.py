@@ -249,7 +249,7 @@ def _validate_sysctl(spec: Obj, sysctls: list[Obj], index: int, name: str, at: s
     elif len(name) > _MAX_SYSCTL_LENGTH or not _SYSCTL.match(name):
         text = f"must have at most {_MAX_SYSCTL_LENGTH} characters and match regex {_SYSCTL_FORM}"
         errors.invalid(here, name, text)
-    elif any(one.get("name") == name for one in sysctls[:index]):
+    elif any(sysctl.get("name") == name for sysctl in sysctls[:index]):
         errors.duplicate(here, name)
     dotted = _normalize_sysctl(name)
     if spec.get("hostNetwork") and dotted.startswith("net."):
