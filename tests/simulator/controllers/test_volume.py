@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.volume.pv_helpers import find_matching_volume, find_mismatch
+from pytest_kwait.simulator.controllers.volume.volume_matching import (
+    find_matching_volume,
+    find_mismatch,
+)
 from tests.simulator.controllers.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.volume_claims import find_default_class, has_no_class
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.controllers.volume.pv_helpers import (
+from pytest_kwait.simulator.controllers.volume.volume_matching import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     find_matching_volume,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.scheduler.framework.cycle_state import NoNodeError, PerPod, Rejection
 from pytest_kwait.scheduler.framework.node_affinity import RequiredNodeAffinity
 from pytest_kwait.simulator.controllers.volume.ephemeral import find_ownership_problem
-from pytest_kwait.simulator.controllers.volume.pv_helpers import (
+from pytest_kwait.simulator.controllers.volume.volume_matching import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
     find_matching_volume,
