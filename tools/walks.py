@@ -264,13 +264,19 @@ class _Cluster:
     def __enter__(self) -> Self:
         kubeconfig = Path(self._folder.name, "kubeconfig")
         ready, end = os.pipe()
-        command = _command(
-            self.output, f"{PACKAGE}.simulator", "--nodes", "1", "--timing", "fast", "--port", "0",
-            "--kubeconfig", str(kubeconfig), "--ready-fd", str(end),
-        )  # fmt: skip
-        self._process = subprocess.Popen(
-            command, env=_environment(self._root), pass_fds=[end], stderr=subprocess.DEVNULL
-        )
+        with tempfile.TemporaryFile() as options:
+            options.write(json.dumps({"nodes": 1, "timing": "fast"}).encode())
+            options.seek(0)
+            command = _command(
+                self.output, f"{PACKAGE}.simulator", "--kubeconfig", str(kubeconfig),
+                "--options-fd", str(options.fileno()), "--ready-fd", str(end),
+            )  # fmt: skip
+            self._process = subprocess.Popen(
+                command,
+                env=_environment(self._root),
+                pass_fds=[end, options.fileno()],
+                stderr=subprocess.DEVNULL,
+            )
         os.close(end)
         os.read(ready, 1)
         os.close(ready)
