@@ -26,6 +26,13 @@ def test_ends(kwait, wait_for):
     kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
     ENDING
 """
+# A job in the background of a shell ignores Ctrl-C, and so would what it starts.
+_RUN = """
+import signal, sys, pytest
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 _ENDINGS = {
     "passed": ("assert kwait.get('configmap/settings')", 0),
     "failed": ("wait_for('configmap/other', 'create', timeout='100ms')", 1),
@@ -70,7 +77,7 @@ def test_a_run_on_the_embedded_cluster_leaves_nothing(
     (suite / "pytest.ini").write_text("[pytest]\n")
     (suite / "test_it.py").write_text(_SUITE.replace("ENDING", body))
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "pytest", "-q", f"--basetemp={tmp_path / 'base'}"],
+        [sys.executable, "-P", "-c", _RUN, "-q", f"--basetemp={tmp_path / 'base'}"],
         cwd=suite,
         env={**os.environ, "TMPDIR": str(temporary), "PYTEST_ADDOPTS": ""},
         stdout=subprocess.PIPE,
