@@ -185,6 +185,11 @@ def _our_end(
 def _fork_server() -> ForkServerContext:
     """Start the process that all are forked from; it ends with the last that uses it."""
     context = multiprocessing.get_context("forkserver")
+    server: Any = forkserver._forkserver
+    if server._forkserver_address is not None and server._forkserver_pid is None:
+        # This is one of its forks: multiprocessing would start another one here.
+        server.ensure_running = lambda: None
+        return context
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(_ROOT)
         patch.setenv("PYTHONPATH", str(_ROOT))

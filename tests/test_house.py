@@ -12,6 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 MODULES = sorted((ROOT / "pytest_kwait").rglob("*.py"))
 SHAPELESS = {"helper", "helpers", "common", "misc", "base"}
+UPSTREAM_NAMES = {"pv_helpers"}
 
 
 def project() -> dict[str, Any]:
@@ -24,7 +25,9 @@ def relative(path: Path) -> str:
 
 def test_module_names_describe_their_contents() -> None:
     shapeless = [
-        relative(path) for path in MODULES if SHAPELESS & set(re.split(r"[_.]", path.stem))
+        relative(path)
+        for path in MODULES
+        if path.stem not in UPSTREAM_NAMES and SHAPELESS & set(re.split(r"[_.]", path.stem))
     ]
 
     assert shapeless == []
@@ -53,9 +56,10 @@ def test_decoders_of_types_are_made_one_at_a_time() -> None:
 
 
 def _functions_that_make_decoders(path: Path) -> set[str]:
-    functions = (
-        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)
-    )
+    source = path.read_text()
+    if not re.search(r"\.Decoder\(|msgspec[\w.]*\.(decode|convert)\(", source):
+        return set()
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
     return {
         function.name
         for function in functions
@@ -70,6 +74,34 @@ def _makes_a_decoder(call: ast.Call) -> bool:
     return name.endswith(".Decoder") or (
         typed and name.startswith("msgspec") and name.endswith((".decode", ".convert"))
     )
+
+
+def test_every_module_with_logic_has_tests_that_are_found_by_name() -> None:
+    """In `test_<module>.py` of its folder, or where the table says."""
+    table: dict[str, str] = tomllib.loads((ROOT / "tests/tests_of_modules.toml").read_text())
+    unnamed = {
+        path.relative_to(ROOT / "pytest_kwait").with_suffix("").as_posix()
+        for path in MODULES
+        if _has_logic(path) and not _has_tests_of_its_name(path)
+    }
+    used = {name if name in table else name.rpartition("/")[0] for name in unnamed}
+
+    assert (
+        sorted(name for name in unnamed if not {name, name.rpartition("/")[0]} & set(table)) == []
+    )
+    assert sorted(table.keys() - used) == []
+    assert [path for path in table.values() if not (ROOT / path).exists()] == []
+
+
+def _has_logic(path: Path) -> bool:
+    generated = "pytest_kwait/simulator/data" in path.as_posix()
+    return path.stem != "__init__" and not generated and "def " in path.read_text()
+
+
+def _has_tests_of_its_name(path: Path) -> bool:
+    folder = path.relative_to(ROOT / "pytest_kwait").parent
+    name = f"test_{path.name}"
+    return any((ROOT / tests / folder / name).exists() for tests in ("tests", "integration"))
 
 
 def test_lowest_versions_are_those_that_the_package_allows() -> None:

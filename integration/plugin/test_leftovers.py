@@ -1,0 +1,97 @@
+"""Whichever way a run ends: no file in the folder for temporary files, and no process, stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait import wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SUITE = """
+from pathlib import Path
+
+def test_passes(kwait):
+    kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
+
+def test_ends(kwait, wait_for):
+    kwait.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
+    ENDING
+"""
+# A job in the background of a shell ignores Ctrl-C, and so would what it starts.
+_RUN = """
+import signal, sys, pytest
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+_ENDINGS = {
+    "passed": ("assert kwait.get('configmap/settings')", 0),
+    "failed": ("wait_for('configmap/other', 'create', timeout='100ms')", 1),
+    "interrupted": (
+        "Path('waiting').touch(); wait_for('configmap/other', 'create', timeout='2m')",
+        2,
+    ),
+}
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Iterator[Path]:
+    """A folder for temporary files, by whose name processes are found, too."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    yield folder
+    for process in _processes(folder):
+        os.kill(process, signal.SIGKILL)
+
+
+def _processes(folder: Path) -> list[int]:
+    """Return the processes that have the folder for their temporary files."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (process / "environ").read_bytes().split(b"\0")
+        except OSError:  # it has just ended, or is another user's
+            continue
+        if f"TMPDIR={folder}".encode() in variables:
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
+@pytest.mark.parametrize("ending", _ENDINGS)
+def test_a_run_on_the_embedded_cluster_leaves_nothing(
+    tmp_path: Path, temporary: Path, ending: str
+) -> None:
+    body, status = _ENDINGS[ending]
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "pytest.ini").write_text("[pytest]\n")
+    (suite / "test_it.py").write_text(_SUITE.replace("ENDING", body))
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _RUN, "-q", f"--basetemp={tmp_path / 'base'}"],
+        cwd=suite,
+        env={**os.environ, "TMPDIR": str(temporary), "PYTEST_ADDOPTS": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        if ending == "interrupted":
+            waiting = suite / "waiting"
+            wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
+            os.killpg(process.pid, signal.SIGINT)
+        output = process.communicate(timeout=180)[0]
+
+    assert process.returncode == status, output
+    # An interrupted run's cluster ends with its pipe, a moment after the run.
+    wait.poll_immediate(0.02, 30, lambda: not _processes(temporary))
+    assert list(temporary.iterdir()) == [], output
