@@ -128,11 +128,11 @@ class Cleanup:
         shared = run.source.registration(cluster)
         if shared is not None:
             return shared
-        # Imported on use: it loads the client.
-        from pytest_kwait.suite.run_registration import OwnedRegistration
-
         # Workers ask at the same time, each in a thread.
         with self._lock:
+            # Imported on use: it loads the client.
+            from pytest_kwait.suite.run_registration import OwnedRegistration
+
             if id(cluster) not in self.registrations:
                 self.registrations[id(cluster)] = OwnedRegistration(
                     run.id,

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from urllib.parse import quote, unquote
 
@@ -34,6 +35,15 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.readiness import Readiness
 
 _Result = TypeVar("_Result")
+
+_CLUSTER_MODULES = ("pytest_kwait.clusters.provider", "pytest_kwait.suite.namespaces.permissions")
+# Imported by one thread after the other: pytest rewrites imported modules, and before Python
+# 3.11.8 and 3.12.2 parsing in two threads at once may fail.
+_TOPIC_MODULES = {
+    b"": _CLUSTER_MODULES,
+    b"ready": (*_CLUSTER_MODULES, "pytest_kwait.suite.readiness"),
+}
+"""Modules that the answers to a topic of `ClusterServer` import."""
 
 
 def check_context(provider: Provider, settings: Settings) -> None:
@@ -633,6 +643,7 @@ class ClusterServer:
             b"turn": self._acquire_quota,
             b"outage": self._wait_for_outage,
         }
+        self._import_lock = threading.Lock()
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -688,6 +699,9 @@ class ClusterServer:
                 return
 
     def _reply(self, topic: bytes, *words: bytes) -> dict[str, Any]:
+        with self._import_lock:
+            for module in _TOPIC_MODULES.get(topic, ()):
+                import_module(module)
         # A failed wait is a TimeoutError too, which must not pass for one of the connection.
         try:
             return self._replies[topic](*words)
