@@ -128,7 +128,16 @@ for name in {modules}:
         foreign = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
         assert foreign == {"pytest_kwait"}
     rooms = {name.split(".")[1] for name in everything if name.startswith("pytest_kwait.")}
-    assert rooms == {"apimachinery", "clock", "engine", "errors", "framework", "plugin", "suite"}
+    assert rooms == {
+        "apimachinery",
+        "clock",
+        "engine",
+        "errors",
+        "framework",
+        "plugin",
+        "suite",
+        "worker",
+    }
 
 
 @pytest.mark.parametrize(

@@ -378,6 +378,7 @@ class MarkerExecutor:
     def __init__(self, run: Run) -> None:
         self.shared_nodes: list[Any] = []
         """The nodes of the fixtures that are set up or torn down now, the innermost last."""
+        self._preconditions: Preconditions | None = None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -403,15 +404,21 @@ class MarkerExecutor:
             nodes.pop()
             fixturedef.addfinalizer(enter)
 
-    # First: the fixtures are requested before any is set up, and the waits come after the hooks of
-    # all other plugins.
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Request the fixtures that the markers need; in the end, apply manifests and wait."""
-        preconditions = _request_fixtures(item)
+    # First: the fixtures are requested before any is set up. No wrapper: an error in one that is
+    # outside of pytest's own would leave those without the state that their teardown needs.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Request the fixtures that the markers need."""
+        self._preconditions = None
+        self._preconditions = _request_fixtures(item)
+
+    # First: the waits come after the hooks of all other plugins.
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_runtest_setup")
+    def pytest_runtest_setup_last(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Apply manifests and wait after the rest of the setup."""
         yield
-        if preconditions is not None:
-            preconditions.fulfil(cast("pytest.Function", item))
+        if self._preconditions is not None:
+            self._preconditions.fulfil(cast("pytest.Function", item))
 
 
 def _request_fixtures(item: pytest.Item) -> Preconditions | None:
