@@ -29,7 +29,7 @@ class TempDir:
     """A folder that only this user can read, removed at the latest when the process ends.
 
     A forked process does not remove it. If the process is killed, the next one that creates a
-    folder does.
+    folder does, or its run when it ends.
 
     Args:
         prefix: the start of its name, after `kwait-`.
@@ -39,8 +39,7 @@ class TempDir:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX + prefix))
         lock = _lock_new(self.path)
         self._finalizer = weakref.finalize(self, _remove_folder, self.path, lock, os.getpid())
-        for path in abandoned_folders():
-            shutil.rmtree(path, ignore_errors=True)
+        remove_abandoned_folders()
 
     def remove(self) -> None:
         """Remove the folder and its contents; idempotent."""
@@ -58,6 +57,12 @@ def credentials_folder() -> str:
             # Also where this module is imported anew, and the client's is not.
             atexit.register(_credentials[0].remove)
         return str(_credentials[0].path)
+
+
+def remove_abandoned_folders() -> None:
+    """Remove the folders of this user's dead processes, as far as that is possible."""
+    for path in abandoned_folders():
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def abandoned_folders() -> Iterator[Path]:

@@ -67,17 +67,35 @@ def _processes(folder: Path) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "workers"])
 @pytest.mark.parametrize("ending", _ENDINGS)
 def test_a_run_on_the_embedded_cluster_leaves_nothing(
-    tmp_path: Path, temporary: Path, ending: str
+    tmp_path: Path, temporary: Path, ending: str, workers: tuple[str, ...]
 ) -> None:
     body, status = _ENDINGS[ending]
+    _run(tmp_path, temporary, body, status, *workers)
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
+def test_a_run_with_a_killed_worker_leaves_nothing(tmp_path: Path, temporary: Path) -> None:
+    body = "import os; os.kill(os.getpid(), 9)"
+    _run(tmp_path, temporary, body, 1, "-n2", "--max-worker-restart=0")
+
+
+def _run(tmp_path: Path, temporary: Path, body: str, status: int, *options: str) -> None:
+    """Run the suite, and check what it leaves.
+
+    Args:
+        body: the end of its second test; the run is interrupted once it has made `waiting`.
+        status: the expected exit status.
+        options: for pytest.
+    """
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "pytest.ini").write_text("[pytest]\n")
     (suite / "test_it.py").write_text(_SUITE.replace("ENDING", body))
     with subprocess.Popen(
-        [sys.executable, "-P", "-c", _RUN, "-q", f"--basetemp={tmp_path / 'base'}"],
+        [sys.executable, "-P", "-c", _RUN, "-q", *options, f"--basetemp={tmp_path / 'base'}"],
         cwd=suite,
         env={**os.environ, "TMPDIR": str(temporary), "PYTEST_ADDOPTS": ""},
         stdout=subprocess.PIPE,
@@ -85,7 +103,7 @@ def test_a_run_on_the_embedded_cluster_leaves_nothing(
         text=True,
         start_new_session=True,
     ) as process:
-        if ending == "interrupted":
+        if status == pytest.ExitCode.INTERRUPTED:
             waiting = suite / "waiting"
             wait.poll_immediate(0.02, 120, lambda: waiting.exists() or process.poll() is not None)
             os.killpg(process.pid, signal.SIGINT)

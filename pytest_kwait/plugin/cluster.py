@@ -209,6 +209,10 @@ class RunCluster:
         """Stop the cluster that was started for the run, after the last worker has ended."""
         if self._server is not None:
             self._server.close()
+            from pytest_kwait.temp_dir import remove_abandoned_folders
+
+            # Those of workers that were killed.
+            remove_abandoned_folders()
         try:
             self._run.end()
         except KwaitError as error:
