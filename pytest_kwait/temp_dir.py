@@ -38,7 +38,7 @@ class TempDir:
     def __init__(self, prefix: str = "") -> None:
         self.path = Path(tempfile.mkdtemp(prefix=_PREFIX + prefix))
         lock = _lock_new(self.path)
-        self._finalizer = weakref.finalize(self, _remove_folder, self.path, lock, os.getpid())
+        self._finalizer = weakref.finalize(self, _remove_own_folder, self.path, lock, os.getpid())
         remove_abandoned_folders()
 
     def remove(self) -> None:
@@ -62,7 +62,20 @@ def credentials_folder() -> str:
 def remove_abandoned_folders() -> None:
     """Remove the folders of this user's dead processes, as far as that is possible."""
     for path in abandoned_folders():
-        shutil.rmtree(path, ignore_errors=True)
+        remove_folder(path)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder, its lock file last: after an interrupt it still counts as abandoned."""
+    with contextlib.suppress(OSError):
+        for entry in path.iterdir():
+            if entry.name == _LOCK_FILE:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def abandoned_folders() -> Iterator[Path]:
@@ -104,10 +117,12 @@ def _lock_new(folder: Path) -> int | None:
     return lock
 
 
-def _remove_folder(path: Path, lock: int | None, owner: int) -> None:
+def _remove_own_folder(path: Path, lock: int | None, owner: int) -> None:
     if os.getpid() != owner:
         return
-    shutil.rmtree(path, ignore_errors=True)
-    if lock is not None:
-        with contextlib.suppress(OSError):
-            os.close(lock)
+    try:
+        remove_folder(path)
+    finally:
+        if lock is not None:
+            with contextlib.suppress(OSError):
+                os.close(lock)

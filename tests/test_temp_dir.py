@@ -117,6 +117,26 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next(
     assert list(temporary.iterdir()) == [mine.path]
 
 
+def test_a_folder_whose_removal_is_interrupted_is_removed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, temporary: Path
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    left = TempDir()
+    (left.path / "certificate").touch()
+    (left.path / "logs").mkdir()
+    with monkeypatch.context() as patch:
+        # Which of the two entries comes first is the file system's choice.
+        patch.setattr(Path, "unlink", interrupt)
+        patch.setattr("shutil.rmtree", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            left.remove()
+    assert list(abandoned_folders()) == [left.path]
+    TempDir().remove()
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_fork_neither_removes_the_folder_nor_ends_its_lock() -> None:
     mine = TempDir()
     if (child := os.fork()) == 0:

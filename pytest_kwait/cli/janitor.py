@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -118,11 +117,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _remove_folders(*, dry_run: bool) -> None:
     """Remove the private folders of dead processes of this user on this machine."""
-    from pytest_kwait.temp_dir import abandoned_folders
+    from pytest_kwait.temp_dir import abandoned_folders, remove_folder
 
     for folder in abandoned_folders():
         if not dry_run:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
         print(f"{'would delete' if dry_run else 'deleted'} {folder} (folder of a killed run)")
 
 
