@@ -10,6 +10,7 @@ for their last line.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import zlib
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -337,12 +338,37 @@ def merge_journals(
     lines: list[RawLine] = []
     for stem in stems:
         known: dict[tuple[str, str], int] = {}
-        for suffix in (OLDER_SUFFIX, JOURNAL_SUFFIX):
-            path = stem.with_name(stem.name + suffix)
-            if path.exists():
-                lines += _read_journal(path, started, known, what)
+        for path, data in _read_parts(stem):
+            lines += _parse_journal(path, data, started, known, what)
     lines.sort(key=_line_order)
     return lines
+
+
+def _read_parts(stem: Path) -> list[tuple[Path, bytes]]:
+    """Return the parts of a journal with their contents, the older one first.
+
+    Its writer may divide it meanwhile, which makes the current part the older one: then they are
+    read again.
+    """
+    older = stem.with_name(stem.name + OLDER_SUFFIX)
+    current = stem.with_name(stem.name + JOURNAL_SUFFIX)
+    while True:
+        identity = _identity_of(older)
+        parts = []
+        for path in (older, current):
+            with contextlib.suppress(FileNotFoundError):
+                parts.append((path, path.read_bytes()))
+        if _identity_of(older) == identity:
+            return parts
+
+
+def _identity_of(path: Path) -> tuple[int, int] | None:
+    """Return what differs between files that have had a path; None if there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_ctime_ns
 
 
 def _line_order(line: RawLine) -> tuple[float, int]:
@@ -364,11 +390,10 @@ def find_instance(pod: Mapping[str, Any], container: str, *, previous: bool) -> 
     return ""
 
 
-def _read_journal(
-    path: Path, started: float, known: dict[tuple[str, str], int], what: str
+def _parse_journal(
+    path: Path, data: bytes, started: float, known: dict[tuple[str, str], int], what: str
 ) -> Iterator[RawLine]:
     """Yield the lines of a journal, without objects that are the same in its older part."""
-    data = path.read_bytes()
     if not data.partition(b"\n")[1]:
         return  # killed while it wrote the first line
     offset = _check_header(data, what, str(path)).started - started

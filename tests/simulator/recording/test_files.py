@@ -13,8 +13,10 @@ from pytest_kwait.simulator.recording.files import (
     RecordingHeader,
     find_times,
     fold,
+    merge_journals,
     read_recording,
 )
+from pytest_kwait.simulator.recording.journal import RecordingJournal
 from tests.simulator.recording.lines import LINES, STARTED, change, log, pod, recording
 
 if TYPE_CHECKING:
@@ -152,3 +154,32 @@ def test_the_past_becomes_the_state_of_the_start() -> None:
         (1.0, "MODIFIED", 5),
         (2.0, "ADDED", 6),
     ]
+
+
+@pytest.mark.parametrize("is_created", [True, False], ids=["divided", "before the new part"])
+def test_a_journal_that_is_divided_while_it_is_read_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_created: bool
+) -> None:
+    def write(part: RecordingJournal, revision: int) -> None:
+        part.write(part.encode_change(3.0, "ADDED", "pods", f"a/{revision}", revision, b"{}"))
+
+    def read_bytes(path: Path) -> bytes:
+        if path == part.path:
+            monkeypatch.undo()
+            if is_created:
+                part.open(2.0)
+                write(part, 2)
+            else:
+                path.replace(tmp_path / "cluster.older.jsonl")
+        with path.open("rb") as file:
+            return file.read()
+
+    part = RecordingJournal(tmp_path / "cluster", None)
+    part.open(0.0)
+    write(part, 1)
+    # The older part has been looked for, and was not there yet.
+    monkeypatch.setattr(type(tmp_path), "read_bytes", read_bytes)
+    found = merge_journals(tmp_path, [], 0.0)
+    part.close()
+
+    assert [line.revision for line in found] == ([1, 2] if is_created else [1])
