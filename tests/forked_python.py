@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[1]
 _PRELOADED = "tests.forked_python_preload"
 _UNUSED = 200
-"""Descriptors from this number on are in use by nobody."""
+"""Descriptors from this number on are unused."""
 
 
 class ForkedPython:

@@ -66,7 +66,7 @@ class SimulatorProcess:
         self._owner: int | None = None
         from pytest_kwait.simulator.protocol.options_json import write_options
 
-        # A file and no pipe: its size has no limit, and nobody needs to read it.
+        # A file and no pipe: writing to it never blocks, whatever its size.
         with TemporaryFile() as file:
             file.write(write_options(options or EmbeddedOptions()))
             file.seek(0)

@@ -189,7 +189,7 @@ class RecordingWriter:
 
     @property
     def records_passed_tests(self) -> bool:
-        """Whether tests that passed are recorded."""
+        """Return whether tests that passed are recorded."""
         return self._cluster is not None and self._is_recorded(failed=False)
 
     def _is_recorded(self, *, failed: bool) -> bool:

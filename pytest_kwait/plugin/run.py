@@ -57,7 +57,7 @@ class Run:
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process is a worker of pytest-xdist."""
+        """Return whether this process is a worker of pytest-xdist."""
         return self.handed is not None
 
     @property

@@ -510,7 +510,7 @@ class _Arguments:
         kubeconfig: the file to write.
         ready_fd: a line goes here once nodes are Ready.
         owner_fd: the cluster ends when this pipe closes.
-        owner_folder: a folder to remove when it is told to end.
+        owner_folder: a folder to remove after a signal to end.
         options: the options of the cluster.
         hosts: the server's host names and addresses, the best one first.
         tokens: further users by their tokens.
