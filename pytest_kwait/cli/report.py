@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pytest_kwait.suite.report.run_report import RunReport
 
+_NO_CALLS = "no test of the reports has called a wait, or an older pytest-kwait wrote them"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -116,6 +118,3 @@ def _suggest_limits(report: RunReport) -> None:
             file=sys.stderr,
         )
     print("\n".join(render_limits(rows)))
-
-
-_NO_CALLS = "no test of the reports has called a wait, or an older pytest-kwait wrote them"

@@ -51,6 +51,12 @@ _ISOLATION_PATH = "/kwait/v1/isolation/refusal"
 
 _NOT_EMBEDDED = (403, 404, 405)
 """Answers of other servers to the paths of an embedded cluster."""
+_REQUEST_TIMEOUT = 30.0
+"""Seconds for an answer of the server: many runs may start at once."""
+
+_OUTLOOK = "the {} ends with the run; {} objects, events and logs of failed tests"
+
+_TITLES = {"binaries": "control plane of binaries"}
 
 
 @dataclass(frozen=True)
@@ -121,16 +127,6 @@ class RecordedHistory(NamedTuple):
 
     version: str
     trouble: str
-
-
-_REQUEST_TIMEOUT = 30.0
-"""Seconds for an answer of the server: many runs may start at once."""
-
-
-_OUTLOOK = "the {} ends with the run; {} objects, events and logs of failed tests"
-
-
-_TITLES = {"binaries": "control plane of binaries"}
 
 
 class Cluster:

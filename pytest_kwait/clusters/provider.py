@@ -37,6 +37,23 @@ from pytest_kwait.temp_dir import TempDir
 if TYPE_CHECKING:
     from pytest_kwait.clusters.kubeconfig import Target
 
+_USED = {
+    "timing": ("embedded",),
+    "api_only": ("embedded", "binaries"),
+    "controllers": ("binaries",),
+    "assets": ("binaries",),
+    "cluster_name": ("kind", "k3d", "minikube"),
+    "keep_cluster": ("kind", "k3d", "minikube"),
+    "node_image": ("kind", "k3d", "minikube"),
+    "cluster_config": ("kind", "k3d"),
+    "cluster_args": ("kind", "k3d", "minikube"),
+    "load_image": ("kind", "k3d", "minikube"),
+}
+"""The providers that use a setting."""
+
+_CHECKED = {"existing": ("timing", "api_only")}
+"""Settings that a provider refuses by itself."""
+
 
 class ExistingCluster(Cluster):
     """A cluster that was not started by the run.
@@ -296,20 +313,6 @@ PROVIDERS: dict[str, ProviderFactory] = {
 }
 """The providers of this package by name."""
 
-_USED = {
-    "timing": ("embedded",),
-    "api_only": ("embedded", "binaries"),
-    "controllers": ("binaries",),
-    "assets": ("binaries",),
-    "cluster_name": ("kind", "k3d", "minikube"),
-    "keep_cluster": ("kind", "k3d", "minikube"),
-    "node_image": ("kind", "k3d", "minikube"),
-    "cluster_config": ("kind", "k3d"),
-    "cluster_args": ("kind", "k3d", "minikube"),
-    "load_image": ("kind", "k3d", "minikube"),
-}
-"""The providers that use a setting."""
-
 
 def choose_provider(
     cluster: str = "auto",
@@ -353,10 +356,6 @@ def _refuse_unused(name: str, request: ClusterRequest) -> None:
         if name in users or not source.startswith("option ") or setting in _CHECKED.get(name, ()):
             continue
         request.refuse(setting, f"cluster {name} has no use for it, only {', '.join(users)}")
-
-
-_CHECKED = {"existing": ("timing", "api_only")}
-"""Settings that a provider refuses by itself."""
 
 
 def connect(

@@ -24,11 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+LONGEST_STOP = 4.0
+"""Seconds that the process may be stopped by a signal before requests are refused."""
+
+LONGEST_SILENCE = 30.0
+"""Seconds that a running process may not answer."""
+
 _START_TIMEOUT = 60.0
 """Maximum seconds of a start. It needs about one, and much more only on a swapping machine."""
 _END_TIMEOUT = 2.0
 _LOG_LINES = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")
+_INTERVAL = 1.0
+"""Seconds between two looks at the process; its end is noticed at once."""
+
+_PROBE_INTERVAL = 5.0
+_PROBE_TIMEOUT = 5.0
 
 
 class SimulatorProcess:
@@ -202,19 +213,6 @@ def python_environment() -> dict[str, str]:
 
 def _site_folders() -> list[str]:
     return [*site.getsitepackages(), site.getusersitepackages()]
-
-
-_INTERVAL = 1.0
-"""Seconds between two looks at the process; its end is noticed at once."""
-
-_PROBE_INTERVAL = 5.0
-_PROBE_TIMEOUT = 5.0
-
-LONGEST_STOP = 4.0
-"""Seconds that the process may be stopped by a signal before requests are refused."""
-
-LONGEST_SILENCE = 30.0
-"""Seconds that a running process may not answer."""
 
 
 class MonitoredProcess(Protocol):

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 
+_step = ContextVar("step", default="")
+"""The steps that the running code is in, outermost first."""
+
+_SEPARATOR = " > "
+_FAILED_STEP = "_kwait_step"
+
 
 class WaitObserver:
     """Observes waits; each event is handled in the thread in which it happens."""
@@ -52,13 +58,6 @@ class WaitContext:
         Args:
             max_age: the age in seconds up to which an earlier list suffices; None for any.
         """
-
-
-_step = ContextVar("step", default="")
-"""The steps that the running code is in, outermost first."""
-
-_SEPARATOR = " > "
-_FAILED_STEP = "_kwait_step"
 
 
 class Step:

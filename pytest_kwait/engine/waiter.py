@@ -72,6 +72,17 @@ _NOTED = 1.0
 
 LAST_ROUND = 2.0
 """Maximum seconds of the round of lists after the time is up."""
+RELIST = 300.0
+"""Minimum seconds after which a source is listed again, in case an event was lost."""
+
+_BACKOFF_RESET = 120.0
+
+_CLOSE_PAUSE = 0.005
+"""Real seconds for which an ended wait stays subscribed, so that its caller returns first."""
+
+_STOP_INTERVAL = 0.05
+"""Seconds between two looks at what stops a wait."""
+_STOPPED = "the wait was stopped"
 
 
 def wait_for_condition(
@@ -431,15 +442,6 @@ def _make_report(
     return report.redacted(make_redactor(session.credentials()))
 
 
-RELIST = 300.0
-"""Minimum seconds after which a source is listed again, in case an event was lost."""
-
-_BACKOFF_RESET = 120.0
-
-_CLOSE_PAUSE = 0.005
-"""Real seconds for which an ended wait stays subscribed, so that its caller returns first."""
-
-
 class _RetryPolicy:
     """Retries the requests of a collection watch as those of a wait.
 
@@ -540,11 +542,6 @@ class SourceSubscriber:
 
     def _queue(self, enter: Callable[..., None], *args: object) -> None:
         self._wait.inbox.append((enter, (self._source, *args)))
-
-
-_STOP_INTERVAL = 0.05
-"""Seconds between two looks at what stops a wait."""
-_STOPPED = "the wait was stopped"
 
 
 def sleep_until_stopped(clock: Clock, seconds: float, stop: Callable[[], bool] | None) -> None:

@@ -44,6 +44,19 @@ _TOPIC_MODULES = {
     b"ready": (*_CLUSTER_MODULES, "pytest_kwait.suite.readiness"),
 }
 """Modules that the answers to a topic of `ClusterServer` import."""
+_REQUESTED = (
+    "kubeconfig", "context", "timing", "api_only", "controllers", "assets", "cluster_name",
+    "keep_cluster", "node_image", "cluster_config", "cluster_args", "load_image",
+)  # fmt: skip
+
+_HOOK = "pytest_kwait_cluster_providers"
+
+_MAX_REQUEST_SIZE = 8 * 1024 * 1024
+"""Bytes of a request: results of explored tests have reports."""
+
+_MAX_NAME_LENGTH = 300
+_REQUEST_TIMEOUT = 10.0
+"""Seconds within which a new connection must send the secret."""
 
 
 def check_context(provider: Provider, settings: Settings) -> None:
@@ -84,12 +97,6 @@ def cluster_request(settings: Settings, run: str) -> ClusterRequest:
     return ClusterRequest(run=run, sources=given, **values)
 
 
-_REQUESTED = (
-    "kubeconfig", "context", "timing", "api_only", "controllers", "assets", "cluster_name",
-    "keep_cluster", "node_image", "cluster_config", "cluster_args", "load_image",
-)  # fmt: skip
-
-
 def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
     """Return the rights that the run needs for itself and does not have.
 
@@ -113,9 +120,6 @@ def missing_rights(cluster: Cluster, settings: Settings) -> MissingRights:
         return find_missing_rights(ApiSession.of(client), needed_rights(settings), place)
     finally:
         client.close()  # type: ignore[no-untyped-call] # the official client has no types here
-
-
-_HOOK = "pytest_kwait_cluster_providers"
 
 
 def plugin_providers(config: pytest.Config) -> dict[str, ProviderFactory]:
@@ -215,14 +219,6 @@ class _PluginProvider:
                 "Cluster, for example that of pytest_kwait.clusters.connect(kubeconfig)"
             )
         return cluster
-
-
-_MAX_REQUEST_SIZE = 8 * 1024 * 1024
-"""Bytes of a request: results of explored tests have reports."""
-
-_MAX_NAME_LENGTH = 300
-_REQUEST_TIMEOUT = 10.0
-"""Seconds within which a new connection must send the secret."""
 
 
 class ClusterSource(Protocol):

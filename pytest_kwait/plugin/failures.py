@@ -48,6 +48,17 @@ _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib
 
 _SECRETS_PART = 0.5
 """Part of the time until the test's own timeout that a list of its Secrets may take."""
+_PARTS = {
+    "message": "the whole message",
+    "timeline": "the timeline",
+    "objects": "all objects",
+    "pods": "all pods",
+    "claims": "all claims",
+    "warnings": "all warnings",
+    "logs": "all logs",
+    "refusals": "all refusals",
+}
+"""Parts of a message, as a short one names what it leaves out."""
 
 
 class Failure:
@@ -280,19 +291,6 @@ def _format_more(short: Mapping[str, Any], places: Sequence[str]) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-_PARTS = {
-    "message": "the whole message",
-    "timeline": "the timeline",
-    "objects": "all objects",
-    "pods": "all pods",
-    "claims": "all claims",
-    "warnings": "all warnings",
-    "logs": "all logs",
-    "refusals": "all refusals",
-}
-"""Parts of a message, as a short one names what it leaves out."""
 
 
 def fit_headline(longrepr: Any) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _MAX_VALUE_LENGTH = 72
 """Characters of one argument of a marker in its error."""
+_SKIP_PREFIX = "kwait_skip_"
 
 
 class InvalidMarker(KwaitError, ValueError):
@@ -280,9 +281,6 @@ def _check_name(config: pytest.Config, node: Any, mark: pytest.Mark) -> None:
             f"there is no marker {mark.name}; {suggest_name(mark.name, names, prefix='kwait_')}"
             f"the markers are kwait, {', '.join(names)} and those of the waits",
         )
-
-
-_SKIP_PREFIX = "kwait_skip_"
 
 
 def _check_skipper(mark: pytest.Mark) -> None:

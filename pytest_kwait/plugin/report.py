@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
+_OUTCOMES_BY_SEVERITY = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
+
 
 class OutcomeRecorder:
     """Records the outcome of each test, and writes the reports at the end.
@@ -342,9 +344,6 @@ def _outcome(report: pytest.TestReport) -> str:
     if report.skipped:
         return "xfailed" if hasattr(report, "wasxfail") else "skipped"
     return str(report.outcome)
-
-
-_OUTCOMES_BY_SEVERITY = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
 
 
 def _worse_outcome(one: str, other: str) -> str:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.audit.rows import Row
 
+_LATENESS = 2.0
+"""Seconds by which a limit that was cut to the test's own timeout may differ from it by now."""
+
 
 class WaitCount:
     """Number, duration and outcome of waits.
@@ -204,10 +207,6 @@ def _find_limit(config: pytest.Config, used: float, name: str) -> float | None:
     budget = time_budget_of(running_item(config))
     cut = limit if budget is None else min(limit, budget.seconds)
     return limit if used == limit or abs(used - cut) <= _LATENESS else None
-
-
-_LATENESS = 2.0
-"""Seconds by which a limit that was cut to the test's own timeout may differ from it by now."""
 
 
 class _Audit:

@@ -120,6 +120,25 @@ _DNS_SERVICE: Obj = {
     },
 }
 """The service of the DNS server, which runs in no pod. Source: kubeadm, addons/dns/manifests.go."""
+_CONTROL_PLANE_ADDRESS = "172.30.0.1"
+"""The address of a server that listens on the loopback interface alone."""
+_SERVICE_NAMES = (
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+"""The names by which pods reach the server."""
+_READY_TIMEOUT = 30.0
+_READ_BUFFER = 16 * 1024
+_MAX_OPEN_FILES = 65_536
+_GC_THRESHOLDS = (10_000, 20, 50)
+
+_DISABLED_PLUGINS = ("ServiceAccount",)
+"""Admission plugins that an API server alone goes without, as in envtest.
+
+No controller creates the account that the plugin requires of every pod.
+"""
 
 
 def start_components(
@@ -479,27 +498,6 @@ def _on_first_object(
             start()
 
     stops += [api.subscribe(resource, begin) for resource in resources]
-
-
-_CONTROL_PLANE_ADDRESS = "172.30.0.1"
-"""The address of a server that listens on the loopback interface alone."""
-_SERVICE_NAMES = (
-    "kubernetes",
-    "kubernetes.default",
-    "kubernetes.default.svc",
-    "kubernetes.default.svc.cluster.local",
-)
-"""The names by which pods reach the server."""
-_READY_TIMEOUT = 30.0
-_READ_BUFFER = 16 * 1024
-_MAX_OPEN_FILES = 65_536
-_GC_THRESHOLDS = (10_000, 20, 50)
-
-_DISABLED_PLUGINS = ("ServiceAccount",)
-"""Admission plugins that an API server alone goes without, as in envtest.
-
-No controller creates the account that the plugin requires of every pod.
-"""
 
 
 @dataclass(frozen=True, slots=True)

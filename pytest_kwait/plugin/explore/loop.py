@@ -53,6 +53,7 @@ _SHRINK_PART = 0.25
 
 _MAX_SHRUNK = 5
 """Distinct failures of one test that a worker shrinks."""
+_ENDS = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 class _Current:
@@ -327,9 +328,6 @@ class Explorer:
                 index, seed, "failed", is_explored=False, failure=failure, reports=[report]
             )
             self._queue.add(result)
-
-
-_ENDS = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 def _with_units(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:

@@ -31,6 +31,98 @@ from pytest_kwait.scheduler.command.feature_gates import describe_gates
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+PROGRAM = "kwait-scheduler"
+
+SECURE_PORT = 10259
+
+TLS_VERSIONS = {
+    f"VersionTLS{digits}": getattr(ssl.TLSVersion, f"TLSv1{suffix}")
+    for digits, suffix in (("10", ""), ("11", "_1"), ("12", "_2"), ("13", "_3"))
+}
+"""Values of `--tls-min-version`."""
+
+_HELP_COLUMNS = 100
+"""Columns of a terminal beyond which the help is not wider."""
+_NAME_COLUMNS = 30
+"""Columns of a name in the help; a longer one has a line of its own."""
+
+_MISC = "misc"
+_SERVING = "secure serving"
+_AUTHENTICATION = "authentication"
+_AUTHORIZATION = "authorization"
+_DEPRECATED = "deprecated"
+_ELECTION = "leader election"
+_GATES = "feature gate"
+_LOGS = "logs"
+_GLOBAL = "global"
+
+_ABOUT = """Assigns pending pods to nodes.
+
+The scheduler of pytest-kwait takes the pods that name it, filters the nodes by its predicates,
+scores them by its priorities and binds each pod to the best. Its flags and its configuration are
+those of Kubernetes' scheduler; several may run at once, each for the scheduler names of its
+profiles."""
+
+_CONFIG_WINS = "The flag wins over the configuration file."
+
+_FRONT_PROXY = "user names in headers of a front proxy are ignored"
+_ALL_METRICS = "all metrics are served as they are"
+_ONE_STREAM = "logs go to stderr line by line"
+NOT_SUPPORTED = {
+    "allow-metric-labels": _ALL_METRICS,
+    "allow-metric-labels-manifest": _ALL_METRICS,
+    "disabled-metrics": _ALL_METRICS,
+    "emulated-version": "it behaves as version 1.36",
+    "log-json-info-buffer-size": _ONE_STREAM,
+    "log-json-split-stream": _ONE_STREAM,
+    "log-text-info-buffer-size": _ONE_STREAM,
+    "log-text-split-stream": _ONE_STREAM,
+    "min-compatibility-version": "it behaves as version 1.36",
+    "requestheader-allowed-names": _FRONT_PROXY,
+    "requestheader-client-ca-file": _FRONT_PROXY,
+    "requestheader-extra-headers-prefix": _FRONT_PROXY,
+    "requestheader-group-headers": _FRONT_PROXY,
+    "requestheader-uid-headers": _FRONT_PROXY,
+    "requestheader-username-headers": _FRONT_PROXY,
+    "show-hidden-metrics-for-version": "it has no hidden metrics",
+    "tls-curve-preferences": "the TLS library chooses the key exchange",
+    "tls-sni-cert-key": "it serves one certificate: use --tls-cert-file and --tls-private-key-file",
+    "vmodule": "verbosity is the same for all modules: use -v",
+}
+"""Flags of kube-scheduler that this program refuses, with the reason."""
+
+_SIMILARITY = 0.8
+"""Minimum similarity of a suggested name, from 0 to 1: a common prefix is not enough."""
+
+_NOT_NEGATIVE = ("-ttl", "-pods-duration", "-flush-frequency", "-per-connection")
+
+_AES_SUITES = ("128_CBC_SHA", "128_CBC_SHA256", "128_GCM_SHA256", "256_CBC_SHA", "256_GCM_SHA384")
+CIPHER_SUITES = {
+    **dict.fromkeys(
+        ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+    ),
+    **{
+        f"TLS_{prefix}WITH_AES_{rest}": (
+            f"{openssl}AES{rest.replace('_CBC_', '-').replace('_', '-')}"
+        )
+        for prefix, openssl in (
+            ("ECDHE_ECDSA_", "ECDHE-ECDSA-"),
+            ("ECDHE_RSA_", "ECDHE-RSA-"),
+            ("RSA_", ""),
+        )
+        for rest in _AES_SUITES
+    },
+    **{
+        f"TLS_ECDHE_{kind}_WITH_CHACHA20_POLY1305{end}": f"ECDHE-{kind}-CHACHA20-POLY1305"
+        for kind in ("ECDSA", "RSA")
+        for end in ("", "_SHA256")
+    },
+}
+"""OpenSSL's names of the values of `--tls-cipher-suites`; None for those of TLS 1.3.
+
+Source: Go, crypto/tls cipher_suites.go, without RC4 and 3DES.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class FlagType:
@@ -129,59 +221,6 @@ class Flag:
             else str(value)
         )
 
-
-PROGRAM = "kwait-scheduler"
-_HELP_COLUMNS = 100
-"""Columns of a terminal beyond which the help is not wider."""
-_NAME_COLUMNS = 30
-"""Columns of a name in the help; a longer one has a line of its own."""
-
-SECURE_PORT = 10259
-
-_MISC = "misc"
-_SERVING = "secure serving"
-_AUTHENTICATION = "authentication"
-_AUTHORIZATION = "authorization"
-_DEPRECATED = "deprecated"
-_ELECTION = "leader election"
-_GATES = "feature gate"
-_LOGS = "logs"
-_GLOBAL = "global"
-
-_ABOUT = """Assigns pending pods to nodes.
-
-The scheduler of pytest-kwait takes the pods that name it, filters the nodes by its predicates,
-scores them by its priorities and binds each pod to the best. Its flags and its configuration are
-those of Kubernetes' scheduler; several may run at once, each for the scheduler names of its
-profiles."""
-
-_CONFIG_WINS = "The flag wins over the configuration file."
-
-_FRONT_PROXY = "user names in headers of a front proxy are ignored"
-_ALL_METRICS = "all metrics are served as they are"
-_ONE_STREAM = "logs go to stderr line by line"
-NOT_SUPPORTED = {
-    "allow-metric-labels": _ALL_METRICS,
-    "allow-metric-labels-manifest": _ALL_METRICS,
-    "disabled-metrics": _ALL_METRICS,
-    "emulated-version": "it behaves as version 1.36",
-    "log-json-info-buffer-size": _ONE_STREAM,
-    "log-json-split-stream": _ONE_STREAM,
-    "log-text-info-buffer-size": _ONE_STREAM,
-    "log-text-split-stream": _ONE_STREAM,
-    "min-compatibility-version": "it behaves as version 1.36",
-    "requestheader-allowed-names": _FRONT_PROXY,
-    "requestheader-client-ca-file": _FRONT_PROXY,
-    "requestheader-extra-headers-prefix": _FRONT_PROXY,
-    "requestheader-group-headers": _FRONT_PROXY,
-    "requestheader-uid-headers": _FRONT_PROXY,
-    "requestheader-username-headers": _FRONT_PROXY,
-    "show-hidden-metrics-for-version": "it has no hidden metrics",
-    "tls-curve-preferences": "the TLS library chooses the key exchange",
-    "tls-sni-cert-key": "it serves one certificate: use --tls-cert-file and --tls-private-key-file",
-    "vmodule": "verbosity is the same for all modules: use -v",
-}
-"""Flags of kube-scheduler that this program refuses, with the reason."""
 
 FLAGS = (
     Flag(_MISC, "config", STRING, "", "File with a KubeSchedulerConfiguration as YAML or JSON."),
@@ -481,44 +520,6 @@ FLAGS = (
     Flag(_GLOBAL, "help", BOOL, False, "Show this, and exit.", short="h"),
     Flag(_GLOBAL, "version", BOOL, False, "Show the version, and exit."),
 )
-
-_SIMILARITY = 0.8
-"""Minimum similarity of a suggested name, from 0 to 1: a common prefix is not enough."""
-
-_NOT_NEGATIVE = ("-ttl", "-pods-duration", "-flush-frequency", "-per-connection")
-
-TLS_VERSIONS = {
-    f"VersionTLS{digits}": getattr(ssl.TLSVersion, f"TLSv1{suffix}")
-    for digits, suffix in (("10", ""), ("11", "_1"), ("12", "_2"), ("13", "_3"))
-}
-"""Values of `--tls-min-version`."""
-
-_AES_SUITES = ("128_CBC_SHA", "128_CBC_SHA256", "128_GCM_SHA256", "256_CBC_SHA", "256_GCM_SHA384")
-CIPHER_SUITES = {
-    **dict.fromkeys(
-        ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
-    ),
-    **{
-        f"TLS_{prefix}WITH_AES_{rest}": (
-            f"{openssl}AES{rest.replace('_CBC_', '-').replace('_', '-')}"
-        )
-        for prefix, openssl in (
-            ("ECDHE_ECDSA_", "ECDHE-ECDSA-"),
-            ("ECDHE_RSA_", "ECDHE-RSA-"),
-            ("RSA_", ""),
-        )
-        for rest in _AES_SUITES
-    },
-    **{
-        f"TLS_ECDHE_{kind}_WITH_CHACHA20_POLY1305{end}": f"ECDHE-{kind}-CHACHA20-POLY1305"
-        for kind in ("ECDSA", "RSA")
-        for end in ("", "_SHA256")
-    },
-}
-"""OpenSSL's names of the values of `--tls-cipher-suites`; None for those of TLS 1.3.
-
-Source: Go, crypto/tls cipher_suites.go, without RC4 and 3DES.
-"""
 
 
 @dataclass(frozen=True, slots=True)

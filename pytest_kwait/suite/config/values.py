@@ -29,6 +29,9 @@ LEVELS = ("privileged", "baseline", "restricted")
 
 _ENFORCE = "pod-security.kubernetes.io/enforce"
 _KUBERNETES_VERSION = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,3})")
+# Compiled on use: most runs parse no label.
+_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 class PodSecurity(NamedTuple):
@@ -66,11 +69,6 @@ def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodS
         )
         raise InvalidArgument(what, value, valid, source)
     return PodSecurity(level, version)
-
-
-# Compiled on use: most runs parse no label.
-_DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-_QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
 def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
