@@ -25,6 +25,7 @@ from pytest_kwait import Kwait
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.plugin import startup
 from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS, Perturbation
 from pytest_kwait.suite.config.options import OPTION_GROUPS
 from tools.fault_proxy.faults import ALL_FAULTS
@@ -120,7 +121,7 @@ def settings() -> str:
             (
                 f"`{each.usage}`".replace("|", "\\|"),
                 "test" if each.scope == "test" else "run",
-                "; ".join(filter(None, (each.help, each.details))),
+                each.reference,
             )
             for each in definitions
         ]
@@ -182,13 +183,7 @@ def _fixture_scope(function: ast.FunctionDef) -> str:
 
 def markers() -> str:
     """Return the markers that are no waits, as pytest shows them."""
-    lines: list[str] = []
-    for each in ast.parse((PLUGIN / "startup.py").read_text()).body:
-        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]).endswith(
-            ("_MARKER", "_MARKERS")
-        ):
-            value = ast.literal_eval(each.value)
-            lines += [value] if isinstance(value, str) else value
+    lines = (startup.KWAIT_MARKER, *startup.MARKERS, *startup.SKIP_MARKERS)
     rows = [
         (f"`{usage}`", text[0].upper() + text[1:])
         for usage, text in (line.split(": ", 1) for line in lines)

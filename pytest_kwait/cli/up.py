@@ -7,7 +7,8 @@ import os
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, parse_path
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
@@ -21,6 +22,7 @@ from pytest_kwait.simulator.authentication.static_users import (
 from pytest_kwait.simulator.image_mapping import parse_image_mapping
 from pytest_kwait.simulator.network.egress import read_egress_list
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
+from pytest_kwait.suite.config.options import EmbeddedSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -28,80 +30,64 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
+    from pytest_kwait.simulator.protocol.options import Flag
+    from pytest_kwait.suite.config.options import SettingDefinition
+
 _DEFAULTS = EmbeddedOptions()
 _MAX_NODES = 5000
+_SIZE_OPTIONS = ("nodes", "api_only")
+_SETTINGS: dict[str, SettingDefinition[Any]] = {
+    "timing": EmbeddedSettings.timing,
+    "api_only": EmbeddedSettings.api_only,
+    "images": EmbeddedSettings.image,
+    "egress": EmbeddedSettings.egress,
+}
+"""Settings of a run that are options of an embedded cluster as well."""
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments."""
+    """Add the command's arguments: the options of an embedded cluster, and its own."""
     size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--nodes",
-        metavar="N",
-        type=int,
-        default=_DEFAULTS.nodes,
-        help="number of nodes (default: %(default)s)",
-    )
-    size.add_argument(
-        "--api-only",
-        action="store_true",
-        help="an API server alone, as in envtest: no controllers but its own, no scheduler, no "
-        "nodes",
-    )
-    parser.add_argument(
-        "--port",
-        metavar="P",
-        type=int,
-        default=_DEFAULTS.port,
-        help="port (default: any free port)",
-    )
-    parser.add_argument(
-        "--address",
-        metavar="IP",
-        default="",
-        help="listen address, 0.0.0.0 for all interfaces (default: loopback only)",
-    )
-    parser.add_argument(
-        "--timing",
-        choices=("fast", "real"),
-        default=_DEFAULTS.timing,
-        help="duration of its pauses: a twentieth of Kubernetes' own, or the same "
-        "(default: %(default)s)",
-    )
-    parser.add_argument(
-        "--token-auth-file",
-        metavar="FILE",
-        type=parse_path,
-        help='further users, one per line: token,user,uid or token,user,uid,"group1,group2"',
-    )
-    parser.add_argument(
-        "--user",
-        metavar="NAME[=GROUP,...]",
-        action="append",
-        default=[],
-        help="a further user, with a client certificate; repeatable",
-    )
-    parser.add_argument(
-        "--image",
-        metavar="PATTERN=COMMAND",
-        action="append",
-        default=[],
-        help="run COMMAND, a program of this machine, in containers of the images that match "
-        "PATTERN, for example 'shop/web:*=python -m shop.web'; repeatable",
-    )
-    parser.add_argument(
-        "--egress",
-        metavar="HOST:PORT",
-        action="append",
-        default=[],
-        help="let programs in pods connect to HOST outside of the cluster, for example "
-        "pypi.org:443; localhost is this machine, host.kwait.internal in pods; repeatable",
-    )
+    for option in fields(EmbeddedOptions):
+        flag = option.metadata.get("flag")
+        setting = _SETTINGS.get(option.name)
+        target = size if option.name in _SIZE_OPTIONS else parser
+        if flag is not None:
+            _add_flag(target, option.name, option.default, flag)
+        elif setting is not None:
+            _add_setting(target, option.name, setting)
     add_kubeconfig_argument(parser, "kubeconfig to write")
     parser.add_argument(
         "--detach", action="store_true", help="return once it is ready; the cluster keeps running"
     )
+
+
+def _add_flag(target: argparse._ActionsContainer, name: str, default: Any, flag: Flag) -> None:
+    shown = flag.default or default
+    help_text = f"{flag.help} (default: {shown})" if shown else flag.help
+    values: dict[str, Any] = {"metavar": flag.metavar, "help": help_text, "default": default}
+    if isinstance(default, tuple):
+        values |= {"action": "append", "default": []}
+    elif isinstance(default, int):
+        values["type"] = int
+    elif flag.metavar == "FILE":
+        values |= {"type": parse_path, "default": None}
+    target.add_argument(flag.name, dest=name, **values)
+
+
+def _add_setting(
+    target: argparse._ActionsContainer, name: str, setting: SettingDefinition[Any]
+) -> None:
+    values: dict[str, Any] = {"action": "store_true"}
+    help_text = setting.command_help
+    if setting.repeatable:
+        values = {"metavar": setting.metavar, "action": "append", "default": []}
+    elif isinstance(setting.kind, tuple):
+        values = {"choices": setting.kind, "default": setting.default}
+        help_text += " (default: %(default)s)"
+    flag = "--" + setting.name.replace("_", "-")
+    target.add_argument(flag, dest=name, help=help_text, **values)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -156,8 +142,8 @@ def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
         port=arguments.port,
         address=arguments.address or _DEFAULTS.address,
         token_auth_file=str(arguments.token_auth_file or ""),
-        users=tuple(arguments.user),
-        images=tuple(parse_image_mapping(text, "--image") for text in arguments.image),
+        users=tuple(arguments.users),
+        images=tuple(parse_image_mapping(text, "--image") for text in arguments.images),
         egress=tuple(read_egress_list(arguments.egress, "--egress")),
     )
 
@@ -180,9 +166,9 @@ def _context_users(arguments: argparse.Namespace) -> list[str]:
             why = str(error).removeprefix(str(arguments.token_auth_file)).lstrip(",: ")
             raise InvalidArgument("--token-auth-file", str(file), why) from error
     try:
-        users += [user.name for user in parse_users(arguments.user)]
+        users += [user.name for user in parse_users(arguments.users)]
     except ValueError as error:
-        raise InvalidArgument("--user", ", ".join(arguments.user), str(error)) from error
+        raise InvalidArgument("--user", ", ".join(arguments.users), str(error)) from error
     return list(dict.fromkeys(users))
 
 

@@ -13,6 +13,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from dataclasses import fields
 from fnmatch import fnmatchcase
 from functools import partial
 from importlib import import_module
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from urllib.parse import quote, unquote
 
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError, describe_value
+from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
@@ -44,11 +46,6 @@ _TOPIC_MODULES = {
     b"ready": (*_CLUSTER_MODULES, "pytest_kwait.suite.readiness"),
 }
 """Modules that the answers to a topic of `ClusterServer` import."""
-_REQUESTED = (
-    "kubeconfig", "context", "timing", "api_only", "controllers", "assets", "cluster_name",
-    "keep_cluster", "node_image", "cluster_config", "cluster_args", "load_image",
-)  # fmt: skip
-
 _HOOK = "pytest_kwait_cluster_providers"
 
 _MAX_REQUEST_SIZE = 8 * 1024 * 1024
@@ -91,8 +88,9 @@ def cluster_request(settings: Settings, run: str) -> ClusterRequest:
     """
     from pytest_kwait.clusters.cluster import ClusterRequest
 
-    values = {name: settings.setting(name).value for name in _REQUESTED}
-    sources = {name: settings.given_source(name) for name in ("cluster", *_REQUESTED)}
+    requested = [each.name for each in fields(ClusterRequest) if each.name in SETTING_DEFINITIONS]
+    values = {name: settings.setting(name).value for name in requested}
+    sources = {name: settings.given_source(name) for name in ("cluster", *requested)}
     given = {name: source for name, source in sources.items() if source is not None}
     return ClusterRequest(run=run, sources=given, **values)
 

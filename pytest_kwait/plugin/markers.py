@@ -21,7 +21,7 @@ from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import run_of, run_settings
 from pytest_kwait.plugin.timeout import running_item
 from pytest_kwait.plugin.usage import is_built_on_library, marker_names
-from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
+from pytest_kwait.suite.config.options import MARKER_KEYS, SETTING_DEFINITIONS
 from pytest_kwait.suite.config.values import suggest_name
 
 if TYPE_CHECKING:
@@ -179,16 +179,12 @@ def manifest_markers(node: Any) -> list[tuple[Any, pytest.Mark]]:
 
 
 def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
-    per_test = [
-        *(each.name for each in SETTING_DEFINITIONS.values() if each.scope == "test"),
-        "timeouts",
-    ]
     if mark.args:
         raise InvalidMarker(
-            mark, node.nodeid, f"settings are given by name: {', '.join(sorted(per_test))}"
+            mark, node.nodeid, f"settings are given by name: {', '.join(sorted(MARKER_KEYS))}"
         )
     for name in mark.kwargs:
-        if name in per_test:
+        if name in MARKER_KEYS:
             continue
         definition = SETTING_DEFINITIONS.get(name)
         if definition is not None:
@@ -201,8 +197,8 @@ def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:
         raise InvalidMarker(
             mark,
             node.nodeid,
-            f"there is no setting {name}; {suggest_name(name, per_test)}"
-            f"a test can set {', '.join(sorted(per_test))}",
+            f"there is no setting {name}; {suggest_name(name, MARKER_KEYS)}"
+            f"a test can set {', '.join(sorted(MARKER_KEYS))}",
         )
     _check_namespace_scope(node, mark)
     return dict(mark.kwargs)

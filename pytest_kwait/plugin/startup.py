@@ -20,7 +20,7 @@ from pytest_kwait.plugin.activation import activate
 from pytest_kwait.plugin.run import is_active
 from pytest_kwait.plugin.timeout import RunningTest, running_test_key
 from pytest_kwait.plugin.usage import uses_plugin
-from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
+from pytest_kwait.suite.config.options import MARKER_KEYS, OPTION_GROUPS, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 _ENGINE = "pytest_kwait.engine"
 
-
-_KWAIT_MARKER = (
-    "kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep, "
-    "namespace_scope): settings of "
-    "these tests; the marker nearest to the test wins, timeouts are merged name by name."
+KWAIT_MARKER = (
+    f"kwait(*, {', '.join(MARKER_KEYS)}): settings of these tests; the marker nearest to the test "
+    "wins, timeouts are merged name by name."
 )
-_MARKERS = (
+MARKERS = (
     "kwait_manifests(*files, validate='strict', namespace=None, **variables): apply manifests in "
     "the test's namespace before it starts; paths are relative to the test's file, then to "
     "rootdir.",
@@ -47,7 +45,7 @@ _PLAIN_MARKERS_HELP = (
     "whether the markers kwait_manifests, kwait_serial, kwait_disruptive and kwait_slow are known "
     "without kwait_ as well"
 )
-_SKIP_MARKERS = (
+SKIP_MARKERS = (
     "kwait_skip_unless_server_version_gte(version): skip on servers before this version.",
     "kwait_skip_unless_node_count_is_at_least(count): skip on clusters with fewer nodes.",
     "kwait_skip_unless_provider_is(*names): skip on clusters of other providers.",
@@ -144,10 +142,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers; activate the plugin if any setting is given."""
     from pytest_kwait.framework.wait_names import WAIT_NAMES
 
-    for line in (_KWAIT_MARKER, *_MARKERS, *_SKIP_MARKERS):
+    for line in (KWAIT_MARKER, *MARKERS, *SKIP_MARKERS):
         config.addinivalue_line("markers", line)
     if _has_plain_markers(config):
-        for line in _MARKERS:
+        for line in MARKERS:
             name = line.partition(":")[0]
             plain = name.removeprefix("kwait_")
             config.addinivalue_line("markers", f"{plain}: the same as {name}.")
@@ -268,7 +266,7 @@ def _refuse_values_of_switches(config: pytest.Config | None) -> None:
 def _help(definition: SettingDefinition[Any]) -> str:
     default = definition.default
     shown = "" if default in (None, {}, ()) else f" [{_format_default(default)}]"
-    return f"{definition.help}{shown}".replace("%", "%%")
+    return f"{definition.short_help}{shown}".replace("%", "%%")
 
 
 def _format_default(default: object) -> str:

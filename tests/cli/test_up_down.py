@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import Field, fields
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -15,6 +16,7 @@ import pytest
 from pytest_kwait.cli import main, state_file, up
 from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.wait import ErrWaitTimeout
 from tests.clusters.fake_simulator import read_given
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.clock import Clock
 
+_FILES_WITHOUT_FLAG = ("tls_cert_file", "tls_private_key_file", "client_ca_file")
 FAKE = Path(__file__).parents[1] / "clusters" / "fake_simulator.py"
 
 
@@ -72,6 +75,42 @@ def test_detached_cluster_runs_until_down(file: Path, capsys: pytest.CaptureFixt
     assert (process.alive, reap(process)) == (False, signal.SIGTERM)
     assert list(file.parent.iterdir()) == []
     assert capsys.readouterr() == ("", "")
+
+
+def test_help_is_that_of_the_declared_options(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    with pytest.raises(SystemExit):
+        main(["up", "--help"])
+    shown = capsys.readouterr().out.partition("exit\n")[2]
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert " ".join(lines) == (
+        "--nodes N number of nodes (default: 2) "
+        "--api-only whether it is an API server alone, as in envtest; no controllers but those of "
+        "kube-apiserver, no scheduler, no nodes "
+        "--port P port (default: any free port) "
+        "--address IP listen address, 0.0.0.0 for all interfaces (default: loopback only) "
+        "--timing {fast,real} back-offs, leases and grace periods: a twentieth of Kubernetes' own, "
+        "or the same; batches too; durations in manifests and commands are never changed "
+        "(default: fast) "
+        "--token-auth-file FILE further users, one per line: token,user,uid or "
+        'token,user,uid,"group1,group2" '
+        "--user NAME[=GROUP,...] a further user, with a client certificate; repeatable "
+        "--image PATTERN=COMMAND run COMMAND of this machine in containers of the images that "
+        "match; repeatable; for example 'shop/web:*=python -m shop.web' "
+        "--egress HOST:PORT let programs in pods connect to HOST; repeatable; for example "
+        "pypi.org:443; localhost is this machine, host.kwait.internal in pods "
+        "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
+        "--detach return once it is ready; the cluster keeps running"
+    )
+
+
+@pytest.mark.parametrize("option", fields(EmbeddedOptions), ids=lambda each: each.name)
+def test_each_option_has_one_declaration_of_its_flag(option: Field[object]) -> None:
+    declared = ["flag" in option.metadata, option.name in up._SETTINGS]
+    assert sum(declared) == (0 if option.name in _FILES_WITHOUT_FLAG else 1)
 
 
 @pytest.mark.usefixtures("ready")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.engine.options import TIMEOUTS
-from pytest_kwait.plugin.startup import _SKIP_MARKERS
+from pytest_kwait.plugin.startup import SKIP_MARKERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +44,9 @@ def test_markers_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
     lines = pytester.runpytest("--markers").stdout.lines
     ours = [line for line in lines if "kwait" in line or "wait_for" in line]
     assert ours == [
-        "@pytest.mark.kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, keep, "
-        "namespace_scope): settings of these tests; the marker nearest to the test wins, timeouts "
-        "are merged name by name.",
+        "@pytest.mark.kwait(*, timeout, timeouts, poll, mode, fail_fast, grace, stable_for, "
+        "namespace_scope, keep): settings of these tests; the marker nearest to the test wins, "
+        "timeouts are merged name by name.",
         "@pytest.mark.kwait_manifests(*files, validate='strict', namespace=None, **variables): "
         "apply manifests in the test's namespace before it starts; paths are relative to the "
         "test's file, then to rootdir.",
@@ -54,7 +54,7 @@ def test_markers_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
         "uses it.",
         "@pytest.mark.kwait_disruptive: the test disturbs its cluster; implies serial.",
         "@pytest.mark.kwait_slow: the test takes long.",
-        *(f"@pytest.mark.{line}" for line in _SKIP_MARKERS),
+        *(f"@pytest.mark.{line}" for line in SKIP_MARKERS),
         "@pytest.mark.wait_for_...(*args, **options): before the test starts, wait as the fixture "
         "of that name does; 118 markers: pytest --markers -v lists them.",
     ]

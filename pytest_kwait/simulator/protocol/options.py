@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from pytest_kwait.simulator.image_mapping import ImageMapping  # noqa: TC001 - types of the decoder
 from pytest_kwait.simulator.network.egress import EgressTarget  # noqa: TC001 - as above
@@ -15,20 +15,34 @@ Timing = Literal["fast", "real"]
 _MAX_PORT = 65535
 
 
+class Flag(NamedTuple):
+    """The flag of `kwait up` for an option that no setting of a run has.
+
+    Args:
+        name: the flag.
+        metavar: its value in the help.
+        help: the text of the help, without the default.
+        default: the default in the help; empty for the option's own.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    default: str = ""
+
+
+def _flag(value: Any, *flag: str) -> Any:
+    """Declare an option with its default and its `Flag`."""
+    return field(default=value, metadata={"flag": Flag(*flag)})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddedOptions:
     """Options of an embedded cluster.
 
+    `timing`, `api_only`, `images` and `egress` are settings of a run as well.
+
     Args:
-        nodes: the number of nodes.
-        api_only: whether it is an API server alone, without controllers, scheduler and nodes.
-        timing: `fast` for pauses twenty times shorter than upstream's, `real` for upstream's own.
-        port: the port that it serves on; 0 for any free one.
-        address: the listening address; loopback by default.
-        token_auth_file: further users and their tokens, in kube-apiserver's format; empty for none.
-        users: `NAME` or `NAME=GROUP,...` of users with a client certificate.
-        images: the programs that images are mapped to.
-        egress: the hosts and ports outside of the cluster that pods may reach.
         tls_cert_file: the server's certificate; empty for one of its own authority.
         tls_private_key_file: the key of that certificate.
         client_ca_file: a further authority of client certificates; empty for none.
@@ -37,13 +51,22 @@ class EmbeddedOptions:
         ValueError: a number is out of range, or a certificate has no key.
     """
 
-    nodes: int = 2
+    nodes: int = _flag(2, "--nodes", "N", "number of nodes")
     api_only: bool = False
+    port: int = _flag(0, "--port", "P", "port", "any free port")
+    address: str = _flag(
+        HOST, "--address", "IP", "listen address, 0.0.0.0 for all interfaces", "loopback only"
+    )
     timing: Timing = "fast"
-    port: int = 0
-    address: str = HOST
-    token_auth_file: str = ""
-    users: tuple[str, ...] = ()
+    token_auth_file: str = _flag(
+        "",
+        "--token-auth-file",
+        "FILE",
+        'further users, one per line: token,user,uid or token,user,uid,"group1,group2"',
+    )
+    users: tuple[str, ...] = _flag(
+        (), "--user", "NAME[=GROUP,...]", "a further user, with a client certificate; repeatable"
+    )
     images: tuple[ImageMapping, ...] = ()
     egress: tuple[EgressTarget, ...] = ()
     tls_cert_file: str = ""

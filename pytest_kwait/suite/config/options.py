@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         def setting(self, name: str, /) -> Any: ...
 
 
+_KINDS_BY_LINE = ("images", "egress")
+"""Kinds of several values that are one per line in the environment and in ini files."""
+
 _Value = TypeVar("_Value")
 
 
@@ -38,7 +41,7 @@ class SettingDefinition(Generic[_Value]):
         default: its value where none is given.
         metavar: its value in the help; empty for a switch.
         help: the text of `pytest --help`, without the default: at most two lines there.
-        details: what the reference adds to it.
+        details: what the reference and `kwait up --help` add to it.
         scope: `test` if a marker can set it for one test, else `run`.
         option: whether it has an option, an environment name and an ini name.
         repeatable: whether the option may be repeated; its value is then a list.
@@ -121,6 +124,24 @@ class SettingDefinition(Generic[_Value]):
         """The name in the ini file."""
         return "kwait_" + self.name
 
+    @property
+    def short_help(self) -> str:
+        """The text of `pytest --help`, without the default."""
+        return f"{self.help}; repeatable" if self.repeatable else self.help
+
+    @property
+    def command_help(self) -> str:
+        """The text of `kwait up --help`, without the default."""
+        return f"{self.short_help}; {self.details}" if self.details else self.short_help
+
+    @property
+    def reference(self) -> str:
+        """The text of the reference."""
+        if not self.repeatable:
+            return self.command_help
+        form = "one per line" if self.kind in _KINDS_BY_LINE else "a comma-separated list"
+        return f"{self.command_help}; as environment and ini {form}"
+
 
 class ClusterSettings:
     """Settings of the choice of a cluster and of its readiness."""
@@ -202,17 +223,16 @@ class EmbeddedSettings:
         "images",
         (),
         "PATTERN=COMMAND",
-        "run COMMAND of this machine in containers of the images that match; repeatable",
-        "for example shop/web:*=python -m shop.web; as environment and ini one per line",
+        "run COMMAND of this machine in containers of the images that match",
+        "for example 'shop/web:*=python -m shop.web'",
         repeatable=True,
     )
     egress: SettingDefinition[tuple[EgressTarget, ...]] = SettingDefinition(
         "egress",
         (),
         "HOST:PORT",
-        "let programs in pods connect to HOST; repeatable",
-        "for example pypi.org:443; localhost is this machine, host.kwait.internal in pods; "
-        "as environment and ini one per line",
+        "let programs in pods connect to HOST",
+        "for example pypi.org:443; localhost is this machine, host.kwait.internal in pods",
         repeatable=True,
     )
 
@@ -264,8 +284,7 @@ class LocalClusterSettings:
         "names",
         (),
         "IMAGE",
-        "image of this machine to load into the nodes; repeatable",
-        "as environment and ini a comma-separated list",
+        "image of this machine to load into the nodes",
         repeatable=True,
     )
     keep_cluster: SettingDefinition[Literal["never", "failed", "always"]] = SettingDefinition(
@@ -279,6 +298,14 @@ class LocalClusterSettings:
 class WaitSettings:
     """Settings of waits."""
 
+    timeout: SettingDefinition[float | None] = SettingDefinition(
+        "positive_duration",
+        None,
+        "SECONDS",
+        "limit of each wait of the test, instead of the timeout table's",
+        scope="test",
+        option=False,
+    )
     poll: SettingDefinition[float] = SettingDefinition(
         "positive_duration",
         2.0,
@@ -307,14 +334,6 @@ class WaitSettings:
         "how long a problem that may pass must last before that (45s)",
         "on the embedded cluster a tenth of it with fast timing",
         scope="test",
-    )
-    timeout: SettingDefinition[float | None] = SettingDefinition(
-        "positive_duration",
-        None,
-        "SECONDS",
-        "limit of each wait of the test, instead of the timeout table's",
-        scope="test",
-        option=False,
     )
     stable_for: SettingDefinition[float | None] = SettingDefinition(
         "duration",
@@ -429,9 +448,8 @@ class RunSettings:
         "reports",
         (),
         "FILE",
-        "write a report of every wait, .html or .json; repeatable",
-        ".html is a page, .json is for `kwait report merge`; as environment and ini a "
-        "comma-separated list",
+        "write a report of every wait, .html or .json",
+        ".html is a page, .json is for `kwait report merge`",
         repeatable=True,
     )
     artifacts: SettingDefinition[Path | None] = SettingDefinition(
@@ -510,8 +528,7 @@ TIMEOUTS: SettingDefinition[Mapping[str, float]] = SettingDefinition(
     "timeouts",
     {},
     "NAME=SECONDS",
-    "a limit of the timeout table, for example job=300; repeatable",
-    "as environment and ini a comma-separated list",
+    "a limit of the timeout table, for example job=300",
     scope="test",
     repeatable=True,
     name="timeout",
@@ -534,3 +551,11 @@ OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition[Any], ...]], ...] = tupl
 
 OPTIONS = tuple(each for _, definitions in OPTION_GROUPS for each in definitions)
 """Definitions with an option, an environment name and an ini name."""
+
+MARKER_KEYS = tuple(
+    key
+    for name, each in SETTING_DEFINITIONS.items()
+    if each.scope == "test"
+    for key in ((name, "timeouts") if name == TIMEOUTS.name else (name,))
+)
+"""Names of the settings that a marker `kwait` takes."""
