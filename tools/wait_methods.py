@@ -40,13 +40,12 @@ from __future__ import annotations
 from typing import {typing}
 
 from pytest_kwait.suite.aio import AsyncMethods, awaitable
+from pytest_kwait.suite.bound_wait import call_waits
 
 if TYPE_CHECKING:
 {imports}
-# Failures show the caller's line.
-__tracebackhide__ = True
 
-
+@call_waits
 class WaitMethods:
     """The waits on a test's cluster, in its namespace and with its settings.
 
@@ -54,10 +53,6 @@ class WaitMethods:
     Those that return objects take `as_model`, a model of the official client such as `V1Pod`.
     All raise `WaitTimeout`, `WaitFailed`, `ApiError` and `InvalidArgument`.
     """
-
-    if TYPE_CHECKING:
-
-        def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any: ...
 '''
 _ASYNC_HEAD = '''
 
@@ -242,20 +237,10 @@ def _render_wait(wait: Wait, imports: _Imports) -> str:
         _render_signature(start, overload, imports, "@overload", " ...") + "\n"
         for overload in overloads
     )
-    call = [f'"{wait.name}"']
-    for each in (*method.positional, *method.keywords):
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
-            call.append(each.name)
-        elif each.kind is each.KEYWORD_ONLY:
-            call.append(f"{each.name}={each.name}")
-        else:
-            call.append(("*" if each.kind is each.VAR_POSITIONAL else "**") + each.name)
-    returns = "" if method.result == "None" else "return "
     return (
         written
         + _render_signature(start, method, imports)
         + _render_docstring(_wait_docstring(wait, method))
-        + _wrap(f"        {returns}self._wait(", call, ")")
     )
 
 

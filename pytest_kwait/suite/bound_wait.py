@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pytest_kwait.client.write_options import encode_json
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.registry import WAITS, Wait
+from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.informers import Informers
 
+_Class = TypeVar("_Class")
 _Model = TypeVar("_Model")
 _MODEL_NAME = re.compile(r"[A-Za-z]*?V\d+(?:(?:alpha|beta)\d+)?([A-Z]\w*)")
 """Names of the official client's models, with the kind: `V1Pod`, `CoreV1Event`."""
@@ -152,6 +155,29 @@ class BoundWait:
         if note:
             options["timeout"] = seconds
         return note
+
+
+def call_waits(methods: type[_Class]) -> type[_Class]:
+    """Let the methods of a class, which have no bodies, call the waits of their names.
+
+    They pass the arguments that they are given to the class's method `_wait`.
+    """
+    for name, method in list(vars(methods).items()):
+        if name in WAIT_NAMES:
+            setattr(methods, name, _call_wait(method))
+    return methods
+
+
+def _call_wait(method: Callable[..., None]) -> Callable[..., Any]:
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: Any, /, *args: Any, **options: Any) -> Any:
+        __tracebackhide__ = True
+        method(self, *args, **options)  # invalid ones are its TypeError
+        return self._wait(name, *args, **options)
+
+    return call
 
 
 def check_model(model: type[Any]) -> None:

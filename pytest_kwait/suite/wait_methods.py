@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from pytest_kwait.suite.aio import AsyncMethods, awaitable
+from pytest_kwait.suite.bound_wait import call_waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])
 
-# Failures show the caller's line.
-__tracebackhide__ = True
 
-
+@call_waits
 class WaitMethods:
     """The waits on a test's cluster, in its namespace and with its settings.
 
@@ -37,10 +36,6 @@ class WaitMethods:
     Those that return objects take `as_model`, a model of the official client such as `V1Pod`.
     All raise `WaitTimeout`, `WaitFailed`, `ApiError` and `InvalidArgument`.
     """
-
-    if TYPE_CHECKING:
-
-        def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any: ...
 
     def wait_for_cache_sync(
         self,
@@ -60,14 +55,12 @@ class WaitMethods:
             stop: ends the wait.
             timeout: the limit; None for five minutes.
         """
-        return self._wait("wait_for_cache_sync", *synced, name=name, stop=stop, timeout=timeout)
 
     def wait_for_api_server_healthy(self, **options: Unpack[WaitOptions]) -> None:
         """Wait for an API server that says it is ready.
 
         Return None once the API server reports that it is ready.
         """
-        self._wait("wait_for_api_server_healthy", **options)
 
     def wait_for_api_service_available(
         self,
@@ -83,7 +76,6 @@ class WaitMethods:
         Args:
             name: its name, `<version>.<group>`.
         """
-        return self._wait("wait_for_api_service_available", name, as_model=as_model, **options)
 
     def wait_for_authorization_update(
         self,
@@ -112,18 +104,6 @@ class WaitMethods:
             groups: the user's groups.
             all_namespaces: review all namespaces at once, as for a cluster role binding.
         """
-        return self._wait(
-            "wait_for_authorization_update",
-            user,
-            verb,
-            resource,
-            allowed,
-            groups=groups,
-            all_namespaces=all_namespaces,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_named_authorization_update(
         self,
@@ -151,18 +131,6 @@ class WaitMethods:
             allowed: False to wait until the action is denied.
             groups: the user's groups.
         """
-        return self._wait(
-            "wait_for_named_authorization_update",
-            user,
-            verb,
-            resource,
-            name,
-            allowed,
-            groups=groups,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_authz_update(
         self,
@@ -184,15 +152,6 @@ class WaitMethods:
             allowed: False to wait until the action is denied.
             groups: the user's groups.
         """
-        return self._wait(
-            "wait_for_authz_update",
-            user,
-            attributes,
-            allowed,
-            groups=groups,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_crd_established(
         self,
@@ -208,7 +167,6 @@ class WaitMethods:
         Args:
             name: the definition's name, `<plural>.<group>`.
         """
-        return self._wait("wait_for_crd_established", name, as_model=as_model, **options)
 
     def wait_for_hpa_replicas(
         self,
@@ -228,15 +186,6 @@ class WaitMethods:
             min_replicas: the minimum; 0 or more.
             max_replicas: the maximum; `min_replicas` by default.
         """
-        return self._wait(
-            "wait_for_hpa_replicas",
-            name,
-            min_replicas,
-            max_replicas,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_namespaces_deleted(
         self, namespaces: KubernetesObjects, **options: Unpack[WaitOptions]
@@ -249,7 +198,6 @@ class WaitMethods:
             namespaces: their names, or the namespaces themselves, as the API returns them or as
                 models of the official client, which are then identified by UID; one or a list.
         """
-        self._wait("wait_for_namespaces_deleted", namespaces, **options)
 
     def wait_for_default_service_account(
         self,
@@ -262,9 +210,6 @@ class WaitMethods:
 
         Return a namespace's ServiceAccount `default` once it exists.
         """
-        return self._wait(
-            "wait_for_default_service_account", namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_kube_root_ca(
         self,
@@ -277,9 +222,6 @@ class WaitMethods:
 
         Return a namespace's config map `kube-root-ca.crt` once it exists.
         """
-        return self._wait(
-            "wait_for_kube_root_ca", namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_webhook_ready(
         self,
@@ -306,16 +248,6 @@ class WaitMethods:
             mutation: a part of the object as the webhook changes it, for example `{"metadata":
                 {"annotations": {"seen": "yes"}}}`; lists are compared as a whole.
         """
-        return self._wait(
-            "wait_for_webhook_ready",
-            target,
-            probe,
-            denial=denial,
-            mutation=mutation,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_daemon_set_running_on_all_nodes(
         self,
@@ -329,13 +261,6 @@ class WaitMethods:
 
         Return a set's pods once exactly one is available on each eligible node.
         """
-        return self._wait(
-            "wait_for_daemon_set_running_on_all_nodes",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_daemon_set_pods_on_nodes(
         self,
@@ -353,14 +278,6 @@ class WaitMethods:
         Args:
             nodes: the names of all nodes that must have a pod; empty for none.
         """
-        return self._wait(
-            "wait_for_daemon_set_pods_on_nodes",
-            name,
-            nodes,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_daemon_set_present_on_nodes(
         self,
@@ -378,14 +295,6 @@ class WaitMethods:
         Args:
             count: the minimum number of nodes; 0 or more.
         """
-        return self._wait(
-            "wait_for_daemon_set_present_on_nodes",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_daemon_set_status(
         self,
@@ -399,9 +308,6 @@ class WaitMethods:
 
         Return a set once its status counts all desired pods as scheduled and ready.
         """
-        return self._wait(
-            "wait_for_daemon_set_status", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_daemon_sets(
         self,
@@ -418,13 +324,6 @@ class WaitMethods:
         Args:
             allowed_not_ready: the number of pods of each set that may be missing or not ready.
         """
-        return self._wait(
-            "wait_for_daemon_sets",
-            allowed_not_ready,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_deployment_complete(
         self,
@@ -438,9 +337,6 @@ class WaitMethods:
 
         Return a Deployment once exactly its replicas exist, all updated and available.
         """
-        return self._wait(
-            "wait_for_deployment_complete", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_deployment_complete_and_check_rolling(
         self,
@@ -454,13 +350,6 @@ class WaitMethods:
 
         Return a complete Deployment that kept the bounds of its strategy throughout.
         """
-        return self._wait(
-            "wait_for_deployment_complete_and_check_rolling",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_deployment_revision_and_image(
         self,
@@ -480,15 +369,6 @@ class WaitMethods:
             revision: the number that both are annotated with; 1 or more.
             image: the image that one of the containers has in both, exactly as written there.
         """
-        return self._wait(
-            "wait_for_deployment_revision_and_image",
-            name,
-            revision,
-            image,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_deployment_updated_replicas_gte(
         self,
@@ -508,15 +388,6 @@ class WaitMethods:
             min_count: the minimum number; 0 or more.
             generation: the minimum observed generation, 1 or more; None for the one on the server.
         """
-        return self._wait(
-            "wait_for_deployment_updated_replicas_gte",
-            name,
-            min_count,
-            generation,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_deployment_with_condition(
         self,
@@ -536,15 +407,6 @@ class WaitMethods:
             reason: the reason, for example `NewReplicaSetAvailable` or `ProgressDeadlineExceeded`.
             condition: `Available`, `Progressing` or `ReplicaFailure`.
         """
-        return self._wait(
-            "wait_for_deployment_with_condition",
-            name,
-            reason,
-            condition,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_observed_deployment(
         self,
@@ -562,14 +424,6 @@ class WaitMethods:
         Args:
             generation: a minimum generation as well, for example from before an update; 1 or more.
         """
-        return self._wait(
-            "wait_for_observed_deployment",
-            name,
-            generation,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_endpoint_count(
         self,
@@ -587,14 +441,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_endpoint_count",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_endpoint_pods(
         self,
@@ -612,9 +458,6 @@ class WaitMethods:
         Args:
             pods: the pods themselves or their names; empty for slices without any.
         """
-        return self._wait(
-            "wait_for_endpoint_pods", name, pods, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_endpoint_ports(
         self,
@@ -635,14 +478,6 @@ class WaitMethods:
                 end: `8080`, `"http:8080"`, `"dns:53/UDP"`. The default protocol is TCP, the default
                 name any.
         """
-        return self._wait(
-            "wait_for_endpoint_ports",
-            name,
-            ports,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_endpoint_on_node(
         self,
@@ -660,14 +495,6 @@ class WaitMethods:
         Args:
             node: the node's name.
         """
-        return self._wait(
-            "wait_for_endpoint_on_node",
-            name,
-            node,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_endpoint_slices(
         self,
@@ -685,14 +512,6 @@ class WaitMethods:
         Args:
             condition: receives the slices sorted by name, and returns a bool or a verdict.
         """
-        return self._wait(
-            "wait_for_endpoint_slices",
-            name,
-            condition,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_event(
         self,
@@ -718,16 +537,6 @@ class WaitMethods:
                 in lower case.
             type: `Normal` or `Warning`.
         """
-        return self._wait(
-            "wait_for_event",
-            reason,
-            message,
-            about=about,
-            type=type,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_job_pods_running(
         self,
@@ -745,14 +554,6 @@ class WaitMethods:
         Args:
             count: the number of pods; 0 or more.
         """
-        return self._wait(
-            "wait_for_job_pods_running",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_job_pods_succeeded(
         self,
@@ -770,14 +571,6 @@ class WaitMethods:
         Args:
             count: the number of pods; 0 or more.
         """
-        return self._wait(
-            "wait_for_job_pods_succeeded",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_job_finish(
         self,
@@ -791,9 +584,6 @@ class WaitMethods:
 
         Return a Job once it is Complete or Failed.
         """
-        return self._wait(
-            "wait_for_job_finish", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_job_complete(
         self,
@@ -815,15 +605,6 @@ class WaitMethods:
             completions: how many pods must have succeeded by the Job's own count; None for any
                 number.
         """
-        return self._wait(
-            "wait_for_job_complete",
-            name,
-            reason,
-            completions,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_job_failed(
         self,
@@ -837,9 +618,6 @@ class WaitMethods:
 
         Return a Job once its Failed condition is True.
         """
-        return self._wait(
-            "wait_for_job_failed", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_job_ready(
         self,
@@ -857,9 +635,6 @@ class WaitMethods:
         Args:
             count: the number of pods; 0 or more.
         """
-        return self._wait(
-            "wait_for_job_ready", name, count, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_job_suspend(
         self,
@@ -873,9 +648,6 @@ class WaitMethods:
 
         Return a Job once its Suspended condition is True.
         """
-        return self._wait(
-            "wait_for_job_suspend", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_job_condition(
         self,
@@ -897,15 +669,6 @@ class WaitMethods:
                 (`example.com/Queued`).
             reason: the reason that the condition must have; None for any.
         """
-        return self._wait(
-            "wait_for_job_condition",
-            name,
-            condition,
-            reason,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_job_state(
         self,
@@ -924,9 +687,6 @@ class WaitMethods:
             state: given the Job as the API returns it, returns a text that names the missing part,
                 empty for none; or True, False or a verdict.
         """
-        return self._wait(
-            "wait_for_job_state", name, state, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_job_gone(
         self,
@@ -943,7 +703,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait("wait_for_job_gone", name, uid, namespace=namespace, **options)
 
     def wait_for_all_job_pods_gone(
         self,
@@ -960,7 +719,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait("wait_for_all_job_pods_gone", name, uid, namespace=namespace, **options)
 
     def wait_for_pods_running_on_nodes(
         self,
@@ -981,15 +739,6 @@ class WaitMethods:
             count: the exact number of pods on all of them together; 0 or more.
             prefix: the prefix of the pods' names; empty for all pods of the namespace.
         """
-        return self._wait(
-            "wait_for_pods_running_on_nodes",
-            nodes,
-            count,
-            prefix,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_on_minions(
         self,
@@ -1015,16 +764,6 @@ class WaitMethods:
                 raises means that the pod is not known yet. It is called in a thread of its own,
                 which is abandoned when the limit passes.
         """
-        return self._wait(
-            "wait_for_pods_on_minions",
-            controller,
-            selector=selector,
-            pods=pods,
-            pod_info=pod_info,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_node_ready(
         self,
@@ -1037,7 +776,6 @@ class WaitMethods:
 
         Return a node once it is Ready and the node controller's taints are gone.
         """
-        return self._wait("wait_for_node_ready", name, as_model=as_model, **options)
 
     def wait_for_node_not_ready(
         self,
@@ -1050,7 +788,6 @@ class WaitMethods:
 
         Return a node once its Ready condition is anything but True.
         """
-        return self._wait("wait_for_node_not_ready", name, as_model=as_model, **options)
 
     def wait_for_node_condition(
         self,
@@ -1069,9 +806,6 @@ class WaitMethods:
             condition: its type, for example `DiskPressure`.
             status: True to wait until it is True, False until it is anything else.
         """
-        return self._wait(
-            "wait_for_node_condition", name, condition, status, as_model=as_model, **options
-        )
 
     def wait_for_node_schedulable(
         self,
@@ -1088,9 +822,6 @@ class WaitMethods:
         Args:
             schedulable: False to wait until it is not schedulable.
         """
-        return self._wait(
-            "wait_for_node_schedulable", name, schedulable, as_model=as_model, **options
-        )
 
     def wait_for_node_heartbeat_after(
         self,
@@ -1107,9 +838,6 @@ class WaitMethods:
         Args:
             after: a time with a time zone; a text as in RFC 3339.
         """
-        return self._wait(
-            "wait_for_node_heartbeat_after", name, after, as_model=as_model, **options
-        )
 
     def wait_for_all_nodes_schedulable(
         self,
@@ -1127,13 +855,6 @@ class WaitMethods:
             allowed_not_ready: the number of nodes that may be unfit; 0 or more.
             non_blocking_taints: keys of taints to ignore.
         """
-        return self._wait(
-            "wait_for_all_nodes_schedulable",
-            allowed_not_ready,
-            non_blocking_taints,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_nodes_ready(
         self, count: int, *, as_model: type[_Model] | None = None, **options: Unpack[WaitOptions]
@@ -1145,7 +866,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait("wait_for_nodes_ready", count, as_model=as_model, **options)
 
     def wait_for_total_healthy(
         self,
@@ -1164,9 +884,6 @@ class WaitMethods:
                 contain.
             system_namespace: the namespace of those pods.
         """
-        return self._wait(
-            "wait_for_total_healthy", required_pods, system_namespace, as_model=as_model, **options
-        )
 
     @overload
     def wait_for(  # type: ignore[overload-overlap] # a list's model is a model, too
@@ -1279,16 +996,6 @@ class WaitMethods:
             count: how many of the selected objects must satisfy it: a number for exactly so many,
                 `at_least(n)` or `at_most(n)`; by default all of them, and at least one.
         """
-        return self._wait(
-            "wait_for",
-            target,
-            condition,
-            selector=selector,
-            count=count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_rollout_status(
         self,
@@ -1309,14 +1016,6 @@ class WaitMethods:
             revision: the required revision of a Deployment, by its annotation
                 `deployment.kubernetes.io/revision`; None for any.
         """
-        return self._wait(
-            "wait_for_rollout_status",
-            target,
-            revision,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_container_started(
         self,
@@ -1331,14 +1030,6 @@ class WaitMethods:
 
         Return a pod once one of its containers runs and has started.
         """
-        return self._wait(
-            "wait_for_container_started",
-            name,
-            container,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_container_running(
         self,
@@ -1353,14 +1044,6 @@ class WaitMethods:
 
         Return a pod once one of its containers is in state running.
         """
-        return self._wait(
-            "wait_for_container_running",
-            name,
-            container,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_container_terminated(
         self,
@@ -1375,14 +1058,6 @@ class WaitMethods:
 
         Return a pod once one of its containers is in state terminated.
         """
-        return self._wait(
-            "wait_for_container_terminated",
-            name,
-            container,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_container_to_fail(
         self,
@@ -1401,15 +1076,6 @@ class WaitMethods:
         Args:
             reason: the waiting reason, for example `CreateContainerConfigError`.
         """
-        return self._wait(
-            "wait_for_container_to_fail",
-            name,
-            container,
-            reason,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_number_of_pods(
         self,
@@ -1428,14 +1094,6 @@ class WaitMethods:
             count: the exact number; 0 or more.
             selector: a label selector, text or mapping; all pods of the namespace if not given.
         """
-        return self._wait(
-            "wait_for_number_of_pods",
-            count,
-            selector=selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_running(
         self,
@@ -1454,14 +1112,6 @@ class WaitMethods:
             count: how many, exactly; 0 or more.
             selector: a label selector, text or mapping; all pods of the namespace if not given.
         """
-        return self._wait(
-            "wait_for_pods_running",
-            count,
-            selector=selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_scheduling_gated(
         self,
@@ -1480,14 +1130,6 @@ class WaitMethods:
             count: the exact number; 0 or more.
             selector: a label selector, text or mapping; all pods of the namespace if not given.
         """
-        return self._wait(
-            "wait_for_pods_scheduling_gated",
-            count,
-            selector=selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_with_scheduling_gates(
         self,
@@ -1508,15 +1150,6 @@ class WaitMethods:
             gates: the names of all their gates, in order; empty for pods without any.
             selector: a label selector, text or mapping; all pods of the namespace if not given.
         """
-        return self._wait(
-            "wait_for_pods_with_scheduling_gates",
-            count,
-            gates,
-            selector=selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_with_label(
         self,
@@ -1533,9 +1166,6 @@ class WaitMethods:
         Args:
             selector: a label selector, text or mapping.
         """
-        return self._wait(
-            "wait_for_pods_with_label", selector, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pods_with_label_scheduled(
         self,
@@ -1552,13 +1182,6 @@ class WaitMethods:
         Args:
             selector: a label selector, text or mapping.
         """
-        return self._wait(
-            "wait_for_pods_with_label_scheduled",
-            selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_with_label_running(
         self,
@@ -1577,14 +1200,6 @@ class WaitMethods:
             selector: a label selector, text or mapping.
             count: the minimum number; 1 or more.
         """
-        return self._wait(
-            "wait_for_pods_with_label_running",
-            selector,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_with_label_running_ready(
         self,
@@ -1603,14 +1218,6 @@ class WaitMethods:
             selector: a label selector, text or mapping.
             count: the minimum number; 1 or more.
         """
-        return self._wait(
-            "wait_for_pods_with_label_running_ready",
-            selector,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_running_ready(
         self,
@@ -1631,15 +1238,6 @@ class WaitMethods:
             allowed_not_ready: the maximum number of others; 0 or more.
             selector: a label selector, text or mapping; all pods of the namespace if not given.
         """
-        return self._wait(
-            "wait_for_pods_running_ready",
-            min_count,
-            allowed_not_ready,
-            selector=selector,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_almost_all_pods_ready(
         self,
@@ -1658,14 +1256,6 @@ class WaitMethods:
             min_count: the minimum number of Running and ready pods; 0 or more.
             allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
         """
-        return self._wait(
-            "wait_for_almost_all_pods_ready",
-            min_count,
-            allowed_not_ready,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pods_responding(
         self,
@@ -1691,17 +1281,6 @@ class WaitMethods:
             port: the port of the request; the pod's first one if not given.
             path: the path of the request, without a query.
         """
-        return self._wait(
-            "wait_for_pods_responding",
-            selector=selector,
-            pods=pods,
-            want_name=want_name,
-            port=port,
-            path=path,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pod_condition(
         self,
@@ -1721,15 +1300,6 @@ class WaitMethods:
             description: the awaited state, as written after `become`, for messages.
             condition: given the whole pod, returns True, False or a verdict.
         """
-        return self._wait(
-            "wait_for_pod_condition",
-            name,
-            description,
-            condition,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pod_running(
         self,
@@ -1743,9 +1313,6 @@ class WaitMethods:
 
         Return a pod once it is in phase Running.
         """
-        return self._wait(
-            "wait_for_pod_running", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_ready(
         self,
@@ -1759,9 +1326,6 @@ class WaitMethods:
 
         Return a pod once it is in phase Running and its Ready condition is True.
         """
-        return self._wait(
-            "wait_for_pod_ready", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_running_ready(
         self,
@@ -1775,9 +1339,6 @@ class WaitMethods:
 
         Return a pod once it is in phase Running and its Ready condition is True.
         """
-        return self._wait(
-            "wait_for_pod_running_ready", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_success(
         self,
@@ -1791,9 +1352,6 @@ class WaitMethods:
 
         Return a pod once it is in phase Succeeded.
         """
-        return self._wait(
-            "wait_for_pod_success", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_no_longer_running(
         self,
@@ -1807,13 +1365,6 @@ class WaitMethods:
 
         Return a pod once it is in phase Succeeded or Failed.
         """
-        return self._wait(
-            "wait_for_pod_no_longer_running",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pod_terminated(
         self,
@@ -1831,14 +1382,6 @@ class WaitMethods:
         Args:
             reason: the reason in its status, for example `Evicted`; empty for none.
         """
-        return self._wait(
-            "wait_for_pod_terminated",
-            name,
-            reason,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pod_failed_reason(
         self,
@@ -1856,14 +1399,6 @@ class WaitMethods:
         Args:
             reason: the reason in its status; not empty.
         """
-        return self._wait(
-            "wait_for_pod_failed_reason",
-            name,
-            reason,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pod_not_pending(
         self,
@@ -1877,9 +1412,6 @@ class WaitMethods:
 
         Return a pod once it is in any phase but Pending.
         """
-        return self._wait(
-            "wait_for_pod_not_pending", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_scheduled(
         self,
@@ -1893,9 +1425,6 @@ class WaitMethods:
 
         Return a pod once it has a node.
         """
-        return self._wait(
-            "wait_for_pod_scheduled", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_unschedulable(
         self,
@@ -1909,9 +1438,6 @@ class WaitMethods:
 
         Return a pod once the scheduler reports that it is unschedulable.
         """
-        return self._wait(
-            "wait_for_pod_unschedulable", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_terminating(
         self,
@@ -1925,9 +1451,6 @@ class WaitMethods:
 
         Return a pod while it is being deleted.
         """
-        return self._wait(
-            "wait_for_pod_terminating", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_pod_not_found(
         self,
@@ -1944,7 +1467,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait("wait_for_pod_not_found", name, uid, namespace=namespace, **options)
 
     def wait_for_pod_observed_generation(
         self,
@@ -1965,15 +1487,6 @@ class WaitMethods:
             condition: the type of the condition that must have observed it; None for the status as
                 a whole.
         """
-        return self._wait(
-            "wait_for_pod_observed_generation",
-            name,
-            generation,
-            condition,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_controlled_pods(
         self,
@@ -1991,9 +1504,6 @@ class WaitMethods:
             target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
                 `job/web`.
         """
-        return self._wait(
-            "wait_for_controlled_pods", target, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_controlled_pods_running(
         self,
@@ -2011,13 +1521,6 @@ class WaitMethods:
             target: `rc/web`, `rs/web`, `deployment/web`, `statefulset/web`, `daemonset/web` or
                 `job/web`.
         """
-        return self._wait(
-            "wait_for_controlled_pods_running",
-            target,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_rc_pods_running(
         self,
@@ -2035,14 +1538,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_rc_pods_running",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_rc_to_stabilize(
         self,
@@ -2056,9 +1551,6 @@ class WaitMethods:
 
         Return a ReplicationController once it has observed its spec and has its pods.
         """
-        return self._wait(
-            "wait_for_rc_to_stabilize", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_ready_replica_set(
         self,
@@ -2072,9 +1564,6 @@ class WaitMethods:
 
         Return a ReplicaSet once it has exactly its desired pods, all of them ready.
         """
-        return self._wait(
-            "wait_for_ready_replica_set", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_replica_set_target_available_replicas(
         self,
@@ -2092,14 +1581,6 @@ class WaitMethods:
         Args:
             count: the number of pods; 0 or more.
         """
-        return self._wait(
-            "wait_for_replica_set_target_available_replicas",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_replica_set_target_spec_replicas(
         self,
@@ -2117,14 +1598,6 @@ class WaitMethods:
         Args:
             count: the number in its spec; 0 or more.
         """
-        return self._wait(
-            "wait_for_replica_set_target_spec_replicas",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_replica_set_desired_replicas(
         self,
@@ -2138,13 +1611,6 @@ class WaitMethods:
 
         Return a ReplicaSet once it has exactly its desired pods, in any state.
         """
-        return self._wait(
-            "wait_for_replica_set_desired_replicas",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_observed_replica_set(
         self,
@@ -2162,14 +1628,6 @@ class WaitMethods:
         Args:
             generation: a minimum generation as well, for example from before an update; 1 or more.
         """
-        return self._wait(
-            "wait_for_observed_replica_set",
-            name,
-            generation,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_load_balancer(
         self,
@@ -2183,9 +1641,6 @@ class WaitMethods:
 
         Return a service of type LoadBalancer once each ingress, at least one, has an address.
         """
-        return self._wait(
-            "wait_for_load_balancer", name, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_new_ingress_ip(
         self,
@@ -2203,14 +1658,6 @@ class WaitMethods:
         Args:
             existing_ip: the previous IP or hostname.
         """
-        return self._wait(
-            "wait_for_new_ingress_ip",
-            name,
-            existing_ip,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_load_balancer_destroy(
         self,
@@ -2224,13 +1671,6 @@ class WaitMethods:
 
         Return a service once it has no load balancer; None if it does not exist.
         """
-        return self._wait(
-            "wait_for_load_balancer_destroy",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     @overload
     def wait_for_service_updated_with_finalizer(
@@ -2292,14 +1732,6 @@ class WaitMethods:
         Args:
             present: False to wait until it is gone.
         """
-        return self._wait(
-            "wait_for_service_updated_with_finalizer",
-            name,
-            present,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_service_deleted_with_finalizer(
         self,
@@ -2316,9 +1748,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait(
-            "wait_for_service_deleted_with_finalizer", name, uid, namespace=namespace, **options
-        )
 
     @overload
     def wait_for_service(
@@ -2390,9 +1819,6 @@ class WaitMethods:
         Args:
             present: False to wait until it is gone.
         """
-        return self._wait(
-            "wait_for_service", name, present, namespace=namespace, as_model=as_model, **options
-        )
 
     def wait_for_service_reachable(
         self,
@@ -2414,16 +1840,6 @@ class WaitMethods:
             path: the request path, without a query.
             scheme: `http` or `https`.
         """
-        return self._wait(
-            "wait_for_service_reachable",
-            name,
-            port,
-            path,
-            scheme,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_service_responding(
         self,
@@ -2445,16 +1861,6 @@ class WaitMethods:
             path: the request path, without a query.
             scheme: `http` or `https`.
         """
-        return self._wait(
-            "wait_for_service_responding",
-            name,
-            port,
-            path,
-            scheme,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_running(
         self,
@@ -2474,15 +1880,6 @@ class WaitMethods:
             count: the exact number of pods; 0 or more.
             ready_count: the number of ready ones; `count` at most.
         """
-        return self._wait(
-            "wait_for_stateful_set_running",
-            name,
-            count,
-            ready_count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_running_and_ready(
         self,
@@ -2500,14 +1897,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_stateful_set_running_and_ready",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_pod_ready(
         self,
@@ -2525,14 +1914,6 @@ class WaitMethods:
         Args:
             pod: the pod's name, `<set>-<ordinal>`.
         """
-        return self._wait(
-            "wait_for_stateful_set_pod_ready",
-            name,
-            pod,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_status_replicas(
         self,
@@ -2550,14 +1931,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_stateful_set_status_replicas",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_status_ready_replicas(
         self,
@@ -2575,14 +1948,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_stateful_set_status_ready_replicas",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_stateful_set_status_available_replicas(
         self,
@@ -2600,14 +1965,6 @@ class WaitMethods:
         Args:
             count: the exact number; 0 or more.
         """
-        return self._wait(
-            "wait_for_stateful_set_status_available_replicas",
-            name,
-            count,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_persistent_volume_claim_phase(
         self,
@@ -2625,14 +1982,6 @@ class WaitMethods:
         Args:
             phase: `Pending`, `Bound` or `Lost`.
         """
-        return self._wait(
-            "wait_for_persistent_volume_claim_phase",
-            name,
-            phase,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_persistent_volume_claims_phase(
         self,
@@ -2654,15 +2003,6 @@ class WaitMethods:
             phase: `Pending`, `Bound` or `Lost`.
             match_any: whether one of them is enough.
         """
-        return self._wait(
-            "wait_for_persistent_volume_claims_phase",
-            claims,
-            phase,
-            match_any,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_persistent_volume_claim_deleted(
         self,
@@ -2679,9 +2019,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait(
-            "wait_for_persistent_volume_claim_deleted", name, uid, namespace=namespace, **options
-        )
 
     @overload
     def wait_for_pvc_finalizer(
@@ -2749,15 +2086,6 @@ class WaitMethods:
             finalizer: for example `kubernetes.io/pvc-protection`.
             present: False to wait until it is gone.
         """
-        return self._wait(
-            "wait_for_pvc_finalizer",
-            name,
-            finalizer,
-            present,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_persistent_volume_claim_modified(
         self,
@@ -2771,13 +2099,6 @@ class WaitMethods:
 
         Return a claim once it is Bound and has the VolumeAttributesClass of its spec.
         """
-        return self._wait(
-            "wait_for_persistent_volume_claim_modified",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_persistent_volume_claim_modification_failure(
         self,
@@ -2791,13 +2112,6 @@ class WaitMethods:
 
         Return a Bound claim once a change of its VolumeAttributesClass has failed.
         """
-        return self._wait(
-            "wait_for_persistent_volume_claim_modification_failure",
-            name,
-            namespace=namespace,
-            as_model=as_model,
-            **options,
-        )
 
     def wait_for_pv_and_pvc(
         self,
@@ -2815,7 +2129,6 @@ class WaitMethods:
             name: the name of the PersistentVolume.
             claim: the name of the PersistentVolumeClaim.
         """
-        return self._wait("wait_for_pv_and_pvc", name, claim, namespace=namespace, **options)
 
     def wait_for_pv_claim_bound_phase(
         self,
@@ -2832,7 +2145,6 @@ class WaitMethods:
             claims: the claims themselves or their names, at least one; a claim given as an object
                 is identified by its UID.
         """
-        return self._wait("wait_for_pv_claim_bound_phase", claims, namespace=namespace, **options)
 
     def wait_for_persistent_volume_phase(
         self,
@@ -2849,9 +2161,6 @@ class WaitMethods:
         Args:
             phase: `Pending`, `Available`, `Bound`, `Released` or `Failed`.
         """
-        return self._wait(
-            "wait_for_persistent_volume_phase", name, phase, as_model=as_model, **options
-        )
 
     def wait_for_persistent_volume_deleted(
         self, name: str | KubernetesObject, uid: str | None = None, **options: Unpack[WaitOptions]
@@ -2863,7 +2172,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait("wait_for_persistent_volume_deleted", name, uid, **options)
 
     @overload
     def wait_for_pv_finalizer(
@@ -2926,9 +2234,6 @@ class WaitMethods:
             finalizer: for example `kubernetes.io/pv-protection`.
             present: False to wait until it is gone.
         """
-        return self._wait(
-            "wait_for_pv_finalizer", name, finalizer, present, as_model=as_model, **options
-        )
 
     def wait_for_volume_attachment_created(
         self,
@@ -2941,7 +2246,6 @@ class WaitMethods:
 
         Return a VolumeAttachment once it exists, attached or not.
         """
-        return self._wait("wait_for_volume_attachment_created", name, as_model=as_model, **options)
 
     def wait_for_volume_attachment_attached(
         self,
@@ -2954,7 +2258,6 @@ class WaitMethods:
 
         Return a VolumeAttachment once its status reports the volume as attached.
         """
-        return self._wait("wait_for_volume_attachment_attached", name, as_model=as_model, **options)
 
     def wait_for_volume_attachment_terminated(
         self, name: str | KubernetesObject, uid: str | None = None, **options: Unpack[WaitOptions]
@@ -2966,7 +2269,6 @@ class WaitMethods:
         Args:
             uid: its UID; None for the first one seen.
         """
-        self._wait("wait_for_volume_attachment_terminated", name, uid, **options)
 
 
 class AsyncWaitMethods(AsyncMethods):

@@ -66,8 +66,16 @@ def test_methods_pass_their_arguments_by_the_names_of_the_function(name: str) ->
     passed = inspect.signature(declared.function).bind(*first, *namespace.values(), *args, **rest)
     found = {**passed.arguments, **passed.arguments.get("options", {})}
     assert found == found | given | options
-    returns_nothing = str(inspect.signature(method).return_annotation) == "None"
-    assert result == (None if returns_nothing else "the result")
+    assert result == "the result"
+
+
+def test_methods_check_their_arguments() -> None:
+    method: Any = Recorder().wait_for_job_ready
+    with pytest.raises(TypeError) as caught:
+        method("job")
+    assert str(caught.value) == (
+        "WaitMethods.wait_for_job_ready() missing 1 required positional argument: 'count'"
+    )
 
 
 @pytest.mark.parametrize("wait", WAITS.values(), ids=lambda wait: wait.name)
