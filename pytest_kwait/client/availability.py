@@ -185,7 +185,6 @@ class Availability:
         """Record a request without an answer.
 
         Args:
-            guard: of the request.
             reason: as of `make_connection_error`; `Timeout` for silence.
         """
         if guard.is_answered:

@@ -127,7 +127,6 @@ class ChunkedBody:
     Args:
         answer: the answer, with an unread body.
         inner: the http.client response of the answer.
-        connected: its socket.
     """
 
     def __init__(

@@ -526,7 +526,6 @@ class _Record:
 
     @property
     def name(self) -> str:
-        """The name of the cluster."""
         return self._path.name.partition(".")[2]
 
     @classmethod
@@ -568,7 +567,6 @@ class _Record:
         self.release()
 
     def release(self) -> None:
-        """Release the lock."""
         self._file.close()
 
 

@@ -239,7 +239,6 @@ class ProcessMonitor:
     that is stopped by a signal, or does not answer, is usable again once it answers.
 
     Args:
-        process: the process.
         server: the address of its API server.
         report: called with each problem, and with an empty text once it is over.
         clock: the clock of its limits.

@@ -195,7 +195,6 @@ class _DaemonSetCondition(WorkloadCondition):
         self._counted: DaemonPods | None = None
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return the source of its pods."""
         detect = detect_not_running if self._trait is is_started else detect_owned_pod_failure
         uid = next(iter(self.object.uids()), "")
         self._counted = DaemonPods(uid, self._noted, detect, self._nodes)

@@ -82,7 +82,6 @@ class ObjectCondition(Condition):
     Args:
         resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
-        name: its name.
         fields: the fields that the verdict reads; None for all.
         uid: its UID; empty for the first one seen.
     """
@@ -165,7 +164,6 @@ class NamedObject(ObjectCondition):
     Args:
         resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
-        name: its name.
         goal: the awaited state.
         label: returns a short description of the object, for the summary.
         fields: the fields that the goal reads; None for all.
@@ -216,7 +214,6 @@ class AbsentObject(NamedObject):
     Args:
         resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
-        name: its name.
         uid: its UID; None for the first one seen.
         label: returns a short description of the object.
         holder: returns the reason for a finalizer, from the object and the finalizer; empty if
@@ -404,7 +401,6 @@ class NamedTarget(NamedTuple):
 
     Args:
         resource: its kind.
-        name: its name.
     """
 
     resource: Resource

@@ -44,7 +44,6 @@ class HeldPredicate:
     It is a description; each wait makes a copy with its own timer by `started`.
 
     Args:
-        test: the test.
         seconds: the duration without a break.
         from_now: whether the first break is final, instead of restarting the timer.
         timer: the timer per object; None in a description.
@@ -231,7 +230,6 @@ class JsonPathValue(_PresentPredicate):
     """A path leads to a value, or to a specific one.
 
     Args:
-        path: the path.
         value: the value's text, case-sensitive; None for any value. Null is no value.
         secret: whether messages must not show values, neither the awaited nor the present one.
     """
@@ -293,11 +291,7 @@ def _missing_field_verdict(error: Exception) -> Pending | None:
 
 @dataclass(frozen=True, slots=True)
 class UserPredicate(_PresentPredicate):
-    """A user's callable decides on an object, or on a list of objects.
-
-    Args:
-        call: the callable.
-    """
+    """A user's callable decides on an object, or on a list of objects."""
 
     call: Callable[[Any], Answer]
 

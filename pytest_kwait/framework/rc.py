@@ -73,7 +73,6 @@ class _Controlled(WorkloadCondition):
         self._counted = ObjectCounter(self._state)
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return the source of its pods."""
         self._counted = ObjectCounter(self._state)
         return (
             Source(PODS, self.namespace, self._counted, selector=selector, fields=SetPodFields),
@@ -81,7 +80,6 @@ class _Controlled(WorkloadCondition):
 
     @property
     def tally(self) -> ObjectCounter:
-        """Its pods."""
         return self._counted
 
     def _state(self, pod: dict[str, Any], before: TerminalState | None) -> ObjectState:

@@ -261,7 +261,6 @@ def condition_func(wait: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) ->
     which belong to the caller's loop.
 
     Args:
-        wait: the wait.
         *args: its arguments, from the client on.
         **kwargs: its keyword arguments, without options.
     """
@@ -321,7 +320,6 @@ def _taking_objects(
     An argument `uid` that is not given is that of the object.
 
     Args:
-        function: the function.
         kinds: the kinds of its arguments that name objects; None for `kind/name`.
         checks_namespace: whether an object of another namespace is an error; False where the
             namespace is not known yet.

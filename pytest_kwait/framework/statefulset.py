@@ -239,7 +239,6 @@ def detect_blocked_set(
 
     Args:
         stateful_set: the set, its status being of its present generation.
-        pods: its pods.
         wanted: the number of its pods that must reach the awaited state.
         replicas: its desired number of pods.
     """
@@ -291,7 +290,6 @@ class _StatefulSetCondition(WorkloadCondition):
         return super().sources()
 
     def owned(self, selector: str) -> Sequence[Source]:
-        """Return the source of its pods."""
         self._counted_from = first_ordinal(self.current)
         self._counted = StatefulPods(self.current, self._classify)
         return (

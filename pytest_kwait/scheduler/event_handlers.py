@@ -63,7 +63,6 @@ class EventHandlers:
         """Register handlers at the informers of pods and nodes.
 
         Args:
-            informers: the factory.
             others: further informers that must sync before the first decision.
         """
         self._others = others

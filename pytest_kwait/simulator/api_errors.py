@@ -24,7 +24,6 @@ class StatusError(Exception):
     Args:
         code: the HTTP status.
         reason: the machine-readable reason, for example `NotFound`; may be empty.
-        message: the message.
         details: the `details` object; None for none.
         headers: further HTTP headers, for example `Retry-After`.
         metadata: the `metadata` object; set for expired pages only.

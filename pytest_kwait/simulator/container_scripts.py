@@ -152,7 +152,6 @@ class ScriptRule:
         labels: the pod's labels.
         name: the pod's name; empty for all.
         container: the container's name; empty for all.
-        script: the script.
     """
 
     namespace: str

@@ -95,7 +95,6 @@ class _OutgoingEvents:
 
         Args:
             obj: the object of the event.
-            reason: its reason.
             write: writes it, given the event by which an exploration decides, or nothing.
         """
         exploration, explored = self._clock.exploration, self._explored
@@ -149,11 +148,8 @@ class EventRecorder:
         """Record an event about `obj`; errors of the API are ignored.
 
         Args:
-            obj: the object.
             kind: its apiVersion and kind.
             severity: `NORMAL` or `WARNING`.
-            reason: the reason.
-            message: the message.
             field_path: the part of `obj`, for example `spec.containers{c}`.
         """
         stamp = self._cluster.clock.stamp()

@@ -80,7 +80,6 @@ class RecordedCluster:
     """The objects of a recording at one time, which only moves forward.
 
     Args:
-        recording: the recording.
         clock: the clock of pauses.
     """
 
@@ -248,11 +247,7 @@ class RecordedKubelet:
 
 
 class ReplayServer:
-    """A recorded cluster behind HTTPS, for one administrator.
-
-    Args:
-        recorded: the cluster.
-    """
+    """A recorded cluster behind HTTPS, for one administrator."""
 
     def __init__(self, recorded: RecordedCluster) -> None:
         refusal = f"this is {recorded.description}: it can be read, not changed"

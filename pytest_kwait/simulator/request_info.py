@@ -143,8 +143,6 @@ class AuthorizationAttributes:
     """A request to decide on.
 
     Args:
-        user: the user.
-        verb: the verb.
         group: the resource's API group.
         resource: the resource, empty for a path.
         subresource: the subresource, empty for none.

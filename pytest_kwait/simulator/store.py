@@ -186,9 +186,6 @@ class Store:
         """Write `obj` under the next revision, which becomes its resourceVersion.
 
         Args:
-            resource: the resource.
-            key: the key.
-            obj: the object.
             written: the object without the defaults of its schema, with the same metadata.
         """
         self.revision += 1

@@ -97,7 +97,6 @@ class _ThreadedCall:
         self._error: BaseException | None = None
 
     def set_variable(self, variable: ContextVar[_Value], value: _Value) -> None:
-        """Set a context variable for the thread."""
         self._context.run(variable.set, value)
 
     def start(self, report_end: Callable[[], object]) -> None:

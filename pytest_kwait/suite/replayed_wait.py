@@ -115,7 +115,6 @@ class _VirtualClock:
     """The clock of the wait: pauses move the recording on.
 
     Args:
-        recorded: the recording.
         loop: the event loop of its server.
         end: the last time.
     """

@@ -281,8 +281,6 @@ def _with_context(condition: ConditionFunc) -> ConditionWithContextFunc:
 
 
 class _PollerTicks(Iterator[None]):
-    """The ticks of `poller`."""
-
     def __init__(self, ctx: Context, interval: float, timeout: float) -> None:
         now = ctx.clock.monotonic()
         self._ctx = ctx
@@ -300,8 +298,6 @@ class _PollerTicks(Iterator[None]):
 
 
 class _WaitFuncTimer:
-    """The timer of a `WaitFunc`."""
-
     def __init__(self, wait: WaitFunc) -> None:
         self._wait = wait
         self._ticks: Iterator[None] | None = None

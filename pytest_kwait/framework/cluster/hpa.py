@@ -33,7 +33,6 @@ class ScaledReplicas(ObjectCondition):
     """The current and desired replicas of an autoscaler lie in a range.
 
     Args:
-        namespace: its namespace.
         hpa: its name.
         least: the minimum.
         most: the maximum.

@@ -127,7 +127,6 @@ class AnsweringWebhook(ObjectCondition, ProbeCondition):
     Args:
         namespace: the namespace of the probe.
         resource: the configuration's kind.
-        name: its name.
         probe: the object; None to generate one.
         denial: a part of the message with which the webhook refuses the probe; None if it does not.
         mutation: the fields that the webhook adds to the probe; None if it adds none.
@@ -371,7 +370,6 @@ class UncalledWebhook(NamedTuple):
     """A webhook that the API server could not call.
 
     Args:
-        name: its name.
         namespace: the namespace of its service.
         service: the name of its service.
     """
@@ -398,7 +396,6 @@ class CallableWebhook(ServiceEndpoints):
     pods that may still become ready only after a while.
 
     Args:
-        webhook: the webhook.
         configuration: its configuration, `validatingwebhookconfiguration/guard`; may be empty.
         patience: seconds in which its pods may start, before the failure and its grace period.
     """

@@ -103,7 +103,6 @@ def detect_terminal_failure(
     Args:
         resource: its kind.
         test: the test, which is pending.
-        obj: the object.
         before: its terminal state so far.
     """
     if isinstance(test, AllOf | AnyOf):
@@ -329,8 +328,6 @@ class OneObject(ObjectCondition):
     Args:
         resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
-        name: its name.
-        test: the test.
         timers: the timers of the test; None for none.
     """
 

@@ -125,7 +125,6 @@ class ListCondition(Condition):
         resource: their kind.
         namespace: their namespace; None for a cluster-scoped kind.
         selector: the label selector.
-        test: the test of the list.
         timers: the timers of the test; None for none.
     """
 

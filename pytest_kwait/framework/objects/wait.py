@@ -71,7 +71,6 @@ class HeldCondition(Condition):
     """A condition that must hold for a duration.
 
     Args:
-        inner: the condition.
         seconds: the duration without a break.
         from_now: whether the first break fails the wait, instead of restarting the timer.
     """

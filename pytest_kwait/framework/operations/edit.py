@@ -168,7 +168,6 @@ class _WriteErrors(ErrorLog):
     may_be_stored = False
 
     def decide(self, error: ApiError) -> ErrorAction:
-        """Return the reaction."""
         if (error.status == 0 or error.status >= 500) and not _is_not_begun(error):
             self.may_be_stored = True
         return super().decide(error)

@@ -78,7 +78,6 @@ class _WantedPods(ObjectSink):
         self._wanted[obj["metadata"].get("uid") or obj["metadata"]["name"]] = self._count(obj)
 
     def drop(self, uid: str) -> None:
-        """Remove a controller."""
         self._wanted.pop(uid, None)
 
     def uids(self) -> Collection[str]:
@@ -128,7 +127,6 @@ class PodControllers:
     """The controllers of the pods that a selector matches.
 
     Args:
-        namespace: the namespace.
         selects: the predicate of their labels.
     """
 
@@ -143,7 +141,6 @@ class PodControllers:
         """Return the names under which a pod is counted for `is_settled`.
 
         Args:
-            pod: the pod.
             met: whether it counts for the awaited number.
         """
         if is_terminating(pod):

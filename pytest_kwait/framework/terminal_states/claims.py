@@ -40,7 +40,6 @@ def detect_claim_failure(
     A class that waits for its first consumer and a slow provisioner are no failures.
 
     Args:
-        claim: the claim.
         event: the last event about it; None if there was none.
     """
     phase = (claim.get("status") or {}).get("phase") or "Pending"

@@ -123,7 +123,6 @@ def detect_pod_end(pod: dict[str, Any], *, replaced: bool) -> TerminalState | No
     """Return the terminal state of a pod that has ended; None for any other.
 
     Args:
-        pod: the pod.
         replaced: whether a controller replaces the pod; then the result is None.
     """
     text = describe_pod_end(pod)
@@ -183,7 +182,6 @@ def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalSt
     code 0 too if it is restarted all the same.
 
     Args:
-        pod: the pod.
         status: the container's status.
     """
     state, facts = get_current_state(status)
@@ -210,7 +208,6 @@ def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> 
     with `restartPolicyRules`, and for a pod whose policy was not read.
 
     Args:
-        pod: the pod.
         name: the container's name.
         terminated: its terminated state.
 
@@ -329,7 +326,6 @@ def detect_not_starting(pod: dict[str, Any], before: TerminalState | None) -> Te
     """Return why a pod's containers will not start; None while they may.
 
     Args:
-        pod: the pod.
         before: its terminal state so far.
     """
     status = pod.get("status") or {}

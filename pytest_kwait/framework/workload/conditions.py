@@ -143,9 +143,6 @@ class RefusedPods(ObjectSink):
 
     A refusal counts while it is the latest fact: no pod was created after it, and no pod is
     younger. Frequent events are dropped at the source, so both events and pods are checked.
-
-    Args:
-        uid: its UID.
     """
 
     def __init__(self, namespace: str, uid: str) -> None:

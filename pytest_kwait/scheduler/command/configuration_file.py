@@ -201,14 +201,12 @@ class _Decoder:
         return _SCALARS[kind](self, data, path)
 
     def string(self, data: Any, path: str) -> str | None:
-        """Read a string."""
         if not isinstance(data, str):
             self._refuse(data, path, "string")
             return None
         return data
 
     def bool(self, data: Any, path: str) -> bool | None:
-        """Read a bool."""
         if not isinstance(data, bool):
             self._refuse(data, path, "bool")
             return None

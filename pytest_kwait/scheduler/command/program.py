@@ -177,7 +177,6 @@ class SchedulerProgram:
     Args:
         flags: as given.
         configuration: the validated configuration.
-        gates: the feature gates.
 
     Raises:
         CommandError: an unusable kubeconfig, certificate or port; nothing is started then.

@@ -70,7 +70,6 @@ def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool
     """Return the string `owner[name]`; empty if absent or null.
 
     Args:
-        owner: the mapping.
         name: the field.
         path: the mapping's path, for the error.
         required: whether an absent or empty string is an error.

@@ -109,7 +109,6 @@ class _TermCounter:
         self._key = " and ".join(term.key for term in terms) if lasting else ""
 
     def matches_pod(self, other: PodInfo) -> bool:
-        """Return whether a pod matches."""
         return all(
             term.matches_pod(other.namespace, other.labels, self._labels_of, of_incoming=True)
             for term in self._terms

@@ -53,7 +53,6 @@ class Attributes:
     """A request that changes something.
 
     Args:
-        operation: its operation.
         kind: the resource.
         namespace: the namespace; of a namespace its own name, empty for cluster-scoped objects.
         name: the object's name; empty until it is generated.

@@ -197,7 +197,6 @@ def apply_mutation(mutation: Obj, activation: Activation, kind: Kind, shown: Obj
     """Apply a mutation to an object.
 
     Args:
-        mutation: the mutation.
         activation: the variables of the request, with the current object.
         kind: the version of the kind.
         shown: the object in that version.

@@ -116,8 +116,6 @@ class _Invocation:
     """A policy to evaluate for a request, by one binding and one parameter object.
 
     Args:
-        policy: the policy.
-        binding: the binding.
         kind: the version in which the policy sees the object.
         params: the parameter object.
         error: the reason why parameters are missing; empty when they are not.

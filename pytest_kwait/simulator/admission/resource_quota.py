@@ -66,7 +66,6 @@ def is_in_scopes(quota_spec: Obj, resource: str, obj: Obj) -> bool:
     Args:
         quota_spec: the quota's spec.
         resource: the object's resource, such as `pods`.
-        obj: the object.
     """
     selectors = [
         {"scopeName": scope, "operator": "Exists"} for scope in quota_spec.get("scopes", ())
@@ -167,7 +166,6 @@ def object_usage(resource: str, obj: Obj, now: float) -> ResourceList:
 
     Args:
         resource: the object's resource, such as `jobs.batch`.
-        obj: the object.
         now: seconds since the epoch.
     """
     taken: ResourceList = {f"count/{resource}": _ONE}

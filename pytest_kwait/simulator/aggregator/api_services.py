@@ -124,7 +124,6 @@ class AggregatedServer:
 
     Args:
         host: its name or address.
-        port: its port.
         insecure: accept any certificate.
         authority: the trusted CA as PEM; empty for the system's.
         name: the name in its certificate.

@@ -219,8 +219,6 @@ def expression_errors(schema: Obj, place: SchemaPosition, total: TotalCost) -> l
     """Validate the expressions of the rules of `schema`.
 
     Args:
-        schema: the schema.
-        place: its position.
         total: adds up their costs.
     """
     book = SchemaTypes()
@@ -239,8 +237,6 @@ class _ExpressionCosts:
     """The costs of the expressions of one schema.
 
     Args:
-        schema: the schema.
-        place: its position.
         whole: whether it describes an object with metadata.
         total: adds up the costs.
     """

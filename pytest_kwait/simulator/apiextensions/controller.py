@@ -189,7 +189,6 @@ class CustomResourceSchema:
         """Validate an object.
 
         Args:
-            new: the object.
             old: the object that it replaces; None for a new one.
         """
         errors = validate_value(new, self.schema, "", UNKNOWN_OLD_VALUE if old is None else old)

@@ -94,7 +94,6 @@ def resolve_field_path(path: str, schema: Obj, *, brackets: bool = True) -> tupl
     """Resolve a path; return it as messages show it (`spec.name`), and its schema.
 
     Args:
-        path: the path.
         schema: the schema where it starts.
         brackets: whether `['name']` is allowed.
 
@@ -418,8 +417,6 @@ def schema_errors(
     Rules are validated only in a valid schema.
 
     Args:
-        schema: the schema.
-        place: its position.
         rules: validates the rules of one schema.
     """
     errors = [*_schema_node_errors(schema, place)]

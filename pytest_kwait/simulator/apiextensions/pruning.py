@@ -38,8 +38,6 @@ def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = N
     """Return a copy of `value` without fields that are missing in `schema`.
 
     Args:
-        value: the value.
-        schema: its schema.
         path: its path, empty or with a final dot.
         unknown: receives the paths of removed fields.
     """
@@ -139,7 +137,6 @@ def coerce_embedded_metadata(
 
     Args:
         value: the value that contains them; it is changed.
-        schema: its schema.
         decode: decodes the metadata at a path; a ValueError is its error.
         at: its path.
 

@@ -143,8 +143,6 @@ def validate_value(
     """Validate a value.
 
     Args:
-        value: the value.
-        schema: its schema.
         path: its path; empty for a whole object.
         old: the old value; UNKNOWN_OLD_VALUE if there is none.
     """

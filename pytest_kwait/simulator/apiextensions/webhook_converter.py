@@ -167,7 +167,6 @@ def _check_review_type(given: str, name: str, version: str) -> None:
 
 
 def _raw_object(reply: WebhookReply) -> str:
-    """Return the raw object of a response."""
     review = _DECODER.decode(reply.body)
     return bytes(review.response.convertedObjects[0]).decode()
 

@@ -47,8 +47,6 @@ class HttpServer(web.Server):
 
 
 class _Connection(web.RequestHandler):
-    """One HTTP connection."""
-
     __slots__ = ("_head", "_head_timer", "_seconds")
 
     def __init__(self, server: HttpServer, loop: asyncio.AbstractEventLoop, seconds: float) -> None:

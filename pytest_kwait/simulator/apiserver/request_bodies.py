@@ -133,7 +133,6 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
     """Decode the object in the body.
 
     Args:
-        request: the request.
         kind: the kind in the path.
         any_kind: whether other kinds are allowed (a subresource's own kind).
 

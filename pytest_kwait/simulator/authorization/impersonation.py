@@ -73,11 +73,7 @@ def missing_user_error(wanted: ImpersonatedUser) -> StatusError:
 
 
 class Impersonator:
-    """Authorizes impersonation.
-
-    Args:
-        rbac: the authorizer.
-    """
+    """Authorizes impersonation."""
 
     def __init__(self, rbac: Authorizer) -> None:
         self._rbac = rbac
@@ -94,7 +90,6 @@ class Impersonator:
         """Return the user that the request acts as.
 
         Args:
-            wanted: the impersonated user.
             attributes: the request and its sender.
 
         Raises:

@@ -204,7 +204,6 @@ def to_json(value: Any, place: tuple[str, ...] = ()) -> Any:
     """Return a value as JSON, without the type names of its objects.
 
     Args:
-        value: the value.
         place: the expected types; empty for any.
 
     Raises:

@@ -143,9 +143,7 @@ class CallArgument:
 
     Args:
         path: its path, by names below a variable; empty if unknown.
-        type: its type.
         size: its size; None if unknown.
-        node: its node.
         size_below: returns the size of the value at a path.
     """
 
@@ -184,7 +182,6 @@ def estimate_call_cost(
         function: the function's name.
         overload: the resolved overload.
         target: the receiver of a member function.
-        arguments: the arguments.
         costs: the cost of evaluating the arguments.
     """
     total = ZERO
@@ -409,7 +406,6 @@ class _CostEstimator:
         self._variables: dict[str, list[_ComprehensionVariable]] = {}
 
     def cost(self, node: Expr) -> Estimate:
-        """Return the cost of evaluating a node."""
         match node.kind:
             case "ident":
                 found = self._variable(node.name)

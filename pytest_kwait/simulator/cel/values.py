@@ -248,7 +248,6 @@ class MapList(list[Any]):
     """A list whose schema is a map: items are identified by keys, in any order.
 
     Args:
-        items: the items.
         keys: the names of their keys.
     """
 

@@ -199,7 +199,6 @@ class Decoder:
         Args:
             value: the raw value.
             struct: its type.
-            path: its path.
             before: a clean object that it was made of; parts that are still the same are taken from
                 there, and belong to both from then on.
 

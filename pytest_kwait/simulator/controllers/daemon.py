@@ -104,9 +104,6 @@ def find_target_node(pod: Obj) -> str | None:
 class NodePlacement:
     """The nodes that a DaemonSet's pods should run on; parsed once for all nodes.
 
-    Args:
-        daemon_set: the set.
-
     Source: kube-controller-manager, daemon_controller.go, `NodeShouldRunDaemonPod`.
     """
 
@@ -246,7 +243,6 @@ class DaemonSetView:
     """The state of a DaemonSet during one sync.
 
     Args:
-        daemon_set: the set.
         placement: the nodes that it should run on.
         digest: the hash of its present template.
         nodes: all nodes by name.

@@ -577,7 +577,6 @@ class Rollout:
     """One sync of a Deployment.
 
     Args:
-        view: the Deployment.
         queue: queues the Deployment again.
     """
 

@@ -108,7 +108,6 @@ class GarbageCollector:
                 self._finalize.add(_make_object_ref(*owner))
 
     def _process_deleted_owners(self) -> None:
-        """Process the dependents of deleted owners."""
         left, self._left = self._left, []
         for dependent in left:
             self._delete.add(dependent)

@@ -193,7 +193,6 @@ def calculate_status(
     Args:
         kind: the kind of the object.
         obj: the controller object with its last status.
-        counts: the counts of its pods.
         available: the number of available pods.
         failure: the error of creating or deleting pods.
         stamp: the current time, as the API writes it.

@@ -183,7 +183,6 @@ def make_versioned_pod(stateful_set: Obj, current: Obj, update: Obj, ordinal: in
     """Return the pod with an ordinal, of the revision that it should have now.
 
     Args:
-        stateful_set: the set.
         current: the revision before the update.
         update: the revision of the update.
         ordinal: the pod's number.
@@ -447,8 +446,6 @@ class StatefulSetControl:
 
     Args:
         claims: creates claims.
-        stateful_set: the set.
-        revisions: its revisions.
 
     Source: kube-controller-manager, statefulset/stateful_set_control.go, `updateStatefulSet`.
     """

@@ -99,7 +99,6 @@ class _TypeChecker:
     """Checks expressions against one kind.
 
     Args:
-        kind: the kind.
         variables: the variables of the policy.
         known: the schemas of further variables.
         params: whether there are parameters.
@@ -139,7 +138,6 @@ class _BuiltInSchemas:
         self._schemas: dict[str, Obj] = {}
 
     def of(self, kind: Kind) -> Obj:
-        """Return the schema of a kind."""
         if kind.structure is not None:
             whole = {**dict.fromkeys(("kind", "apiVersion"), _SCALAR_SCHEMAS[Form.TEXT])}
             metadata = self._schema(Shape({"$ref": _META}))

@@ -18,7 +18,6 @@ class ExploredEvents:
     """The events of one recorder under an exploration; they keep their order.
 
     Args:
-        exploration: the exploration.
         component: the component that records them.
     """
 
@@ -37,7 +36,6 @@ class ExploredEvents:
 
         Args:
             obj: the object of the event.
-            reason: its reason.
             write: writes it, given the text of the event.
         """
         name = make_stable_name(name_of(obj))

@@ -237,11 +237,7 @@ class Exploration:
 
 
 class LateCalls:
-    """Calls in their order, some of them late: those behind a late one wait, too.
-
-    Args:
-        exploration: the exploration.
-    """
+    """Calls in their order, some of them late: those behind a late one wait, too."""
 
     def __init__(self, exploration: Exploration) -> None:
         self._exploration = exploration

@@ -40,10 +40,8 @@ def delay_step(
     """Delay one step of a pod's sync, if the exploration decides so.
 
     Args:
-        exploration: the exploration.
         name: the perturbation.
         what: the step, as the event has it.
-        pod: the pod.
         resume: resumes the sync, which yields None meanwhile.
     """
     event = exploration.event(f"{what} {make_stable_name(name_of(pod))}")

@@ -37,7 +37,6 @@ class ExploredQueue(Generic[Key]):
     """The keys of one queue that an exploration holds back.
 
     Args:
-        exploration: the exploration.
         name: the name of the queue.
         add: makes a key ready; the flag is whether it is handled before the others.
         resume: handles the ready keys, after a pause.

@@ -66,7 +66,6 @@ async def hold_update(
     """Hold an update until another write of its object, if the exploration decides so.
 
     Args:
-        exploration: the exploration.
         store: the objects.
         bucket: the resource under which the store has the object.
         target: the object.
@@ -101,7 +100,6 @@ def find_webhook_delay(
     """Return what waits before the call of a webhook, if the exploration decides so.
 
     Args:
-        exploration: the exploration.
         webhook: the name of the webhook.
         timeout: its timeout in seconds; it keeps at least half of it.
     """

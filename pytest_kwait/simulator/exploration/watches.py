@@ -38,7 +38,6 @@ class ExploredWatch:
     """The events of one watch under an exploration.
 
     Args:
-        exploration: the exploration.
         resource: the plural name of the resource.
         namespace: the namespace; empty for all.
         actions: what the watch offers.
@@ -93,7 +92,6 @@ class ExploredWatch:
             chunk: the event.
             change: its type.
             name: the name of its object.
-            revision: its revision.
         """
         if self._has_ended:
             return

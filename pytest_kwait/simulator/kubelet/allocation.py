@@ -122,7 +122,6 @@ class PodAllocation:
     """The resources that a pod is allocated.
 
     Args:
-        worker: the pod.
         resizes: the deferred resizes of its node.
     """
 

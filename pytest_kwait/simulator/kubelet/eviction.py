@@ -151,7 +151,6 @@ class EvictionManager:
     """Evicts pods of one node.
 
     Args:
-        node: the node.
         workers: returns the pods of the node.
     """
 

@@ -57,7 +57,6 @@ class HandlerResult:
     """A result with its text.
 
     Args:
-        kind: the kind of result.
         text: the reason in the kubelet's words.
         output: the output of a command.
     """
@@ -79,7 +78,6 @@ class HttpTarget:
     Args:
         scheme: `http` or `https`.
         host: an address or a name.
-        port: the port.
         path: with its query; begins with a slash.
         headers: additional headers; names may repeat.
     """
@@ -561,8 +559,6 @@ def _start_grpc_probe(
 
 
 class _TaskHandler:
-    """A handler that runs as a task."""
-
     def __init__(self, task: asyncio.Future[None]) -> None:
         self._task = task
 

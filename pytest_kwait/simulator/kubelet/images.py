@@ -157,7 +157,6 @@ class ImageManager:
     """Pulls the images of one pod.
 
     Args:
-        worker: the pod.
         failed: called with container, reason and message of a failure.
     """
 

@@ -62,7 +62,6 @@ class PodWorker:
     """Syncs one pod with its containers.
 
     Args:
-        node: the node.
         pod: the pod as bound.
         resizes: the deferred resizes of the node.
     """

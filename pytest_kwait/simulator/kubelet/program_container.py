@@ -202,7 +202,6 @@ class PodPrograms:
     """The sandbox of a pod whose images are mapped, and the folders of its volumes.
 
     Args:
-        worker: the pod.
         shared: the volumes that simulated containers use.
         places: returns values of the `fieldRef` paths that belong to the node.
     """
@@ -618,7 +617,6 @@ class _ProgramInput:
         self._draining: asyncio.Task[None] | None = None
 
     def send(self, data: bytes) -> None:
-        """Send data."""
         self._unread += len(data)
         self._stream.write(data)
         if self._draining is None:
@@ -630,7 +628,6 @@ class _ProgramInput:
         self._unread, self._draining = 0, None
 
     def close(self) -> None:
-        """End the input."""
         if self._closes:
             self._stream.close()
 

@@ -149,8 +149,6 @@ def terminate_containers(
     """Terminate containers: sidecars last, in reverse order of their start.
 
     Args:
-        worker: the pod.
-        running: the containers.
         grace: seconds; hooks and the wait for other containers count into it.
     """
     if not running:
@@ -326,12 +324,7 @@ class _ContainerSetup(NamedTuple):
 
 
 class RuntimeManager:
-    """The containers of one pod.
-
-    Args:
-        worker: the pod.
-        scripts: the scripts of its containers.
-    """
+    """The containers of one pod."""
 
     def __init__(self, worker: PodContext, scripts: ContainerScripts) -> None:
         self._worker = worker

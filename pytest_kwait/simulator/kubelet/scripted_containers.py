@@ -52,7 +52,6 @@ class ContainerScripts:
     """The scripts of a pod's containers, and the failures that KWOK's label requests.
 
     Args:
-        worker: the pod.
         running: returns the running containers of the pod.
     """
 

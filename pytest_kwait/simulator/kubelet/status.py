@@ -60,8 +60,6 @@ def _will_restart(pod: Obj, container: Obj, ended: Obj) -> bool:
 
 
 class _StateCounts:
-    """Counts containers by state."""
-
     def __init__(self) -> None:
         self.pending_init = 0
         self.pending_sidecars = 0
@@ -288,7 +286,6 @@ class PodStatusGenerator:
     """Generates the status of one pod.
 
     Args:
-        worker: the pod.
         runtime: its containers.
         allocation: its allocated resources.
     """

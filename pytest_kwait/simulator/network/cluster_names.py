@@ -191,7 +191,6 @@ class ClusterNames:
         """Yield the addresses of a service, or of its endpoints where it is headless.
 
         Args:
-            service: the service.
             domain: its name.
             host: the first label of the one wanted endpoint; empty for the service itself.
         """

@@ -88,7 +88,6 @@ class ClusterNetwork:
         """Return the IPv4 addresses that a DNS server has for a fully qualified name.
 
         Args:
-            name: the name.
             server: the address of the DNS server.
             source: the pod's address.
         """
@@ -108,8 +107,6 @@ class ClusterNetwork:
         """Connect to an address with output to `sink`; return an error text on failure.
 
         Args:
-            address: the address.
-            port: the port.
             sink: takes what the other side sends.
             source: the pod's address, which real programs see.
         """
@@ -174,7 +171,6 @@ class ClusterNetwork:
         external addresses ignores `externalTrafficPolicy`.
 
         Args:
-            service: the service.
             port: one of its ports.
             is_internal: whether the client used a cluster IP, for which `internalTrafficPolicy`
                 holds.

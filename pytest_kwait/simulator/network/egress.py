@@ -51,7 +51,6 @@ class EgressTarget(NamedTuple):
 
     Args:
         host: its DNS name or IPv4 address; `MACHINE_NAME` for this machine.
-        port: the port.
     """
 
     host: str

@@ -111,7 +111,6 @@ async def open_egress_session(cluster: Cluster, target: EgressTarget, client: st
     """Connect a simulated program to a target.
 
     Args:
-        target: the target.
         client: the address of the program's pod.
 
     Raises:
@@ -216,8 +215,6 @@ class EgressReporter:
         """Report that the machine cannot reach an allowed target.
 
         Args:
-            target: the target.
-            reason: the reason.
             client: the address of the pod that connected.
         """
         message = f"{target} cannot be reached from this machine: {reason}"

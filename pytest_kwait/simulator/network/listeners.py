@@ -233,7 +233,6 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._flows: dict[tuple[str, int], _Flow] = {}
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport."""
         self._transport = cast("asyncio.DatagramTransport", transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
@@ -324,7 +323,6 @@ class _Flow(asyncio.DatagramProtocol):
         self._timer = self._loop.call_later(_FLOW_SECONDS, self.close)
 
     def close(self) -> None:
-        """End the flow."""
         self._timer.cancel()
         if self._flows.get(self._client) is self:
             del self._flows[self._client]

@@ -164,7 +164,6 @@ class _SimulatedPorts:
         )
 
     def close(self) -> None:
-        """Close all ports."""
         self._network.on_port_changed = None
         self._wanted.clear()
         for port in tuple(self._servers):

@@ -26,7 +26,6 @@ class PodSockets(Protocol):
 
         Args:
             address: one of services or nodes, or one that was added.
-            port: the port.
             kind: `tcp` or `udp`.
 
         Raises:

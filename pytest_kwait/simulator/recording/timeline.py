@@ -112,7 +112,6 @@ class EventFacts(NamedTuple):
 
     Args:
         type: `Normal` or `Warning`.
-        reason: its reason.
         times: how often it occurred.
         subject: the object that it is about, as `pod/web`.
         message: its message in one line.

@@ -520,9 +520,6 @@ class GenericStore:
         """Delete an object, or mark it for deletion; returns the object or a Status.
 
         Args:
-            kind: its kind.
-            name: its name.
-            namespace: its namespace.
             options: the DeleteOptions.
             caller: the request's caller.
             admitted: skip admission.
@@ -715,7 +712,6 @@ async def run_write(
     """Return what `write` returns; other requests are served while it waits for webhooks.
 
     Args:
-        write: the write.
         retry: run it again if the object changes meanwhile; it must read the object itself.
 
     Raises:

@@ -212,7 +212,6 @@ class Strategy:
         """Refuse an object that grants more than the caller has.
 
         Args:
-            rbac: the authorizer.
             new: the object, decoded.
             old: the object before, None for a new one.
             namespace: the object's namespace.

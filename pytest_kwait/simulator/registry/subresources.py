@@ -102,7 +102,6 @@ def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
 
     Args:
         kind: of the object.
-        obj: the object.
         scale: the Scale, which is decoded.
 
     Raises:
@@ -143,7 +142,6 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
     """Return the pod with its node and the condition PodScheduled since `stamp`.
 
     Args:
-        pod: the pod.
         node: the node's name.
         stamp: the time.
         binding: the Binding; its labels and annotations become the pod's, its UID and
@@ -217,7 +215,6 @@ def find_disruption_budget(pod: Obj, budgets: Sequence[Obj]) -> Obj | None:
     """Return the budget that the eviction reduces; None for none.
 
     Args:
-        pod: the pod.
         budgets: the budgets that select it.
 
     Raises:

@@ -112,7 +112,6 @@ class NamespaceDump:
     Args:
         session: the session for requests.
         namespace: the namespace; None for cluster-scoped objects.
-        folder: the artifacts folder.
         place: the subfolder; empty for the folder itself.
         deadline: when everything must be finished.
     """
@@ -236,7 +235,6 @@ def read_log(
     Args:
         session: the session of the requests.
         namespace: the pod's namespace.
-        run: the run.
         deadline: when it must be finished.
         timestamps: whether each line starts with its time.
 

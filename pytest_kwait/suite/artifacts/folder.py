@@ -147,7 +147,6 @@ class ArtifactFolder:
 
         Args:
             name: the file's path in the folder.
-            content: the content.
 
         Returns:
             its path; empty if the folder is full or cannot be written to.

@@ -383,7 +383,6 @@ class WatchedHistory:
         """Write a change; no-op for an object of another namespace.
 
         Args:
-            resource: its resource.
             change: `ADDED`, `MODIFIED` or `DELETED`.
             obj: its decoded fields.
             raw: its JSON.
@@ -556,7 +555,6 @@ class _ResourceWatch:
     Args:
         history: the history that gets its events.
         session: the session of its requests.
-        resource: the resource.
     """
 
     def __init__(self, history: WatchedHistory, session: ApiSession, resource: Resource) -> None:
@@ -648,7 +646,6 @@ class _Recorder:
     """Lists and watches a resource, and hands its objects to the history.
 
     Args:
-        history: the history.
         session: the session of its requests.
         owner: the watch that it belongs to.
         namespace: the only namespace; None for all.
@@ -873,7 +870,6 @@ def read_history(
 
     Args:
         folder: the folder of the journals.
-        namespaces: the namespaces.
         session: reads logs and Secrets; None to leave them out.
         deadline: when that must be finished.
         report: called with each problem.

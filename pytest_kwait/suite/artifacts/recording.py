@@ -82,7 +82,6 @@ def learn_secret_values(
 
     Args:
         session: the session of the cluster.
-        namespaces: the namespaces.
         deadline: when all lists end.
         report: called with each problem.
     """
@@ -120,7 +119,6 @@ def make_recording(
     Args:
         history: the history of its namespaces up to now, ordered by time, in seconds since the
             epoch.
-        recorded: the test.
         now: the end of the recording.
         redact: redacts texts: logs, waits, steps and the failure.
     """

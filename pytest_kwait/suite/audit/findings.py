@@ -234,7 +234,6 @@ def render_findings(counts: AuditCounts, *, more: str, show_all: bool = False) -
     """Return the lines of the table, at most 80 columns wide.
 
     Args:
-        counts: the counts.
         more: where the findings are that are left out.
         show_all: whether none is left out.
     """

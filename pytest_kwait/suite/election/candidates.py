@@ -70,7 +70,6 @@ class CuttableProxy:
 
     Args:
         host: the server's name or address.
-        port: its port.
     """
 
     def __init__(self, host: str, port: int) -> None:

@@ -134,7 +134,6 @@ class Assignment(NamedTuple):
 
     Args:
         run: the number of the run, from 0.
-        seed: its seed.
         tests: indexes of the tests, in their order.
         left: seconds until the end of the exploration; None without one.
     """

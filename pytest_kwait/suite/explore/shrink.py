@@ -232,7 +232,6 @@ class _Search:
         return self.result(*max(found, key=lambda each: each[1].failed / each[1].runs))
 
     def result(self, only: list[str] | None, counts: _Count) -> Shrunk:
-        """Return the result."""
         return Shrunk(only, counts.failed, counts.runs, not self._budget.is_exhausted)
 
 

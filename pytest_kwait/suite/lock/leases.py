@@ -173,7 +173,6 @@ def build_lock_lease(
 
     Args:
         lock: the present Lease; None for none.
-        queue: the tickets.
         now: the time, for readers.
         held: whether the first ticket holds the lock.
     """

@@ -134,7 +134,6 @@ class NamespaceQuota:
         """Return "" once a namespace may be created, or the reason for refusal.
 
         Args:
-            name: its name.
             seconds: the limit; 0 for an immediate answer without a request.
         """
         deadline = Deadline.after(seconds, self._clock)

@@ -206,7 +206,6 @@ def check_writable(report: Path, what: str, source: str | None) -> None:
     """Check that a report can be written.
 
     Args:
-        report: its path.
         what: the name of the setting, for messages.
         source: the source of the setting.
 

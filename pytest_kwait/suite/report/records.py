@@ -252,7 +252,6 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
     """Return the redacted record of a finished wait.
 
     Args:
-        id: its id.
         run: the id of the run.
         started: when it began, in seconds since the epoch.
     """
@@ -474,7 +473,6 @@ class WaitRecorder(WaitObserver):
     """Writes waits to a journal as they start, end and are explained.
 
     Args:
-        journal: the journal.
         run: the id of the run's record.
         shard: the run's shard; may be empty.
         worker: the worker of pytest-xdist; may be empty.

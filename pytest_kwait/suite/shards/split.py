@@ -64,7 +64,6 @@ class SplitEntry(NamedTuple):
     """A test to be placed in a shard.
 
     Args:
-        id: its id.
         unit: the unit that must stay together.
         rank: FIRST, BETWEEN or LAST.
     """
@@ -160,7 +159,6 @@ def split_by_count(units: Sequence[Unit], total: int) -> list[int]:
     Neighbours mostly stay together, so that few shards repeat the setup of a module.
 
     Args:
-        units: the units.
         total: the number of shards.
     """
     loads = [0] * total

@@ -95,7 +95,6 @@ def read_options(
     """Parse the options of a list or watch request.
 
     Args:
-        request: the request.
         kind: the listed kind; it defines the selectable fields.
         name: the object's name, for watches of one object.
         watch: whether the path already requests a watch.

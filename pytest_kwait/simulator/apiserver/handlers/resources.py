@@ -77,7 +77,6 @@ class ResourceHandler:
     """Serves the requests on resources.
 
     Args:
-        subresources: the handlers of subresources.
         gate: the authentication, for token reviews.
     """
 

@@ -160,7 +160,6 @@ class SpdyStream:
     """One SPDY stream.
 
     Args:
-        connection: its connection.
         number: its ID.
         headers: the headers that opened it, names in lower case.
     """

@@ -280,7 +280,6 @@ class _Forwarder:
     """Connects to the ports of one pod.
 
     Args:
-        network: the ports.
         sandbox: the sandbox ID in error messages.
     """
 

@@ -152,7 +152,6 @@ class _ReadOnlyFile(HostFile):
 
     @property
     def data(self) -> bytearray:
-        """The contents."""
         return super().data
 
     @data.setter
@@ -160,7 +159,6 @@ class _ReadOnlyFile(HostFile):
         raise FileSystemError(EROFS)
 
     def write_at(self, position: int, data: bytes) -> None:
-        """Refuse to write."""
         raise FileSystemError(EROFS)
 
 

@@ -23,7 +23,6 @@ class ExternalNetwork(Protocol):
         """Return the addresses that a DNS server has for a fully qualified name.
 
         Args:
-            name: the name.
             server: the address of the DNS server.
             source: the pod's address.
         """

@@ -386,7 +386,6 @@ class ProcessTable:
             get_cpu_scheduler(self.clock).schedule(self, task)
 
     def _end_sleep(self, task: Task) -> None:
-        """Resume a process after its sleep."""
         task.timer = None
         if self.credit.is_positive and not task.queued and not task.stopped:
             get_cpu_scheduler(self.clock).wake(self, task)

@@ -148,14 +148,12 @@ class _Machine:
         self.record, self.fields = text, None
 
     def get_fields(self) -> list[str]:
-        """Return the fields of the record."""
         if self.fields is None:
             self.fields = self.split(self.record, _to_text(self.variables.get("FS", " ")))
         return self.fields
 
     @staticmethod
     def split(text: str, separator: str) -> list[str]:
-        """Return the parts of a text."""
         if separator == " ":
             return text.split()
         if not text:
@@ -227,7 +225,6 @@ class _Machine:
     # -- expressions
 
     def evaluate(self, node: Node) -> Value:
-        """Return the value of an expression."""
         match node:
             case ("number" | "string", value):
                 found: Value = value
@@ -351,7 +348,6 @@ class _Machine:
         return _calculate_function(name, [_to_number(value) for value in values])
 
     def is_array(self, node: Node) -> bool:
-        """Return whether an argument is an array."""
         return node[0] == "variable" and node[1] in self.arrays
 
     def substitute(self, arguments: tuple[Node, ...], *, everywhere: bool) -> float:
@@ -389,7 +385,6 @@ class _Machine:
     # -- statements
 
     def run(self, node: Node) -> Generator[Effect, None, None]:
-        """Run a statement."""
         match node:
             case ("block", statements):
                 for statement in statements:
@@ -454,7 +449,6 @@ class _Machine:
                 yield from self.run(step)
 
     def write(self, text: str) -> Generator[Effect, None, None]:
-        """Print a text."""
         effect = write_out(text)
         yield effect
         if effect.error:

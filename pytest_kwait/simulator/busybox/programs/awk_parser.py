@@ -61,7 +61,6 @@ class _Token(NamedTuple):
 
 
 def _scan(text: str) -> list[_Token]:
-    """Return the tokens of a program."""
     found: list[_Token] = []
     position = 0
     while position < len(text):
@@ -130,7 +129,6 @@ class _Parser:
     # -- rules and statements
 
     def parse(self) -> list[Rule]:
-        """Return the rules."""
         rules = []
         self._skip_newlines(";")
         while self._token.kind != "end":

@@ -321,7 +321,6 @@ class _Order:
         self._keys = keys
 
     def value(self, index: int, line: str) -> _Value:
-        """Return the value of one key."""
         first, last, flags = self._keys[index]
         fields = (
             line.split(self._separator) if self._separator else re.findall(r"\s*\S+|\s+$", line)

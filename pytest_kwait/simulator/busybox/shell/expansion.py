@@ -579,7 +579,6 @@ class Expander:
     def _apply_operator(
         self, value: str, part: Parameter, word: Word
     ) -> Generator[Effect, None, str]:
-        """Apply an operator to a value."""
         operator = part.operator
         if operator == ":":
             start = yield from self.evaluate((yield from self.expand_text(word)))

@@ -88,7 +88,6 @@ class Shell:
     """A shell process.
 
     Args:
-        context: its process.
         name: `$0`, the prefix of its messages.
         arguments: `$1` and so on.
         file: whether it runs a file; then messages have line numbers.
@@ -444,7 +443,6 @@ class Shell:
         """Run a script line by line, so that syntax errors show only when reached.
 
         Args:
-            script: the script.
             first: the number of its first line.
 
         Raises:
