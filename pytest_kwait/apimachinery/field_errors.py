@@ -169,6 +169,12 @@ class ErrorList(list[FieldError]):
         """Add: the text has more than `limit` bytes."""
         self.append(too_long(path, limit))
 
+    def require_fields(self, parent: Mapping[str, Any], path: str, *fields: str) -> None:
+        """Require that these fields of `parent` are set."""
+        for field in fields:
+            if not parent.get(field):
+                self.required(f"{path}.{field}")
+
     def require_one_of(self, path: str, value: str, valid: tuple[str, ...]) -> None:
         """Require a value that is one of the `valid` ones."""
         if not value:

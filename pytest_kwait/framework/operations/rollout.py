@@ -94,7 +94,7 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
         return Failed(_wrong_revision(revision, running), Grace.LONG)
     if detect_progress_deadline_exceeded(deployment) is not None:
         return Failed(f'deployment "{name}" exceeded its progress deadline', Grace.SHORT)
-    wanted, updated = _replicas(deployment), _int_field(status, "updatedReplicas")
+    wanted, updated = replicas_of(deployment), _int_field(status, "updatedReplicas")
     there, available = _int_field(status, "replicas"), _int_field(status, "availableReplicas")
     lead = f'Waiting for deployment "{name}" rollout to finish'
     if updated < wanted:
@@ -135,7 +135,7 @@ def stateful_set_rollout(stateful_set: dict[str, Any]) -> Verdict:
     With rolling update parameters, which servers default, the pods above the partition count;
     without them, the revisions of all pods.
     """
-    status, wanted = stateful_set.get("status") or {}, _replicas(stateful_set)
+    status, wanted = stateful_set.get("status") or {}, replicas_of(stateful_set)
     if _update_type(stateful_set) != "RollingUpdate":
         return Failed(_ONLY_ROLLING)
     observed = _int_field(status, "observedGeneration")
@@ -165,11 +165,6 @@ def _wrong_revision(desired: int, running: int) -> str:
 def _int_field(fields: dict[str, Any], name: str) -> int:
     value = fields.get(name)
     return value if isinstance(value, int) else 0
-
-
-def _replicas(workload: dict[str, Any]) -> int:
-    replicas = (workload.get("spec") or {}).get("replicas")
-    return replicas if isinstance(replicas, int) else 1
 
 
 def _generation(workload: dict[str, Any]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.apimachinery.go_values import quote_go
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -143,6 +143,26 @@ def format_setters(of_pod: bool, names: list[str]) -> str:
     return " and ".join(found)
 
 
+def _find_setters(spec: Obj, is_wrong: Callable[[Obj], bool]) -> tuple[str, list[Obj]]:
+    """Return the pod and containers that are wrong as text, and these containers."""
+    containers = [container for container in list_containers(spec) if is_wrong(container)]
+    return format_setters(is_wrong(spec), container_names(containers)), containers
+
+
+def _collect(
+    parts: Iterable[Obj], values_of: Callable[[Obj], Collection[str]]
+) -> tuple[list[str], list[str]]:
+    """Return the names of the parts with values, and all their values, sorted."""
+    found = [(part.get("name", ""), values) for part in parts if (values := values_of(part))]
+    return [name for name, _ in found], sorted({value for _, values in found for value in values})
+
+
+def _format_uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> str:
+    """Format users of values as `containers "a", "b" use hostPort`, without the values."""
+    uses = "uses" if len(names) == 1 else "use"
+    return f"{pluralize(noun, names)} {join_quoted(names)} {uses} {pluralize(what, values)}"
+
+
 def is_valid_seccomp(profile: Any) -> bool:
     """Return whether the profile restricts system calls."""
     return profile.get("type") in _SECCOMP_PROFILES
@@ -178,20 +198,21 @@ def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
 
 
 def _capabilities_baseline(_: Obj, spec: Obj) -> CheckResult | None:
-    more: set[str] = set()
-    names = []
-    for container in list_containers(spec):
-        added = (security_context_field(container, "capabilities") or {}).get("add", ())
-        beyond = set(added) - _ALLOWED_CAPABILITIES
-        if beyond:
-            names.append(container.get("name", ""))
-            more |= beyond
+    text = _describe_added_capabilities(spec, _ALLOWED_CAPABILITIES)
+    return CheckResult("non-default capabilities", text) if text else None
+
+
+def _describe_added_capabilities(spec: Obj, allowed: frozenset[str]) -> str:
+    def added(container: Obj) -> set[str]:
+        capabilities = security_context_field(container, "capabilities") or {}
+        return set(capabilities.get("add", ())) - allowed
+
+    names, more = _collect(list_containers(spec), added)
     if not names:
-        return None
-    return CheckResult(
-        "non-default capabilities",
-        f"{format_containers(names)} must not include {join_quoted(sorted(more))} in "
-        "securityContext.capabilities.add",
+        return ""
+    return (
+        f"{format_containers(names)} must not include {join_quoted(more)} in "
+        "securityContext.capabilities.add"
     )
 
 
@@ -208,26 +229,21 @@ def _host_paths(_: Obj, spec: Obj) -> CheckResult | None:
 
 
 def _host_ports(_: Obj, spec: Obj) -> CheckResult | None:
-    names = []
-    ports: set[str] = set()
-    for container in list_containers(spec):
-        taken = {
+    names, ports = _collect(
+        list_containers(spec),
+        lambda container: [
             str(port["hostPort"]) for port in container.get("ports", ()) if port.get("hostPort")
-        }
-        if taken:
-            names.append(container.get("name", ""))
-            ports |= taken
+        ],
+    )
     if not names:
         return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(ports)
-    return CheckResult(
-        "hostPort",
-        f"{format_containers(names)} {uses} {pluralize('hostPort', shown)} {', '.join(shown)}",
-    )
+    text = f"{_format_uses('container', names, 'hostPort', ports)} {', '.join(ports)}"
+    return CheckResult("hostPort", text)
 
 
-def _probe_hosts_of(handlers: Iterable[Obj]) -> set[str]:
+def _probe_hosts_of(container: Obj) -> set[str]:
+    handlers = [container.get(f"{one}Probe", {}) for one in ("liveness", "readiness", "startup")]
+    handlers += [container.get("lifecycle", {}).get(one, {}) for one in ("postStart", "preStop")]
     return {
         handler[kind]["host"]
         for handler in handlers
@@ -237,26 +253,12 @@ def _probe_hosts_of(handlers: Iterable[Obj]) -> set[str]:
 
 
 def _probe_hosts(_: Obj, spec: Obj) -> CheckResult | None:
-    names: set[str] = set()
-    hosts: set[str] = set()
-    for container in list_containers(spec):
-        probes = [container.get(f"{one}Probe", {}) for one in ("liveness", "readiness", "startup")]
-        lifecycle = container.get("lifecycle", {})
-        found = _probe_hosts_of(
-            [*probes, lifecycle.get("postStart", {}), lifecycle.get("preStop", {})]
-        )
-        if found:
-            names.add(container.get("name", ""))
-            hosts |= found
+    names, hosts = _collect(list_containers(spec), _probe_hosts_of)
     if not names:
         return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(hosts)
-    return CheckResult(
-        "probe or lifecycle host",
-        f"{format_containers(sorted(names))} {uses} {pluralize('probe or lifecycle host', shown)} "
-        f"{join_quoted(shown)}",
-    )
+    what = "probe or lifecycle host"
+    text = f"{_format_uses('container', sorted(names), what, hosts)} {join_quoted(hosts)}"
+    return CheckResult(what, text)
 
 
 def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
@@ -298,8 +300,7 @@ def _selinux(types: frozenset[str]) -> Check:
                 options.get("type", "") not in types or options.get("user") or options.get("role")
             )
 
-        containers = [container for container in list_containers(spec) if wrong(container)]
-        setters = format_setters(wrong(spec), container_names(containers))
+        setters, containers = _find_setters(spec, wrong)
         if not setters:
             return None
         given = [
@@ -341,8 +342,7 @@ def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
         profile = security_context_field(part, "seccompProfile")
         return profile is not None and not is_valid_seccomp(profile)
 
-    containers = [container for container in list_containers(spec) if wrong(container)]
-    setters = format_setters(wrong(spec), container_names(containers))
+    setters, containers = _find_setters(spec, wrong)
     if not setters:
         return None
     types = {security_context_field(part, "seccompProfile").get("type", "") for part in containers}
@@ -366,10 +366,7 @@ def _host_process(_: Obj, spec: Obj) -> CheckResult | None:
     def wrong(part: Obj) -> bool:
         return bool((security_context_field(part, "windowsOptions") or {}).get("hostProcess"))
 
-    setters = format_setters(
-        wrong(spec),
-        container_names(container for container in list_containers(spec) if wrong(container)),
-    )
+    setters = _find_setters(spec, wrong)[0]
     if not setters:
         return None
     text = f"{setters} must not set securityContext.windowsOptions.hostProcess=true"
@@ -417,46 +414,30 @@ def _privilege_escalation(_: Obj, spec: Obj) -> CheckResult | None:
 
 
 def _capabilities_restricted(_: Obj, spec: Obj) -> CheckResult | None:
-    keeping, adding = [], []
-    more: set[str] = set()
-    for container in list_containers(spec):
-        given = security_context_field(container, "capabilities") or {}
-        if "ALL" not in given.get("drop", ()):
-            keeping.append(container.get("name", ""))
-        beyond = set(given.get("add", ())) - {"NET_BIND_SERVICE"}
-        if beyond:
-            adding.append(container.get("name", ""))
-            more |= beyond
+    keeping = container_names(
+        container
+        for container in list_containers(spec)
+        if "ALL" not in (security_context_field(container, "capabilities") or {}).get("drop", ())
+    )
     texts = []
     if keeping:
         text = 'must set securityContext.capabilities.drop=["ALL"]'
         texts.append(f"{format_containers(keeping)} {text}")
-    if adding:
-        shown = join_quoted(sorted(more))
-        texts.append(
-            f"{format_containers(adding)} must not include {shown} in "
-            "securityContext.capabilities.add"
-        )
+    if added := _describe_added_capabilities(spec, frozenset({"NET_BIND_SERVICE"})):
+        texts.append(added)
     return CheckResult("unrestricted capabilities", "; ".join(texts)) if texts else None
 
 
 def _volume_types(_: Obj, spec: Obj) -> CheckResult | None:
-    names = []
-    types: set[str] = set()
-    for volume in spec.get("volumes", ()):
+    def restricted(volume: Obj) -> list[str]:
         kinds = volume.keys() - {"name"}
-        if not kinds & _ALLOWED_VOLUME_TYPES:
-            names.append(volume.get("name", ""))
-            types.add(min(kinds, default="unknown"))
+        return [] if kinds & _ALLOWED_VOLUME_TYPES else [min(kinds, default="unknown")]
+
+    names, types = _collect(spec.get("volumes", ()), restricted)
     if not names:
         return None
-    uses = "uses" if len(names) == 1 else "use"
-    shown = sorted(types)
-    return CheckResult(
-        "restricted volume types",
-        f"{pluralize('volume', names)} {join_quoted(names)} {uses} "
-        f"{pluralize('restricted volume type', shown)} {join_quoted(shown)}",
-    )
+    text = _format_uses("volume", names, "restricted volume type", types)
+    return CheckResult("restricted volume types", f"{text} {join_quoted(types)}")
 
 
 def _run_as_non_root(_: Obj, spec: Obj) -> CheckResult | None:
@@ -483,10 +464,7 @@ def _run_as_user(_: Obj, spec: Obj) -> CheckResult | None:
         user = security_context_field(part, "runAsUser")
         return user is not None and int(user) == 0
 
-    setters = format_setters(
-        is_root(spec),
-        container_names(container for container in list_containers(spec) if is_root(container)),
-    )
+    setters = _find_setters(spec, is_root)[0]
     return CheckResult("runAsUser=0", f"{setters} must not set runAsUser=0") if setters else None
 
 

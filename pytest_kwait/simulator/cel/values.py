@@ -13,10 +13,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pytest_kwait.apimachinery.go_values import parse_nanoseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NANOS = 1_000_000_000
 _TIMESTAMP = re.compile(
@@ -135,6 +138,19 @@ def _parse_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise ValueError(f"unknown time zone {name}") from None
+
+
+def is_valid_for(parse: Callable[..., object]) -> Callable[..., bool]:
+    """Return a function that returns whether its arguments can be parsed."""
+
+    def is_valid(*args: Any) -> bool:
+        try:
+            parse(*args)
+        except ValueError:
+            return False
+        return True
+
+    return is_valid
 
 
 def parse_duration(text: str) -> Duration | None:

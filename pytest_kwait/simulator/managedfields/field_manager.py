@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Form, Shape, shape_of
 from pytest_kwait.simulator.conversion import to_version
+from pytest_kwait.simulator.objects import copy_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -526,9 +527,6 @@ def record_update(
     if this.fields:
         merged.append(this)
     if not ours and old is not None and not sent and not changes.removed:
-        if "managedFields" in old["metadata"]:
-            new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
-        else:
-            new["metadata"].pop("managedFields", None)
+        copy_fields(new["metadata"], old["metadata"], "managedFields")
         return
     write_managed_fields(new, merged)

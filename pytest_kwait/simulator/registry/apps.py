@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import ErrorList
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.apps import (
@@ -158,10 +158,7 @@ class DeploymentStrategy(WorkloadStrategy):
     def prepare_status(self, new: Obj, old: Obj) -> None:
         """Restore the labels."""
         super().prepare_status(new, old)
-        if "labels" in old["metadata"]:
-            new["metadata"]["labels"] = old["metadata"]["labels"]
-        else:
-            new["metadata"].pop("labels", None)
+        copy_fields(new["metadata"], old["metadata"], "labels")
 
 
 class ReplicaSetStrategy(WorkloadStrategy):

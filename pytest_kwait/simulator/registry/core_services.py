@@ -19,6 +19,7 @@ from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
 from pytest_kwait.simulator.validation.core.services import (
+    get_ingress_point_warnings,
     get_load_balancer_ingress_points,
     get_service_warnings,
     is_externally_accessible,
@@ -337,11 +338,8 @@ class ServiceStrategy(Strategy):
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
-        for index, point in enumerate(get_load_balancer_ingress_points(new)):
-            for text in get_ip_warnings(
-                f"status.loadBalancer.ingress[{index}]", point.get("ip", "")
-            ):
-                caller.warn(text)
+        for text in get_ingress_point_warnings(new):
+            caller.warn(text)
 
 
 def _drop_unchanged(spec: Obj, before: Obj, *fields: str) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.addresses import get_ip_warnings
-from pytest_kwait.simulator.validation.core.services import get_load_balancer_ingress_points
+from pytest_kwait.simulator.validation.core.services import get_ingress_point_warnings
 from pytest_kwait.simulator.validation.networking import (
     CLASS_ANNOTATION,
     get_network_policy_warnings,
@@ -55,11 +54,8 @@ class IngressStrategy(Strategy):
     def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
-        for index, point in enumerate(get_load_balancer_ingress_points(new)):
-            for text in get_ip_warnings(
-                f"status.loadBalancer.ingress[{index}]", point.get("ip", "")
-            ):
-                caller.warn(text)
+        for text in get_ingress_point_warnings(new):
+            caller.warn(text)
 
 
 class IngressClassStrategy(Strategy):

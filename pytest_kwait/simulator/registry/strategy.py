@@ -234,10 +234,7 @@ class Strategy:
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Restore the fields that an update may not change; increment the generation."""
         if self.kind.has_status:
-            if "status" in old:
-                new["status"] = old["status"]
-            else:
-                new.pop("status", None)
+            copy_fields(new, old, "status")
         if self.generation and self.counts(new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -250,11 +247,7 @@ class Strategy:
 
     def prepare_status(self, new: Obj, old: Obj) -> None:
         """Restore all fields but the status and some metadata."""
-        for field in (new.keys() | old.keys()) - {"metadata", "status"}:
-            if field in old:
-                new[field] = old[field]
-            else:
-                del new[field]
+        copy_fields(new, old, *((new.keys() | old.keys()) - {"metadata", "status"}))
         metadata, before = new["metadata"], old["metadata"]
         kept = ["deletionTimestamp", "generation", "ownerReferences"]
         if self.kind.custom:

@@ -250,9 +250,7 @@ def _validate_failure_policy_and_param_kind(spec: Obj) -> ErrorList:
     errors.require_supported("spec.failurePolicy", policy, _FAILURE_POLICIES)
     kind: Obj | None = spec.get("paramKind")
     if kind is not None:
-        for field in ("apiVersion", "kind"):
-            if not kind.get(field):
-                errors.required(f"spec.paramKind.{field}")
+        errors.require_fields(kind, "spec.paramKind", "apiVersion", "kind")
     return errors
 
 

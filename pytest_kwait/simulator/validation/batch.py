@@ -24,7 +24,7 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
 )
 from pytest_kwait.simulator.cron import find_schedule_problem, find_time_zone_problem
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.validation.apps import SELECTOR_MISMATCH, render_selector
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.internal_types import format_internal
@@ -479,22 +479,14 @@ def _copy_scheduling_directives(template: Obj, earlier: Obj) -> Obj:
     """Return the old template with the new one's scheduling directives."""
     merged: Obj = clone(earlier)
     spec, was = template.get("spec", {}), merged.setdefault("spec", {})
-    for field in _SCHEDULING_FIELDS:
-        _copy_field(was, spec, field)
+    copy_fields(was, spec, *_SCHEDULING_FIELDS)
     affinity: Obj = dict(was.get("affinity", {}))
-    _copy_field(affinity, spec.get("affinity", {}), "nodeAffinity")
+    copy_fields(affinity, spec.get("affinity", {}), "nodeAffinity")
     if affinity or "affinity" in spec:
         was["affinity"] = affinity
     else:
         was.pop("affinity", None)
     return merged
-
-
-def _copy_field(holder: Obj, source: Obj, field: str) -> None:
-    if field in source:
-        holder[field] = source[field]
-    else:
-        holder.pop(field, None)
 
 
 def _get_true_conditions(status: Obj) -> set[str]:

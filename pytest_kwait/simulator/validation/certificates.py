@@ -169,9 +169,7 @@ def validate_api_service(api_service: Obj) -> ErrorList:
             text = "local APIServices may not have insecureSkipTLSVerify"
             errors.invalid("spec.insecureSkipTLSVerify", True, text)
         return errors
-    for field in ("namespace", "name"):
-        if not service.get(field):
-            errors.required(f"spec.service.{field}")
+    errors.require_fields(service, "spec.service", "namespace", "name")
     port = service.get("port", 0)
     if texts := port_number_texts(port):
         text = f"port is not valid: {', '.join(texts)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.cel.values import OpaqueValue
+from pytest_kwait.simulator.cel.values import OpaqueValue, is_valid_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,14 +51,6 @@ def _find_ip_error(text: str) -> str:
         if len(field) > _MAX_DIGITS or int(field) > 255:
             return "IPv4 field has value >255"
     return "IPv4 address too short" if len(fields) < 4 else "IPv4 address too long"
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        _parse_ip(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _is_canonical(text: str) -> bool:
@@ -113,14 +105,6 @@ def _find_prefix_error(text: str) -> str:
     return "" if int(bits) <= found.max_prefixlen else "prefix length out of range"
 
 
-def _is_cidr(text: str) -> bool:
-    try:
-        _parse_cidr(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _get_network(value: Any) -> Network:
     return ipaddress.ip_interface(value["text"])
 
@@ -147,7 +131,7 @@ def _contains_cidr(value: Any, other: Any) -> bool:
 
 IP_CIDR_FUNCTIONS: Overloads = {
     ("ip", ("string",), "IP"): _parse_ip,
-    ("isIP", ("string",), "bool"): _is_ip,
+    ("isIP", ("string",), "bool"): is_valid_for(_parse_ip),
     ("string", ("IP",), "string"): lambda value: value["text"],
     ("string", ("CIDR",), "string"): lambda value: value["text"],
     ("ip.isCanonical", ("string",), "bool"): _is_canonical,
@@ -158,7 +142,7 @@ IP_CIDR_FUNCTIONS: Overloads = {
     (".isLinkLocalUnicast", ("IP",), "bool"): _make_link_local_predicate(False),
     (".isGlobalUnicast", ("IP",), "bool"): _is_global_unicast,
     ("cidr", ("string",), "CIDR"): _parse_cidr,
-    ("isCIDR", ("string",), "bool"): _is_cidr,
+    ("isCIDR", ("string",), "bool"): is_valid_for(_parse_cidr),
     (".containsIP", ("CIDR", "IP"), "bool"): _contains_ip,
     (".containsIP", ("CIDR", "string"), "bool"): _contains_ip,
     (".containsCIDR", ("CIDR", "CIDR"), "bool"): _contains_cidr,

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity, parse_quantity
-from pytest_kwait.simulator.cel.values import OpaqueValue
+from pytest_kwait.simulator.cel.values import OpaqueValue, is_valid_for
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cel.library.overloads import Overloads
@@ -26,14 +26,6 @@ def _make_quantity(amount: Fraction) -> OpaqueValue:
 
 def _get_amount(quantity: Any) -> Fraction:
     return Fraction(quantity["amount"] if isinstance(quantity, OpaqueValue) else quantity)
-
-
-def _is_quantity(text: str) -> bool:
-    try:
-        _parse_quantity_value(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _as_integer(quantity: Any) -> int:
@@ -66,7 +58,7 @@ def _subtract(left: Any, right: Any) -> OpaqueValue:
 
 QUANTITY_FUNCTIONS: Overloads = {
     ("quantity", ("string",), "Quantity"): _parse_quantity_value,
-    ("isQuantity", ("string",), "bool"): _is_quantity,
+    ("isQuantity", ("string",), "bool"): is_valid_for(_parse_quantity_value),
     (".asInteger", ("Quantity",), "int"): _as_integer,
     (".asApproximateFloat", ("Quantity",), "double"): lambda one: float(_get_amount(one)),
     (".isInteger", ("Quantity",), "bool"): _is_integer,

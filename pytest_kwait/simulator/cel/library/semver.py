@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.go_values import quote_go
-from pytest_kwait.simulator.cel.values import OpaqueValue
+from pytest_kwait.simulator.cel.values import OpaqueValue, is_valid_for
 from pytest_kwait.simulator.codec.go_text import parse_uint
 
 if TYPE_CHECKING:
@@ -63,14 +63,6 @@ def _check_part(part: str, name: str, inside: str) -> None:
         raise ValueError(f"Invalid character(s) found in {inside} {shown}")
 
 
-def _is_semver(text: str, loose: bool = False) -> bool:
-    try:
-        _parse_semver(text, loose)
-    except ValueError:
-        return False
-    return True
-
-
 def _make_sort_key(version: dict[str, Any]) -> tuple[Any, ...]:
     parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in version["before"]]
     return (*version["numbers"], not parts, parts)
@@ -85,8 +77,8 @@ def _compare_versions(left: dict[str, Any], right: dict[str, Any]) -> int:
 SEMVER_FUNCTIONS: Overloads = {
     ("semver", ("string",), "Semver"): _parse_semver,
     ("semver", ("string", "bool"), "Semver"): _parse_semver,
-    ("isSemver", ("string",), "bool"): _is_semver,
-    ("isSemver", ("string", "bool"), "bool"): _is_semver,
+    ("isSemver", ("string",), "bool"): is_valid_for(_parse_semver),
+    ("isSemver", ("string", "bool"), "bool"): is_valid_for(_parse_semver),
     (".major", ("Semver",), "int"): lambda version: version["numbers"][0],
     (".minor", ("Semver",), "int"): lambda version: version["numbers"][1],
     (".patch", ("Semver",), "int"): lambda version: version["numbers"][2],

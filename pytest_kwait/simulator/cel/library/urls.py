@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, quote, unquote
 
 from pytest_kwait.apimachinery.go_values import quote_go
-from pytest_kwait.simulator.cel.values import OpaqueValue
+from pytest_kwait.simulator.cel.values import OpaqueValue, is_valid_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,21 +132,13 @@ def _parse_url(text: str) -> OpaqueValue:
     )
 
 
-def _is_url(text: str) -> bool:
-    try:
-        _parse_url(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _make_getter(name: str) -> Callable[[OpaqueValue], Any]:
     return lambda url: url[name]
 
 
 URL_FUNCTIONS: Overloads = {
     ("url", ("string",), "URL"): _parse_url,
-    ("isURL", ("string",), "bool"): _is_url,
+    ("isURL", ("string",), "bool"): is_valid_for(_parse_url),
     (".getScheme", ("URL",), "string"): _make_getter("scheme"),
     (".getHost", ("URL",), "string"): _make_getter("host"),
     (".getHostname", ("URL",), "string"): _make_getter("hostname"),

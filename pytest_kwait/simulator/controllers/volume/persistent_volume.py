@@ -114,14 +114,7 @@ class VolumeProvisioner:
                 "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
                 "storageClassName": name_of(storage_class),
                 "hostPath": {"path": f"/var/lib/kwait/{name}", "type": "DirectoryOrCreate"},
-                "claimRef": {
-                    "kind": "PersistentVolumeClaim",
-                    "namespace": namespace_of(claim),
-                    "name": name_of(claim),
-                    "uid": uid_of(claim),
-                    "apiVersion": "v1",
-                    "resourceVersion": claim["metadata"]["resourceVersion"],
-                },
+                "claimRef": _make_claim_reference(claim),
             },
         }
         node = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
@@ -289,14 +282,7 @@ class PersistentVolumeController:
             changed = clone(volume)
             if not is_bound_to_claim(volume, claim):
                 changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
-            changed["spec"]["claimRef"] = {
-                "kind": "PersistentVolumeClaim",
-                "namespace": namespace_of(claim),
-                "name": name_of(claim),
-                "uid": uid_of(claim),
-                "apiVersion": "v1",
-                "resourceVersion": claim["metadata"]["resourceVersion"],
-            }
+            changed["spec"]["claimRef"] = _make_claim_reference(claim)
             volume = self._cluster.update(_VOLUMES, changed)
         volume = self._phase(volume, "Bound")
         changed = clone(claim)
@@ -371,3 +357,14 @@ def _provisioner(volume: Obj) -> str | None:
     annotations = volume["metadata"].get("annotations") or {}
     found: str | None = annotations.get("pv.kubernetes.io/provisioned-by")
     return found
+
+
+def _make_claim_reference(claim: Obj) -> Obj:
+    return {
+        "kind": "PersistentVolumeClaim",
+        "namespace": namespace_of(claim),
+        "name": name_of(claim),
+        "uid": uid_of(claim),
+        "apiVersion": "v1",
+        "resourceVersion": claim["metadata"]["resourceVersion"],
+    }

@@ -119,9 +119,7 @@ def _validate_data_sources(spec: Obj, at: str) -> ErrorList:
 
 def _validate_data_source(source: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    for field in ("name", "kind"):
-        if not source.get(field):
-            errors.required(f"{at}.{field}")
+    errors.require_fields(source, at, "name", "kind")
     group, kind = source.get("apiGroup", ""), source.get("kind", "")
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"

@@ -122,8 +122,7 @@ def _validate_persistent_storage_os(source: Obj, at: str) -> ErrorList:
 
 def _validate_csi_persistent_volume(source: Obj, at: str) -> ErrorList:
     errors = validate_csi_driver_name(source.get("driver", ""), f"{at}.driver")
-    if not source.get("volumeHandle"):
-        errors.required(f"{at}.volumeHandle")
+    errors.require_fields(source, at, "volumeHandle")
     for use in _CSI_SECRET_USES:
         secret, here = source.get(f"{use}SecretRef"), f"{at}.{use}SecretRef"
         if secret is None:

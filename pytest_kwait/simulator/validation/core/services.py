@@ -37,7 +37,7 @@ from pytest_kwait.simulator.validation.addresses import (
 from pytest_kwait.simulator.validation.objectmeta import validate_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pytest_kwait.simulator.objects import Obj
 
@@ -530,6 +530,12 @@ def get_load_balancer_ingress_points(obj: Obj) -> list[Obj]:
     """Return the ingress points in the status of a service or an ingress."""
     points: list[Obj] = ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return points
+
+
+def get_ingress_point_warnings(obj: Obj) -> Iterator[str]:
+    """Yield the warnings of non-canonical addresses of ingress points."""
+    for index, point in enumerate(get_load_balancer_ingress_points(obj)):
+        yield from get_ip_warnings(f"status.loadBalancer.ingress[{index}]", point.get("ip", ""))
 
 
 def validate_hostname(name: str, at: str) -> ErrorList:

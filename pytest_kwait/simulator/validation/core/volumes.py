@@ -169,9 +169,7 @@ def _require_fields(*fields: str) -> Callable[[Obj, str], ErrorList]:
 
     def check(source: Obj, at: str) -> ErrorList:
         errors = ErrorList()
-        for field in fields:
-            if not source.get(field):
-                errors.required(f"{at}.{field}")
+        errors.require_fields(source, at, *fields)
         return errors
 
     return check
@@ -191,8 +189,7 @@ def _validate_host_path(source: Obj, at: str) -> ErrorList:
 def _make_partition_validator(field: str) -> Callable[[Obj, str], ErrorList]:
     def check(source: Obj, at: str) -> ErrorList:
         errors = ErrorList()
-        if not source.get(field):
-            errors.required(f"{at}.{field}")
+        errors.require_fields(source, at, field)
         partition = source.get("partition", 0)
         if not 0 <= partition <= _BYTE:
             errors.invalid(f"{at}.partition", partition, _PARTITION)
@@ -203,8 +200,7 @@ def _make_partition_validator(field: str) -> Callable[[Obj, str], ErrorList]:
 
 def _validate_nfs(source: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    if not source.get("server"):
-        errors.required(f"{at}.server")
+    errors.require_fields(source, at, "server")
     path = source.get("path", "")
     if not path:
         errors.required(f"{at}.path")
@@ -282,8 +278,7 @@ def _validate_secret_reference(source: Obj, at: str, *fields: str) -> ErrorList:
 def validate_cinder(source: Obj, at: str, *secret: str) -> ErrorList:
     """Validate a Cinder source; `secret` lists the required fields of its secret reference."""
     errors = ErrorList()
-    if not source.get("volumeID"):
-        errors.required(f"{at}.volumeID")
+    errors.require_fields(source, at, "volumeID")
     errors += _validate_secret_reference(source, at, *(secret or ("name",)))
     return errors
 
@@ -299,8 +294,7 @@ def _validate_quobyte(source: Obj, at: str) -> ErrorList:
         for pair in registry.split(","):
             if not _HOST_PORT_PAIR.fullmatch(pair):
                 errors.invalid(f"{at}.registry", registry, _HOST_PORT_PAIRS)
-    if not source.get("volume"):
-        errors.required(f"{at}.volume")
+    errors.require_fields(source, at, "volume")
     return errors
 
 
@@ -324,8 +318,7 @@ def _validate_fibre_channel(source: Obj, at: str) -> ErrorList:
 
 def _validate_flex_volume(source: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    if not source.get("driver"):
-        errors.required(f"{at}.driver")
+    errors.require_fields(source, at, "driver")
     for key in sorted(source.get("options", {})):
         owner = f".{key.partition('/')[0].lower()}"
         if owner.endswith((".kubernetes.io", ".k8s.io")):
@@ -471,8 +464,7 @@ def _validate_key_to_paths(source: Obj, at: str) -> ErrorList:
 def _validate_key_to_path(item: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     path = item.get("path", "")
-    if not item.get("key"):
-        errors.required(f"{at}.key")
+    errors.require_fields(item, at, "key")
     if not path:
         errors.required(f"{at}.path")
     errors += _validate_local_non_reserved_path(path, f"{at}.path")
@@ -651,8 +643,7 @@ def _validate_empty_dir(source: Obj, at: str) -> ErrorList:
 
 def _validate_git_repo(source: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    if not source.get("repository"):
-        errors.required(f"{at}.repository")
+    errors.require_fields(source, at, "repository")
     errors += validate_local_descending_path(source.get("directory", ""), f"{at}.directory")
     return errors
 

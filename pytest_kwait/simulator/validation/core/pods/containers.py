@@ -259,8 +259,7 @@ def _validate_handler(
 
 def _validate_http_get(action: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    if not action.get("path"):
-        errors.required(f"{at}.path")
+    errors.require_fields(action, at, "path")
     errors += _validate_handler_port(action.get("port", 0), f"{at}.port")
     scheme = action.get("scheme", "")
     errors.require_supported(f"{at}.scheme", scheme, _SCHEMES)
@@ -545,8 +544,7 @@ def _validate_container_common(container: Obj, around: ContainerContext, at: str
     errors = ErrorList()
     name = container.get("name", "")
     errors.require_valid(f"{at}.name", name, dns_label_texts)
-    if not container.get("image"):
-        errors.required(f"{at}.image")
+    errors.require_fields(container, at, "image")
     policy = container.get("terminationMessagePolicy", "")
     errors.require_one_of(f"{at}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
     if "ports" in container:

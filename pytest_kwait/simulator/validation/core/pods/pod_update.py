@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
     range_texts,
 )
-from pytest_kwait.simulator.objects import annotations_of, clone
+from pytest_kwait.simulator.objects import annotations_of, clone, copy_fields
 from pytest_kwait.simulator.validation.core.pods.containers import validate_image_whitespace
 from pytest_kwait.simulator.validation.core.pods.pod_spec import (
     validate_pod,
@@ -171,21 +171,13 @@ def _revert_mutable_fields(spec: Obj, before: Obj) -> Obj:
     for field in _CONTAINER_LISTS:
         for container, was in zip(allowed.get(field, ()), before.get(field, ()), strict=True):
             container["image"] = was.get("image", "")
-    for field in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
-        _restore_field(allowed, before, field)
+    copy_fields(allowed, before, "activeDeadlineSeconds", "tolerations", "schedulingGates")
     if (
         before.get("terminationGracePeriodSeconds", 0) < 0
         and spec.get("terminationGracePeriodSeconds") == 1
     ):
-        _restore_field(allowed, before, "terminationGracePeriodSeconds")
+        copy_fields(allowed, before, "terminationGracePeriodSeconds")
     return allowed
-
-
-def _restore_field(allowed: Obj, before: Obj, field: str) -> None:
-    if field in before:
-        allowed[field] = before[field]
-    else:
-        allowed.pop(field, None)
 
 
 def _revert_gated_pod_fields(allowed: Obj, before: Obj) -> ErrorList:
@@ -195,7 +187,7 @@ def _revert_gated_pod_fields(allowed: Obj, before: Obj) -> ErrorList:
     if any(selector.get(key) != value for key, value in earlier.items()):
         text = f"only additions to spec.nodeSelector are allowed {_ONLY_ADDITIONS}"
         errors.invalid("spec.nodeSelector", selector or None, text)
-    _restore_field(allowed, before, "nodeSelector")
+    copy_fields(allowed, before, "nodeSelector")
     affinity, earlier = allowed.get("affinity", {}), before.get("affinity", {})
     nodes, were = affinity.get("nodeAffinity"), earlier.get("nodeAffinity")
     if nodes == were:
