@@ -9,9 +9,9 @@ from pytest_kwait.engine.failure.evidence import EventGroup, Evidence, LogTail, 
 from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.engine.pod_fields import ContainerReport
 from pytest_kwait.suite.report.records import (
+    RecordedVerdict,
     RunRecord,
     TestRecord,
-    VerdictChange,
     WaitRecord,
     record_explanation,
 )
@@ -120,18 +120,18 @@ def _wait(
         if retries
         else "",
         changes=[
-            VerdictChange(0.004, "not found yet"),
-            VerdictChange(round(min(seconds / 2, 1.0), 3), pending),
-            VerdictChange(seconds, "met"),
+            RecordedVerdict(0.004, "not found yet"),
+            RecordedVerdict(round(min(seconds / 2, 1.0), 3), pending),
+            RecordedVerdict(seconds, "met"),
         ],
     )
     if number % 97 == 41:
         record.subject, record.goal = f"job {namespace}/sleepers", "have 3 pods Running"
         reason = f"pod {_POD}: ErrImagePull: {_PULL_ERROR}"
         record.changes = [
-            VerdictChange(0.004, "0 of 3 pods Running: 3 Pending"),
-            VerdictChange(1.302, f"final if it holds for 5s: {reason}"),
-            VerdictChange(6.304, reason),
+            RecordedVerdict(0.004, "0 of 3 pods Running: 3 Pending"),
+            RecordedVerdict(1.302, f"final if it holds for 5s: {reason}"),
+            RecordedVerdict(6.304, reason),
         ]
         _end_without_success(record, 300.0, _find_failed_pull(namespace), failed=True)
     elif number % 211 == 60:

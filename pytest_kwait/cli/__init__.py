@@ -28,7 +28,7 @@ _COMMANDS = {
 }
 
 
-class Command(Protocol):
+class CommandModule(Protocol):
     """The functions of a command's module."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     modules = {}
     for name, help_text in _COMMANDS.items():
-        modules[name] = cast("Command", import_module(f"pytest_kwait.cli.{name}"))
+        modules[name] = cast("CommandModule", import_module(f"pytest_kwait.cli.{name}"))
         sub = commands.add_parser(name, help=help_text, description=f"{help_text.capitalize()}.")
         modules[name].add_arguments(sub)
     arguments = parser.parse_args(argv)

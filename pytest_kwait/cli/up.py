@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-    from pytest_kwait.simulator.protocol.options import Flag
+    from pytest_kwait.simulator.protocol.options import CommandFlag
     from pytest_kwait.suite.config.options import SettingDefinition
 
 _DEFAULTS = EmbeddedOptions()
@@ -63,7 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_flag(target: argparse._ActionsContainer, name: str, default: Any, flag: Flag) -> None:
+def _add_flag(
+    target: argparse._ActionsContainer, name: str, default: Any, flag: CommandFlag
+) -> None:
     shown = flag.default or default
     help_text = f"{flag.help} (default: {shown})" if shown else flag.help
     values: dict[str, Any] = {"metavar": flag.metavar, "help": help_text, "default": default}

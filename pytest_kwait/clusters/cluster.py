@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.exploration import ExplorationControl
     from pytest_kwait.clusters.faults import Faults, FaultScope
     from pytest_kwait.clusters.images import Images
-    from pytest_kwait.clusters.kubeconfig import Target
+    from pytest_kwait.clusters.kubeconfig import RestConfig
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.simulator.protocol.options import Timing
 
@@ -143,7 +143,7 @@ class Cluster:
 
     def __init__(
         self,
-        target: Target,
+        target: RestConfig,
         *,
         provider: str,
         time_scale: float = 1.0,

@@ -26,7 +26,7 @@ _PATHS = {
 
 
 @dataclass(frozen=True)
-class Target:
+class RestConfig:
     """A cluster as described by one context of a kubeconfig.
 
     Args:
@@ -74,7 +74,7 @@ class Kubeconfig:
         """The names of all contexts, in the order of the file."""
         return tuple(_entries_by_name(self.contents, "contexts"))
 
-    def target(self, context: str | None = None, source: str | None = None) -> Target:
+    def target(self, context: str | None = None, source: str | None = None) -> RestConfig:
         """Return the target of a context.
 
         Args:
@@ -113,7 +113,7 @@ class Kubeconfig:
         # The client prefers an inline token too.
         if user.get("tokenFile") and not user.get("token"):
             token_file = self.path.parent / str(user["tokenFile"])
-        return Target(
+        return RestConfig(
             self.path,
             name,
             server,

@@ -35,7 +35,7 @@ from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
-    from pytest_kwait.clusters.kubeconfig import Target
+    from pytest_kwait.clusters.kubeconfig import RestConfig
 
 _USED = {
     "timing": ("embedded",),
@@ -63,7 +63,7 @@ class ExistingCluster(Cluster):
         folder: the folder of a kubeconfig merged for the run; None without one.
     """
 
-    def __init__(self, target: Target, folder: TempDir | None, clock: Clock) -> None:
+    def __init__(self, target: RestConfig, folder: TempDir | None, clock: Clock) -> None:
         super().__init__(target, provider=ExistingProvider.name, clock=clock)
         self._folder = folder
 

@@ -345,7 +345,7 @@ class UpdatedReplicas(DeploymentCondition):
         return None if tally is None else detect_stuck_pods(tally, alive, alive - 1)
 
 
-class RollingUpdate(DeploymentComplete):
+class BoundedRollingUpdate(DeploymentComplete):
     """A Deployment becomes complete within the bounds of its rolling update.
 
     At no step may there be too many pods or too few available. Each bound applies once it has first
@@ -599,7 +599,7 @@ def wait_for_deployment_complete_and_check_rolling(
 
     Source: test/utils/deployment.go WaitForDeploymentCompleteAndCheckRolling.
     """
-    return RollingUpdate(namespace, name)
+    return BoundedRollingUpdate(namespace, name)
 
 
 @wait(

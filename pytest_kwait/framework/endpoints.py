@@ -264,7 +264,7 @@ class ServicePodFields(TypedDict, total=False):
     status: PodStatus | None
 
 
-class ServicePods(ObjectCounter):
+class ServicePodStore(ObjectCounter):
     """The sink of a service's pods.
 
     Args:
@@ -357,7 +357,7 @@ class ServiceEndpoints(ObjectCondition):
         super().__init__(SERVICES, namespace, check_namespace(service, "service"), _ServiceFields)
         self.goal = goal
         self.slices = EndpointSliceStore(namespace)
-        self.pods = ServicePods(self.detect_pod_failure)
+        self.pods = ServicePodStore(self.detect_pod_failure)
         self._controllers = PodControllers(namespace, self._selects)
         self._selector = ""
         self._sources = (
@@ -382,7 +382,7 @@ class ServiceEndpoints(ObjectCondition):
             self._sources = self._sources[:2]
             if selector:
                 self._controllers = PodControllers(self.namespace, self._selects)
-                self.pods = ServicePods(self.detect_pod_failure, self._controllers)
+                self.pods = ServicePodStore(self.detect_pod_failure, self._controllers)
                 pods = Source(
                     PODS, self.namespace, self.pods, selector=selector, fields=ServicePodFields
                 )

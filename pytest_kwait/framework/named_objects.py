@@ -50,7 +50,7 @@ class ObjectModel(Protocol):
     """The types of its fields."""
 
 
-class ObjectList(ObjectModel, Protocol):
+class ObjectListModel(ObjectModel, Protocol):
     """A model of a list of objects, such as `V1PodList`."""
 
     @property

@@ -19,7 +19,7 @@ from pytest_kwait.framework.named_objects import describe_deletion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.framework.timers import Timer, Timers
+    from pytest_kwait.framework.timers import HoldTimer, Timers
 
 Answer: TypeAlias = "bool | Verdict"
 
@@ -52,7 +52,7 @@ class HeldPredicate:
     test: ObjectPredicate
     seconds: float
     from_now: bool
-    timer: Timer | None = field(default=None, compare=False, repr=False)
+    timer: HoldTimer | None = field(default=None, compare=False, repr=False)
 
     @property
     def goal(self) -> str:

@@ -30,20 +30,20 @@ class Timers:
         self.key = ""
         self.now = 0.0
         self.fresh = False
-        self._timers: list[Timer] = []
+        self._timers: list[HoldTimer] = []
 
     def __bool__(self) -> bool:
         """Return whether the condition has any timer."""
         return bool(self._timers)
 
-    def timer(self, seconds: float, *, from_now: bool) -> Timer:
+    def timer(self, seconds: float, *, from_now: bool) -> HoldTimer:
         """Return a new timer of this condition.
 
         Args:
             seconds: the duration without a break.
             from_now: whether the first break is final, instead of restarting the timer.
         """
-        made = Timer(self, seconds, from_now=from_now)
+        made = HoldTimer(self, seconds, from_now=from_now)
         self._timers.append(made)
         return made
 
@@ -71,7 +71,7 @@ class Timers:
             timer.forget(key)
 
 
-class Timer:
+class HoldTimer:
     """The time that one test has held, per object.
 
     Args:

@@ -97,7 +97,7 @@ PLUGINS = (
     PluginObject("cleanup", "Cleanup", _always),
     PluginObject("readiness", "ReadinessGate", _uses_existing_cluster),
     PluginObject("debugging", "DebuggerClock", _always),
-    PluginObject("explore.loop", "Exploration", _explores),
+    PluginObject("explore.loop", "ExplorationLoop", _explores),
     PluginObject("environments", "EnvironmentFailures", _always),
 )
 

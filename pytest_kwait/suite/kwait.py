@@ -48,7 +48,7 @@ from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, to_model
 from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
-from pytest_kwait.suite.config.values import PodSecurity, parse_pod_security, read_dns_label
+from pytest_kwait.suite.config.values import PodSecurityLevel, parse_pod_security, read_dns_label
 from pytest_kwait.suite.manifest_namespaces import TargetNamespace, parse_moves
 from pytest_kwait.suite.manifests import (
     Document,
@@ -114,7 +114,7 @@ class NamespaceRequest:
 
     name: str
     labels: Mapping[str, str]
-    pod_security: PodSecurity | None
+    pod_security: PodSecurityLevel | None
 
 
 def parse_namespace_request(name: Any, labels: Any, pod_security: Any) -> NamespaceRequest:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Stop, Synced
     from pytest_kwait.engine.condition import Verdict
     from pytest_kwait.engine.options import WaitOptions
-    from pytest_kwait.framework.named_objects import KubernetesObject, KubernetesObjects, ObjectList
+    from pytest_kwait.framework.named_objects import (
+        KubernetesObject,
+        KubernetesObjects,
+        ObjectListModel,
+    )
     from pytest_kwait.framework.node.minions import PodInfo
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.objects.lists import Count
@@ -888,7 +892,7 @@ class WaitMethods:
     @overload
     def wait_for(  # type: ignore[overload-overlap] # a list's model is a model, too
         self,
-        target: ObjectList | list[Any] | tuple[Any, ...],
+        target: ObjectListModel | list[Any] | tuple[Any, ...],
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,
@@ -899,7 +903,7 @@ class WaitMethods:
     @overload
     def wait_for(
         self,
-        target: ObjectList | list[Any] | tuple[Any, ...],
+        target: ObjectListModel | list[Any] | tuple[Any, ...],
         condition: ConditionInput | HeldPredicate,
         *,
         namespace: str | None = None,

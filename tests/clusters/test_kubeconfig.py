@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.clusters.kubeconfig import (
     Kubeconfig,
-    Target,
+    RestConfig,
     home_folder,
     in_cluster,
     merge,
@@ -35,11 +35,11 @@ def refusal(file: Path, context: str | None = None, source: str | None = None) -
 def test_fields_of_a_context(file: Path) -> None:
     kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
     assert kubeconfig.contexts == ("east", "west")
-    assert kubeconfig.target() == Target(
+    assert kubeconfig.target() == RestConfig(
         file, "east", "https://east.example:6443", "east", None, pinned=False, is_static=True
     )
     west = kubeconfig.target("west")
-    assert west == Target(
+    assert west == RestConfig(
         file, "west", "https://west.example:6443", "west", None, pinned=True, is_static=True
     )
 

@@ -12,7 +12,7 @@ from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.config.settings import Settings
-from pytest_kwait.suite.config.values import PodSecurity
+from pytest_kwait.suite.config.values import PodSecurityLevel
 from pytest_kwait.suite.informers import Informers
 from pytest_kwait.suite.kwait import (
     Kwait,
@@ -435,7 +435,7 @@ def test_further_namespace_options() -> None:
         "pod-security.kubernetes.io/warn": "baseline",
     }
     assert parse_namespace_request("peer", labels, "restricted:latest") == NamespaceRequest(
-        "peer", labels, PodSecurity("restricted", "latest")
+        "peer", labels, PodSecurityLevel("restricted", "latest")
     )
     assert parse_namespace_request("peer", None, None) == NamespaceRequest("peer", {}, None)
 

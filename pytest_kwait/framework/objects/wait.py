@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Source
-    from pytest_kwait.framework.named_objects import KubernetesObject, ObjectList
+    from pytest_kwait.framework.named_objects import KubernetesObject, ObjectListModel
     from pytest_kwait.framework.objects.combinators import ConditionInput
 
 
@@ -298,7 +298,7 @@ def _check_target(parsed: Target, target: object, *, selected: bool, counted: bo
 def wait_for(  # type: ignore[overload-overlap] # a list's model is a model, too
     client: ApiClient,
     namespace: str,
-    target: ObjectList | list[Any] | tuple[Any, ...],
+    target: ObjectListModel | list[Any] | tuple[Any, ...],
     condition: ConditionInput | HeldPredicate,
     **options: Unpack[WaitOptions],
 ) -> list[Any]: ...

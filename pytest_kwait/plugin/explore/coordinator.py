@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.plugin.live_status import show_progress, write_line
-from pytest_kwait.suite.explore.verdict import ExploredFailure, RunResult, Verdict, count_runs
+from pytest_kwait.suite.explore.verdict import ExploredFailure, ExploredRun, Verdict, count_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +115,7 @@ class Coordinator:
                 self._running[worker] = found
             return found
 
-    def add(self, worker: str, result: RunResult) -> bool:
+    def add(self, worker: str, result: ExploredRun) -> bool:
         """Count a run; return whether the exploration goes on."""
         with self._lock:
             if self._has_ended:
@@ -153,7 +153,7 @@ class Coordinator:
         crashed, *rest = running.tests
         self.plan.give_back(running._replace(tests=rest))
         failure = ExploredFailure("crashed", "the worker crashed while it ran this test")
-        result = RunResult(crashed, running.seed, "failed", failure=failure)
+        result = ExploredRun(crashed, running.seed, "failed", failure=failure)
         self.add(worker, result)
 
     def finish(self) -> None:

@@ -36,7 +36,7 @@ from pytest_kwait.plugin.timeout import running_test_of
 from pytest_kwait.suite.explore.plan import Plan, derive_seed
 from pytest_kwait.suite.explore.shrink import Budget, Shrunk, Trial, shrink
 from pytest_kwait.suite.explore.signatures import make_signature
-from pytest_kwait.suite.explore.verdict import ExploredFailure, RunResult
+from pytest_kwait.suite.explore.verdict import ExploredFailure, ExploredRun
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -206,7 +206,7 @@ class Explorer:
         end: pytest.Item,
         seed: int,
         limit: Deadline | None,
-    ) -> RunResult:
+    ) -> ExploredRun:
         current = self._run(item, nextitem, _Current(seed, self._only))
         # A test may fail before it uses the cluster, or skip itself once it has.
         explored = current.is_explored
@@ -214,7 +214,7 @@ class Explorer:
             explored = explored or uses_cluster(item)
         elif current.outcome == "skipped":
             explored = False
-        result = RunResult(index, seed, current.outcome, is_explored=explored)
+        result = ExploredRun(index, seed, current.outcome, is_explored=explored)
         if current.outcome != "failed":
             if item.nodeid not in self._passed:
                 self._passed.add(item.nodeid)
@@ -324,7 +324,7 @@ class Explorer:
             index = session.items.index(item)
             failure = current.failure or ExploredFailure("teardown", "")
             failure.headline = failure_of(report).headline
-            result = RunResult(
+            result = ExploredRun(
                 index, seed, "failed", is_explored=False, failure=failure, reports=[report]
             )
             self._queue.add(result)
@@ -371,7 +371,7 @@ def _place_of(item: pytest.Item, error: BaseException) -> str:
     return place
 
 
-class Exploration:
+class ExplorationLoop:
     """Explores the tests of this process, or coordinates the workers that do.
 
     Args:

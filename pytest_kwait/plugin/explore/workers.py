@@ -11,7 +11,7 @@ from pytest_kwait.errors import ClusterError
 from pytest_kwait.plugin.cluster import RunCluster
 from pytest_kwait.plugin.explore.coordinator import CollectedTest  # noqa: TC001 - read by decoders
 from pytest_kwait.suite.explore.plan import Assignment  # noqa: TC001 - read by decoders
-from pytest_kwait.suite.explore.verdict import RunResult  # noqa: TC001 - read by decoders
+from pytest_kwait.suite.explore.verdict import ExploredRun  # noqa: TC001 - read by decoders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class RunQueue(Protocol):
         """Return what to run next; None at the end."""
         ...
 
-    def add(self, result: RunResult) -> bool:
+    def add(self, result: ExploredRun) -> bool:
         """Report a run; return whether the exploration goes on."""
         ...
 
@@ -66,7 +66,7 @@ class LocalQueue:
         """Return what to run next."""
         return self._coordinator.next("")
 
-    def add(self, result: RunResult) -> bool:
+    def add(self, result: ExploredRun) -> bool:
         """Report a run."""
         return self._coordinator.add("", result)
 
@@ -81,7 +81,7 @@ class _Message:
 
     worker: str
     tests: list[CollectedTest] | None = None
-    result: RunResult | None = None
+    result: ExploredRun | None = None
     shrinks: bool = False
 
 
@@ -127,7 +127,7 @@ class RemoteQueue:
         """Return what to run next."""
         return self._send(_Message(self._worker)).assignment
 
-    def add(self, result: RunResult) -> bool:
+    def add(self, result: ExploredRun) -> bool:
         """Report a run, with its reports as pytest-xdist sends them."""
         hook = self._config.hook
         reports = [

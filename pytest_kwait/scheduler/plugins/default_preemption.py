@@ -39,7 +39,7 @@ def _importance_key(pod: Pod) -> tuple[int, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PreemptionCandidate:
     """A node and the pods to preempt there.
 
     Args:
@@ -95,7 +95,7 @@ def select_victims_on_node(
     pod: Pod,
     budgets: Sequence[Mapping[str, Any]],
     fits: Callable[[NodeInfo], Rejection | None],
-) -> Candidate | Rejection:
+) -> PreemptionCandidate | Rejection:
     """Return the victims whose removal makes `pod` fit, or why preemption does not help.
 
     Args:
@@ -127,7 +127,7 @@ def select_victims_on_node(
             info.remove(one)
             victims.append(one)
             violations += counts
-    return Candidate(info.name, sorted(victims, key=_importance_key), violations)
+    return PreemptionCandidate(info.name, sorted(victims, key=_importance_key), violations)
 
 
 def _filter_budget_violations(
@@ -164,7 +164,7 @@ def _is_covered_by_budget(budget: Mapping[str, Any], pod: Pod) -> bool:
     )
 
 
-def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
+def pick_one_candidate(candidates: Sequence[PreemptionCandidate]) -> PreemptionCandidate:
     """Return the candidate with the least important victims; the first of equal ones.
 
     Source: `pickOneNodeForPreemption`.
@@ -176,7 +176,7 @@ def pick_one_candidate(candidates: Sequence[Candidate]) -> Candidate:
     return max(equals, key=_earliest_start)
 
 
-def _preference_key(candidate: Candidate) -> tuple[int, int, int, int]:
+def _preference_key(candidate: PreemptionCandidate) -> tuple[int, int, int, int]:
     priorities = [get_pod_priority(pod) for pod in candidate.victims]
     return (
         candidate.violations,
@@ -186,6 +186,6 @@ def _preference_key(candidate: Candidate) -> tuple[int, int, int, int]:
     )
 
 
-def _earliest_start(candidate: Candidate) -> str:
+def _earliest_start(candidate: PreemptionCandidate) -> str:
     most = max(get_pod_priority(pod) for pod in candidate.victims)
     return min(_start_time(pod) for pod in candidate.victims if get_pod_priority(pod) == most)

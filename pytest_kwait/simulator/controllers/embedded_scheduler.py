@@ -24,8 +24,8 @@ from pytest_kwait.scheduler.framework.object_fields import InvalidPod
 from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.plugins.default_preemption import (
     NO_VICTIMS,
-    Candidate,
     OverlayNodeLister,
+    PreemptionCandidate,
     clone_node_info,
     get_pod_priority,
     pick_one_candidate,
@@ -115,7 +115,7 @@ def is_preemption_victim(pod: Obj) -> bool:
 
 def find_candidate(
     cluster: Cluster, algorithm: Algorithm, lister: NodeLister, pod: Obj, error: FitError
-) -> tuple[Candidate | None, str]:
+) -> tuple[PreemptionCandidate | None, str]:
     """Return the preemption candidate for `pod`, or None, and the text of its condition.
 
     Args:
@@ -132,10 +132,10 @@ def find_candidate(
         return None, format_fit_error([*error.rejections.values()], preemption=TERMINATING)
     budgets = cluster.list(_BUDGETS)
     rejections: list[Rejection] = []
-    candidates: list[Candidate] = []
+    candidates: list[PreemptionCandidate] = []
     most = max(len(nodes) // 10, _MIN_CANDIDATES)
     for name, rejection in error.rejections.items():
-        found: Candidate | Rejection = _NOT_HELPFUL
+        found: PreemptionCandidate | Rejection = _NOT_HELPFUL
         if rejection.resolvable and len(candidates) < most:
             found = _try_preemption(algorithm, lister, nodes[name], pod, budgets)
         if isinstance(found, Rejection):
@@ -159,7 +159,7 @@ def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
 
 def _try_preemption(
     algorithm: Algorithm, lister: NodeLister, info: NodeInfo, pod: Obj, budgets: list[Obj]
-) -> Candidate | Rejection:
+) -> PreemptionCandidate | Rejection:
     own = get_pod_priority(pod)
     if not any(get_pod_priority(one.pod) < own for one in info.pods):
         return NO_VICTIMS
@@ -171,7 +171,7 @@ def _try_preemption(
 
 
 def evict_victims(
-    cluster: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: Candidate
+    cluster: Cluster, recorder: SchedulingRecorder, pod: Obj, candidate: PreemptionCandidate
 ) -> None:
     """Delete the victims and record an event of each.
 

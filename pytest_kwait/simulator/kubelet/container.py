@@ -22,7 +22,7 @@ from pytest_kwait.simulator.busybox.os.files import StorageQuota
 from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, get_machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session, Terminal
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession, Terminal
 from pytest_kwait.simulator.busybox.os.syscalls import (
     ROOT,
     SIGNALS,
@@ -468,7 +468,7 @@ class Container:
 
     # -- sessions
 
-    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> Session:
+    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container.
 
         Raises:
@@ -486,13 +486,17 @@ class Container:
 
         if not tty:
             started = self._follow(make, context, argv, pipe, output)
-            return Session(pipe, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
+            return ProcessSession(
+                pipe, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE)
+            )
         terminal = Terminal(pipe, output)
         started = self._follow(make, context, argv, pipe, terminal)
         terminal.interrupted = lambda: self._tasks.interrupt(started)
-        return Session(terminal, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE))
+        return ProcessSession(
+            terminal, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE)
+        )
 
-    def attach(self, *, stdin: bool) -> Session:
+    def attach(self, *, stdin: bool) -> ProcessSession:
         """Attach to the program, through its terminal if it has one."""
         output = OutputBuffer()
         pipe = self._stdin if stdin else None
@@ -506,7 +510,7 @@ class Container:
             if sink in self._attached_sinks:
                 self._attached_sinks.remove(sink)
 
-        return Session(given, output, leave)
+        return ProcessSession(given, output, leave)
 
     def follow(self) -> AsyncIterator[tuple[float, bytes]]:
         """Yield the lines of the log until the container ends."""

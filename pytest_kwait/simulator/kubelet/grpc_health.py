@@ -15,8 +15,8 @@ from pytest_kwait.clock import async_sleep
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pytest_kwait.simulator.busybox.os.network import ProgramPorts
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.network import ProgramDialer
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _PATH = "/grpc.health.v1.Health/Check"
@@ -188,7 +188,7 @@ def _make_request(authority: str, service: str, agent: str) -> bytes:
 
 
 async def check_grpc_health(
-    programs: ProgramPorts, port: int, service: str, authority: str, agent: str, timeout: float
+    programs: ProgramDialer, port: int, service: str, authority: str, agent: str, timeout: float
 ) -> str:
     """Return why a service is not healthy, in the kubelet's words; empty if it is.
 
@@ -224,7 +224,7 @@ class _Client:
         self._headers: dict[str, str] = {}
         self._body = b""
 
-    async def check(self, programs: ProgramPorts, port: int, service: str, agent: str) -> str:
+    async def check(self, programs: ProgramDialer, port: int, service: str, agent: str) -> str:
         """Return why the service is not healthy; empty if it is."""
         while True:
             try:
@@ -242,7 +242,7 @@ class _Client:
                 return self._describe_answer()
             await async_sleep(_RECONNECT_SECONDS)
 
-    async def _exchange(self, session: Session, service: str, agent: str) -> None:
+    async def _exchange(self, session: ProcessSession, service: str, agent: str) -> None:
         """Send the request and read the answer."""
         stdin = session.stdin
         assert stdin is not None  # noqa: S101 - of a connection
@@ -303,7 +303,7 @@ def _read_status(message: bytes) -> int:
     return message[1] if len(message) > 1 and message[0] == 0x08 else 0
 
 
-async def _read_frames(session: Session) -> AsyncIterator[tuple[int, int, int, bytes]]:
+async def _read_frames(session: ProcessSession) -> AsyncIterator[tuple[int, int, int, bytes]]:
     """Yield kind, flags, stream and body of each frame.
 
     Raises:

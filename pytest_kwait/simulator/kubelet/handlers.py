@@ -24,8 +24,8 @@ from pytest_kwait.simulator.kubelet_api import StartError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.busybox.os.network import Network, ProgramPorts
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.network import Network, ProgramDialer
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
@@ -132,7 +132,7 @@ class HttpGet:
         self._first = target
         self._agent = agent
         self._done: Callable[[HandlerResult], None] | None = done
-        self._session: Session | None = None
+        self._session: ProcessSession | None = None
         self._dialing: asyncio.Future[None] | None = None
         self._data = b""
         self._is_tls = False
@@ -279,7 +279,7 @@ class DialResult(NamedTuple):
     """
 
     error: str = ""
-    session: Session | None = None
+    session: ProcessSession | None = None
     is_tls: bool = False
 
 
@@ -355,7 +355,7 @@ def make_dialer(worker: PodContext) -> Dial:
 
 
 def _dial_program(
-    programs: ProgramPorts, where: str, port: int, done: Callable[[DialResult], None], *, tls: bool
+    programs: ProgramDialer, where: str, port: int, done: Callable[[DialResult], None], *, tls: bool
 ) -> asyncio.Future[None]:
     """Connect to a real program."""
 
@@ -458,7 +458,7 @@ class ExecHandler:
         self._done: Callable[[HandlerResult], None] | None = done
         self._timer: ScheduledCall | None = None
         self._written = {1: b"", 2: b""}
-        self._session: Session | None = None
+        self._session: ProcessSession | None = None
         try:
             self._session = container.run(argv, stdin=False, tty=False)
         except StartError as error:
@@ -540,7 +540,7 @@ def _make_user_agent(worker: PodContext, word: str) -> str:
 
 def _start_grpc_probe(
     worker: PodContext,
-    programs: ProgramPorts,
+    programs: ProgramDialer,
     action: Obj,
     timeout: float,
     done: Callable[[HandlerResult], None],

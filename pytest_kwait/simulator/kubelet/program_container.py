@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
 from pytest_kwait.simulator.container_runtime.runtime import (
     ContainerConfig,
     ContainerRuntime,
@@ -744,7 +744,7 @@ class ProgramContainer(Container):
 
     # -- sessions
 
-    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> Session:
+    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container; its output has the failure, if any.
 
         Raises:
@@ -771,11 +771,11 @@ class ProgramContainer(Container):
         )  # fmt: skip
         started.append(session)
         given = _ProgramInput(session.stdin) if session.stdin is not None else None
-        return Session(
+        return ProcessSession(
             given, output, lambda: session.signal(signal.SIGKILL), session.resize_terminal
         )
 
-    def attach(self, *, stdin: bool) -> Session:
+    def attach(self, *, stdin: bool) -> ProcessSession:
         """Attach to the program."""
         output = OutputBuffer()
         process = self._process
@@ -791,7 +791,7 @@ class ProgramContainer(Container):
                 output.drain()
 
         resize = process.resize_terminal if process is not None else None
-        return Session(given, output, leave, resize)
+        return ProcessSession(given, output, leave, resize)
 
 
 async def _update_memory(process: RuntimeContainer, limit: int | None) -> None:

@@ -12,7 +12,7 @@ from pytest_kwait.simulator.network.relay import SessionSocket, SpareSockets
 if TYPE_CHECKING:
     import socket
 
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
 
 _LOOPBACK_ADDRESS = "127.0.0.1"
@@ -45,7 +45,7 @@ class ProgramPorts:
         self._can_have_sources = True
         self._spare = SpareSockets(lambda: sandbox.connect_socket("tcp", any_source=True))
 
-    async def connect(self, port: int, *, tls: bool = False, source: str = "") -> Session:
+    async def connect(self, port: int, *, tls: bool = False, source: str = "") -> ProcessSession:
         """Connect to a port of the pod's address.
 
         Args:
@@ -84,7 +84,7 @@ class ProgramPorts:
         """Close what was made ahead."""
         self._spare.close()
 
-    async def connect_inside(self, port: int) -> Session:
+    async def connect_inside(self, port: int) -> ProcessSession:
         """Connect to a port of the pod's loopback interface, or else of its address.
 
         Source: containerd internal/cri/server/sandbox_portforward_linux.go, `portForward`.
@@ -99,7 +99,7 @@ class ProgramPorts:
             return await self.connect(port)
 
 
-async def _connect(made: socket.socket, address: str, port: int, *, tls: bool) -> Session:
+async def _connect(made: socket.socket, address: str, port: int, *, tls: bool) -> ProcessSession:
     loop = asyncio.get_running_loop()
     connection = SessionSocket()
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.kubelet.container import Container, ContainerLog
     from pytest_kwait.simulator.kubelet.kubelet import Kubelet
     from pytest_kwait.simulator.objects import Obj
@@ -31,7 +31,7 @@ class PodPorts:
         self._network = network
         self._inside = inside
 
-    async def connect(self, port: int, *, tls: bool = False) -> Session | None:
+    async def connect(self, port: int, *, tls: bool = False) -> ProcessSession | None:
         """Connect to a port; None if the connection is refused.
 
         Raises:
@@ -102,7 +102,7 @@ class KubeletServer:
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool
-    ) -> Session:
+    ) -> ProcessSession:
         """Start a command in a container.
 
         Raises:
@@ -114,7 +114,7 @@ class KubeletServer:
             raise LookupError(f'container not found ("{container}")')
         return found.run(argv, stdin=stdin, tty=tty)
 
-    def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
+    def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> ProcessSession:
         """Attach to a container's program.
 
         Raises:
@@ -136,7 +136,7 @@ class KubeletServer:
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
         return PodPorts(worker.network, inside=True)
 
-    async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
+    async def dial(self, address: str, port: int, *, tls: bool = False) -> ProcessSession | None:
         """Connect to an address on this node; None if the connection is refused.
 
         Raises:

@@ -10,7 +10,7 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.network import Connecting
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
 from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import (
     ClusterNames,
@@ -103,7 +103,7 @@ class ClusterNetwork:
 
     def connect(
         self, address: str, port: int, sink: Sink, source: str = ""
-    ) -> Session | Connecting | str:
+    ) -> ProcessSession | Connecting | str:
         """Connect to an address with output to `sink`; return an error text on failure.
 
         Args:
@@ -222,7 +222,7 @@ class ClusterNetwork:
         return chosen
 
 
-def _connect_to_api_server(sink: Sink) -> Session:
+def _connect_to_api_server(sink: Sink) -> ProcessSession:
     """Connect to the API server, which refuses plain HTTP; no simulated program speaks TLS."""
     stdin = Pipe()
 
@@ -232,7 +232,7 @@ def _connect_to_api_server(sink: Sink) -> Session:
         sink.end(0)
 
     stdin.when_ready(answer)
-    return Session(stdin, OutputBuffer(), stdin.close)
+    return ProcessSession(stdin, OutputBuffer(), stdin.close)
 
 
 def list_host_ports(pod: Obj) -> Iterator[tuple[HostPort, tuple[str, int]]]:

@@ -21,7 +21,7 @@ from pytest_kwait.simulator.objects import namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.network.egress import EgressTarget
     from pytest_kwait.simulator.network.relay import PodSockets
@@ -107,7 +107,9 @@ class EgressProxy:
         return True
 
 
-async def open_egress_session(cluster: Cluster, target: EgressTarget, client: str) -> Session:
+async def open_egress_session(
+    cluster: Cluster, target: EgressTarget, client: str
+) -> ProcessSession:
     """Connect a simulated program to a target.
 
     Args:

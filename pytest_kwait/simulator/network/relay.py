@@ -10,7 +10,7 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -233,9 +233,9 @@ class SocketEnd(asyncio.Protocol):
 class SessionEnd:
     """An end that is a session with a simulated program."""
 
-    def __init__(self, session: Session, other: RelayEnd) -> None:
+    def __init__(self, session: ProcessSession, other: RelayEnd) -> None:
         self.has_ended = False
-        self._session: Session | None = session
+        self._session: ProcessSession | None = session
         self._other = other
         self._is_paused = False
         session.output.on_output = self._on_output
@@ -300,9 +300,9 @@ class SessionSocket(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @property
-    def session(self) -> Session:
+    def session(self) -> ProcessSession:
         """The session."""
-        return Session(self, self.output, self.stop)
+        return ProcessSession(self, self.output, self.stop)
 
     # -- asyncio
 

@@ -15,7 +15,7 @@ Timing = Literal["fast", "real"]
 _MAX_PORT = 65535
 
 
-class Flag(NamedTuple):
+class CommandFlag(NamedTuple):
     """The flag of `kwait up` for an option that no setting of a run has.
 
     Args:
@@ -32,8 +32,8 @@ class Flag(NamedTuple):
 
 
 def _flag(value: Any, *flag: str) -> Any:
-    """Declare an option with its default and its `Flag`."""
-    return field(default=value, metadata={"flag": Flag(*flag)})
+    """Declare an option with its default and its `CommandFlag`."""
+    return field(default=value, metadata={"flag": CommandFlag(*flag)})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

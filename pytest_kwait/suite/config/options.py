@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.network.egress import EgressTarget
-    from pytest_kwait.suite.config.values import PodSecurity
+    from pytest_kwait.suite.config.values import PodSecurityLevel
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
 
@@ -295,7 +295,7 @@ class LocalClusterSettings:
     )
 
 
-class WaitSettings:
+class WaitingSettings:
     """Settings of waits."""
 
     timeout: SettingDefinition[float | None] = SettingDefinition(
@@ -374,7 +374,7 @@ class NamespaceSettings:
         "which tests share a namespace",
         scope="test",
     )
-    pod_security: SettingDefinition[PodSecurity | None] = SettingDefinition(
+    pod_security: SettingDefinition[PodSecurityLevel | None] = SettingDefinition(
         "pod_security",
         None,
         "LEVEL[:VERSION]",
@@ -509,7 +509,7 @@ GROUPS: tuple[tuple[str, type], ...] = (
     ("cluster", ClusterSettings),
     ("embedded cluster", EmbeddedSettings),
     ("binaries, kind, k3d and minikube", LocalClusterSettings),
-    ("waits", WaitSettings),
+    ("waits", WaitingSettings),
     ("namespaces and cleanup", NamespaceSettings),
     ("runs and reports", RunSettings),
     ("exploring", ExplorationSettings),
@@ -543,7 +543,7 @@ OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition[Any], ...]], ...] = tupl
             for each in SETTING_DEFINITIONS.values()
             if each.option and each.name in vars(group)
         )
-        + ((TIMEOUTS,) if group is WaitSettings else ()),
+        + ((TIMEOUTS,) if group is WaitingSettings else ()),
     )
     for title, group in GROUPS
 )

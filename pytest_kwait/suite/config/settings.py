@@ -21,7 +21,7 @@ from pytest_kwait.suite.config.options import (
     NamespaceSettings,
     RunSettings,
     SettingDefinition,
-    WaitSettings,
+    WaitingSettings,
 )
 from pytest_kwait.suite.config.values import (
     Reader,
@@ -56,7 +56,7 @@ class Settings(
     ClusterSettings,
     EmbeddedSettings,
     LocalClusterSettings,
-    WaitSettings,
+    WaitingSettings,
     NamespaceSettings,
     RunSettings,
     ExplorationSettings,

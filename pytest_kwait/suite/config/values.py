@@ -2,8 +2,8 @@
 
 Each parser takes the value, the name of the setting and its source; every error names all
 three and what is valid. Text comes from options, the environment and ini files, values of TOML
-and Python from `pyproject.toml` and markers. `PodSecurity` is the level that PodSecurity admission
-enforces in the namespaces of a run.
+and Python from `pyproject.toml` and markers. `PodSecurityLevel` is the level that PodSecurity
+admission enforces in the namespaces of a run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DNS_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _QUALIFIED = r"([a-z0-9][-a-z0-9.]*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
 
-class PodSecurity(NamedTuple):
+class PodSecurityLevel(NamedTuple):
     """A level of the Pod Security Standards, as PodSecurity admission enforces it.
 
     Args:
@@ -57,9 +57,9 @@ class PodSecurity(NamedTuple):
         return labels
 
 
-def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodSecurity:
+def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodSecurityLevel:
     """Parse `LEVEL` or `LEVEL:VERSION`."""
-    if isinstance(value, PodSecurity):
+    if isinstance(value, PodSecurityLevel):
         return value
     level, colon, version = value.partition(":") if isinstance(value, str) else ("", "", "")
     if level not in LEVELS or (colon and not _KUBERNETES_VERSION.fullmatch(version)):
@@ -68,7 +68,7 @@ def parse_pod_security(value: Any, what: str, source: str | None = None) -> PodS
             "standard of one release, for example restricted:v1.30 or restricted:latest"
         )
         raise InvalidArgument(what, value, valid, source)
-    return PodSecurity(level, version)
+    return PodSecurityLevel(level, version)
 
 
 def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:

@@ -38,7 +38,7 @@ class ExploredFailure:
 
 
 @dataclass(slots=True)
-class RunResult:
+class ExploredRun:
     """One run of a test.
 
     Args:
@@ -65,7 +65,7 @@ class DistinctFailure:
         result: the run that stands for them: of the smallest confirmed perturbations.
     """
 
-    def __init__(self, result: RunResult) -> None:
+    def __init__(self, result: ExploredRun) -> None:
         self.result = result
         self.runs = 1
 
@@ -76,7 +76,7 @@ class DistinctFailure:
             raise ValueError("the run did not fail")
         return self.result.failure
 
-    def add(self, result: RunResult) -> str:
+    def add(self, result: ExploredRun) -> str:
         """Count a further run.
 
         Returns:
@@ -117,7 +117,7 @@ class TestVerdict:
         """The distinct failures, the most frequent first."""
         return sorted(self._failures.values(), key=lambda each: -each.runs)
 
-    def add(self, result: RunResult) -> str:
+    def add(self, result: ExploredRun) -> str:
         """Count a run.
 
         Returns:

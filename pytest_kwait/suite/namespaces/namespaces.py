@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.session import TimeBudget
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
-    from pytest_kwait.suite.config.values import PodSecurity
+    from pytest_kwait.suite.config.values import PodSecurityLevel
 
 MAX_SHOWN = 5
 """Maximum number of namespaces, and of objects in each, listed by name."""
@@ -438,7 +438,7 @@ class Namespaces:
         self,
         client: ApiClient,
         timeouts: Mapping[str, float],
-        pod_security: PodSecurity | None = None,
+        pod_security: PodSecurityLevel | None = None,
         time_budget: Callable[[], TimeBudget | None] = lambda: None,
         *,
         has_controllers: bool = True,
@@ -459,7 +459,7 @@ class Namespaces:
         options: Mapping[str, Any],
         *,
         labels: Mapping[str, str] | None = None,
-        pod_security: PodSecurity | None = None,
+        pod_security: PodSecurityLevel | None = None,
     ) -> str:
         """Create the namespace of an owner; return its name once pods can start in it.
 

@@ -40,7 +40,7 @@ _BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
 _encoder = msgspec.json.Encoder()
 
 
-class VerdictChange(msgspec.Struct, array_like=True, frozen=True):
+class RecordedVerdict(msgspec.Struct, array_like=True, frozen=True):
     """A change of verdict: seconds since the wait began, and its text."""
 
     at: float
@@ -106,7 +106,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     retries: int = 0
     trouble: str = ""
     inner: bool = False
-    changes: list[VerdictChange] = []
+    changes: list[RecordedVerdict] = []
     left_out: int = 0
     headline: str = ""
     text: str = ""
@@ -269,7 +269,7 @@ def record_ended_wait(wait: ActiveWait, id: str, run: str, started: float) -> Wa
         inner=wait.inner,
         step=truncate_middle(wait.hide(wait.step), _MAX_LINE),
         changes=[
-            VerdictChange(round(change.at, 3), truncate_middle(wait.hide(change.text), _MAX_LINE))
+            RecordedVerdict(round(change.at, 3), truncate_middle(wait.hide(change.text), _MAX_LINE))
             for change in (*timeline.first, *timeline.latest)
         ],
         left_out=timeline.left_out,

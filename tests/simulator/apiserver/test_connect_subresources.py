@@ -20,7 +20,7 @@ from tests.simulator.apiserver.conftest import read_metrics
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from tests.simulator.apiserver.conftest import Served
 
 BASE = "/api/v1/namespaces/a/pods/p/proxy"
@@ -91,14 +91,14 @@ class Kubelet:
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool
-    ) -> Session:
+    ) -> ProcessSession:
         session = self.container.run(argv, stdin=stdin, tty=tty)
         session.resize = lambda columns, rows: self.sizes.append((columns, rows))
         if argv == ["ls"]:
             session.output.fail("no such program")
         return session
 
-    def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
+    def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> ProcessSession:
         if pod == "over":
             raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
         return self.container.attach(stdin=stdin)
@@ -108,7 +108,7 @@ class Kubelet:
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
         return PodPorts(self.network)
 
-    async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
+    async def dial(self, address: str, port: int, *, tls: bool = False) -> ProcessSession | None:
         if address != "10.1.2.3":
             return None
         return await PodPorts(self.network).connect(port, tls=tls)

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.network import Network
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.loopback_sockets import LoopbackSockets
@@ -158,7 +158,7 @@ def test_clients_with_affinity_keep_their_endpoint() -> None:
 def test_simulated_program_is_reached() -> None:
     network = Network()
 
-    def accept(stdin: Pipe, sink: Sink | None) -> Session:
+    def accept(stdin: Pipe, sink: Sink | None) -> ProcessSession:
         del sink
         output = OutputBuffer()
 
@@ -167,7 +167,7 @@ def test_simulated_program_is_reached() -> None:
             output.end(0)
 
         stdin.when_ready(answer)
-        return Session(stdin, output, stdin.close)
+        return ProcessSession(stdin, output, stdin.close)
 
     async def run() -> bytes:
         async with running() as cluster:

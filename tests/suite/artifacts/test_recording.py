@@ -22,7 +22,7 @@ from pytest_kwait.suite.artifacts.recording import (
     learn_secret_values,
     make_recording,
 )
-from pytest_kwait.suite.report.records import VerdictChange, WaitRecord, WaitStarted
+from pytest_kwait.suite.report.records import RecordedVerdict, WaitRecord, WaitStarted
 from tests.engine.fake_session import FakeSession
 from tests.simulator.recording.lines import STARTED, change, log, node, pod
 
@@ -61,7 +61,7 @@ def merged(folder: Path) -> list[RawLine]:
 def test_a_recording_has_the_test_among_its_objects(tmp_path: Path) -> None:
     wait = WaitRecord(
         "w", "r", "pod t-1/web", "be ready", STARTED + 3.5, 2.0, "failed early",
-        changes=[VerdictChange(0.1, "a secret")], step="open",
+        changes=[RecordedVerdict(0.1, "a secret")], step="open",
     )  # fmt: skip
     test = RecordedTest(
         "test_a.py::test_it", ["t-1"], STARTED + 3, "r1", "gw0", "v1.36.2",

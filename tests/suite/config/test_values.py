@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.config.values import (
-    PodSecurity,
+    PodSecurityLevel,
     Reader,
     parse_pod_security,
     read_bool,
@@ -224,12 +224,12 @@ def test_dns_label_ends_at_63_letters(length: int) -> None:
 @pytest.mark.parametrize(
     ("text", "level"),
     [
-        ("privileged", PodSecurity("privileged")),
-        ("baseline:latest", PodSecurity("baseline", "latest")),
-        ("restricted:v1.30", PodSecurity("restricted", "v1.30")),
+        ("privileged", PodSecurityLevel("privileged")),
+        ("baseline:latest", PodSecurityLevel("baseline", "latest")),
+        ("restricted:v1.30", PodSecurityLevel("restricted", "v1.30")),
     ],
 )
-def test_pod_security_level_with_version(text: str, level: PodSecurity) -> None:
+def test_pod_security_level_with_version(text: str, level: PodSecurityLevel) -> None:
     assert parse_pod_security(text, "pod_security") == level
     assert parse_pod_security(level, "pod_security") == level
 

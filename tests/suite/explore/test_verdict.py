@@ -5,7 +5,7 @@ import pytest
 from pytest_kwait.suite.explore.shrink import Shrunk
 from pytest_kwait.suite.explore.verdict import (
     ExploredFailure,
-    RunResult,
+    ExploredRun,
     TestVerdict,
     Verdict,
     describe_cause,
@@ -24,15 +24,15 @@ def failed(
     reports: tuple[object, ...] = ("report",),
     *,
     is_explored: bool = True,
-) -> RunResult:
+) -> ExploredRun:
     failure = ExploredFailure(signature, f"it failed {signature}", shrunk=shrunk, folder=folder)
-    return RunResult(
+    return ExploredRun(
         0, seed, "failed", is_explored=is_explored, failure=failure, reports=list(reports)
     )
 
 
-def passed(outcome: str = "passed", *, is_explored: bool = True) -> RunResult:
-    return RunResult(0, 1, outcome, is_explored=is_explored, reports=["passed"])
+def passed(outcome: str = "passed", *, is_explored: bool = True) -> ExploredRun:
+    return ExploredRun(0, 1, outcome, is_explored=is_explored, reports=["passed"])
 
 
 def test_equal_failures_are_counted_together() -> None:
@@ -55,7 +55,7 @@ def test_equal_failures_are_counted_together() -> None:
         (failed(), "0 of 1 passed"),
     ],
 )
-def test_a_verdict_says_what_happened(result: RunResult, text: str) -> None:
+def test_a_verdict_says_what_happened(result: ExploredRun, text: str) -> None:
     test = TestVerdict()
     test.add(result)
     assert str(test) == text

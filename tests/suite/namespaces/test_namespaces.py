@@ -13,7 +13,7 @@ from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
 from pytest_kwait.suite.cleanup.owned_objects import KEPT_LIFETIME, Owner
-from pytest_kwait.suite.config.values import PodSecurity
+from pytest_kwait.suite.config.values import PodSecurityLevel
 from pytest_kwait.suite.namespaces.namespaces import _DEFAULT_OBJECTS_DELAY, Namespaces
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
@@ -354,9 +354,11 @@ def test_refused_create_reports_the_servers_message() -> None:
 def test_pod_security_levels_are_labels_and_reserved_labels_are_refused() -> None:
     transport = FakeTransport()
     client: Any = FakeClient(transport)
-    made = Namespaces(client, Timeouts(), PodSecurity("baseline", "v1.30"))
+    made = Namespaces(client, Timeouts(), PodSecurityLevel("baseline", "v1.30"))
     first = made.make(_OWNER, _POLL, labels={"team": "a", "pytest-kwait/run": "mine"})
-    second = made.make(_OWNER.derive("peer", 1), _POLL, pod_security=PodSecurity("privileged", ""))
+    second = made.make(
+        _OWNER.derive("peer", 1), _POLL, pod_security=PodSecurityLevel("privileged", "")
+    )
     labels = [
         transport.objects[f"/api/v1/namespaces/{name}"]["metadata"]["labels"]
         for name in (first, second)

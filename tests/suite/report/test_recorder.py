@@ -15,7 +15,7 @@ from pytest_kwait.suite.report.records import (
     AuditRecord,
     Journal,
     JournalEntry,
-    VerdictChange,
+    RecordedVerdict,
     WaitRecorder,
     limit_failure_text,
     limit_size,
@@ -92,7 +92,7 @@ def test_start_and_end_of_a_wait_are_recorded(recording: Recording) -> None:
         1.5,
         "t.py::test",
     )
-    assert wait.changes == [VerdictChange(0.25, "0 of 1"), VerdictChange(0.25, "1 of 1")]
+    assert wait.changes == [RecordedVerdict(0.25, "0 of 1"), RecordedVerdict(0.25, "1 of 1")]
 
 
 def test_timeline_of_a_wait_is_redacted(
@@ -112,7 +112,7 @@ def test_timeline_of_a_wait_is_redacted(
     record = recording.lines()[1].wait
     assert record is not None
     assert (record.retries, record.trouble) == (2, "503: (hidden)")
-    assert record.changes == [VerdictChange(0.0, "says (hidden)")]
+    assert record.changes == [RecordedVerdict(0.0, "says (hidden)")]
 
 
 def test_other_exceptions_interrupt_a_wait(recording: Recording) -> None:

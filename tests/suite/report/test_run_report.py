@@ -15,9 +15,9 @@ from pytest_kwait.suite.report.records import (
     JournalEntry,
     Playback,
     PlayedTest,
+    RecordedVerdict,
     RunRecord,
     TestRecord,
-    VerdictChange,
     WaitRecord,
     WaitStarted,
 )
@@ -61,7 +61,7 @@ def ids(found: RunReport) -> list[str]:
 
 
 def test_json_round_trips() -> None:
-    one = wait("a", changes=[VerdictChange(0.5, "no")], text="ü </script>", evidence={"pods": []})
+    one = wait("a", changes=[RecordedVerdict(0.5, "no")], text="ü </script>", evidence={"pods": []})
     found = report(run(tests={"passed": 2}), one, check("t", "failed"))
     assert decode_report(encode_report(found), "FILE", "x") == found
     assert json.loads(encode_report(found))["kwait_report"] == 1

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
 
-    from pytest_kwait.simulator.busybox.os.streams import Session, Sink
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession, Sink
 
 _LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - a pod's own
 
@@ -30,7 +30,7 @@ class ExternalNetwork(Protocol):
 
     def connect(
         self, address: str, port: int, sink: Sink, source: str = ""
-    ) -> Session | Connecting | str:
+    ) -> ProcessSession | Connecting | str:
         """Connect from the pod's address with output to `sink`; return an error text on failure."""
         ...
 
@@ -43,10 +43,10 @@ class PortListener(Protocol):
         ...
 
 
-class ProgramPorts(Protocol):
+class ProgramDialer(Protocol):
     """The ports of a pod's real programs."""
 
-    async def connect(self, port: int, *, tls: bool = False, source: str = "") -> Session:
+    async def connect(self, port: int, *, tls: bool = False, source: str = "") -> ProcessSession:
         """Connect to a port.
 
         Args:
@@ -58,7 +58,7 @@ class ProgramPorts(Protocol):
         """
         ...
 
-    async def connect_inside(self, port: int) -> Session:
+    async def connect_inside(self, port: int) -> ProcessSession:
         """Connect to a port of the pod's loopback interface, or else of its address.
 
         Raises:
@@ -83,13 +83,13 @@ class Connecting:
         sink: takes what the program sends.
     """
 
-    def __init__(self, connection: Awaitable[Session], sink: Sink) -> None:
-        self.result: Session | str | None = None
+    def __init__(self, connection: Awaitable[ProcessSession], sink: Sink) -> None:
+        self.result: ProcessSession | str | None = None
         """The connection or an error text; None until either is known."""
         self._sink = sink
         self._task = asyncio.ensure_future(self._connect(connection))
 
-    async def _connect(self, connection: Awaitable[Session]) -> None:
+    async def _connect(self, connection: Awaitable[ProcessSession]) -> None:
         try:
             session = await connection
         except OSError as error:
@@ -118,11 +118,11 @@ class Network:
     __slots__ = ("_listeners", "address", "external", "on_port_changed", "programs")
 
     def __init__(self) -> None:
-        self._listeners: dict[int, Callable[[Pipe, Sink | None], Session]] = {}
+        self._listeners: dict[int, Callable[[Pipe, Sink | None], ProcessSession]] = {}
         self.address = ""
         """The pod's address."""
         self.external: ExternalNetwork | None = None
-        self.programs: ProgramPorts | None = None
+        self.programs: ProgramDialer | None = None
         """The ports of real programs; None if there are none."""
         self.on_port_changed: PortListener | None = None
         """Called after a port was opened or closed."""
@@ -132,7 +132,7 @@ class Network:
         """The open ports."""
         return tuple(self._listeners)
 
-    def listen(self, port: int, accept: Callable[[Pipe, Sink | None], Session]) -> bool:
+    def listen(self, port: int, accept: Callable[[Pipe, Sink | None], ProcessSession]) -> bool:
         """Serve a port with `accept`; False if it is taken."""
         if port in self._listeners:
             return False
@@ -146,7 +146,7 @@ class Network:
         if self._listeners.pop(port, None) is not None and self.on_port_changed is not None:
             self.on_port_changed(port, is_open=False)
 
-    def connect(self, port: int, sink: Sink | None = None) -> Session | None:
+    def connect(self, port: int, sink: Sink | None = None) -> ProcessSession | None:
         """Connect to a port; None if the connection is refused."""
         accept = self._listeners.get(port)
         return None if accept is None else accept(Pipe(), sink)
@@ -159,7 +159,7 @@ class Network:
 
     def open_connection(
         self, port: int, sink: Sink, *, inside: bool = False, source: str = ""
-    ) -> Session | Connecting | str:
+    ) -> ProcessSession | Connecting | str:
         """Connect to a port of a simulated or else a real program; an error text on failure.
 
         Args:
@@ -177,7 +177,7 @@ class Network:
         )
         return Connecting(connection, sink)
 
-    def connect_to(self, address: str, port: int, sink: Sink) -> Session | Connecting | str:
+    def connect_to(self, address: str, port: int, sink: Sink) -> ProcessSession | Connecting | str:
         """Connect to an address from inside the pod; return an error text on failure."""
         if address in _LOOPBACK_ADDRESSES or address == self.address:
             return self.open_connection(port, sink, inside=address != self.address)

@@ -22,12 +22,13 @@ from pytest_kwait.simulator.busybox.os.fds import (
 )
 from pytest_kwait.simulator.busybox.os.files import ENOSPC
 from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, OutOfMemoryError
-from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, Session
+from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
 from pytest_kwait.simulator.busybox.os.syscalls import (
     SIGNALS,
     STEP,
     Await,
     Call,
+    ComputeStep,
     ForkError,
     Interrupted,
     Listen,
@@ -37,7 +38,6 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     ProcessWriteError,
     Read,
     Sleep,
-    Step,
     Task,
     Write,
     is_fatal,
@@ -453,7 +453,7 @@ class ProcessTable:
             self.stop(task, task.pending_exit_code)
             return True
         match effect:
-            case Step():
+            case ComputeStep():
                 return False
             case Write():
                 return self._write(task, effect)
@@ -545,13 +545,13 @@ class ProcessTable:
         return True
 
     def _listen(self, effect: Listen) -> None:
-        def accept(stdin: Pipe, sink: Sink | None = None) -> Session:
+        def accept(stdin: Pipe, sink: Sink | None = None) -> ProcessSession:
             output = OutputBuffer()
             task = self.follow(
                 lambda context: effect.serve(context, stdin), effect.context, "server",
                 PipeEnd(stdin), sink or output,
             )  # fmt: skip
-            return Session(stdin, output, lambda: self.stop(task, 0))
+            return ProcessSession(stdin, output, lambda: self.stop(task, 0))
 
         if self._network.listen(effect.port, accept):
             self._ports.append(effect.port)

@@ -189,7 +189,7 @@ class OutputBuffer:
 
 
 @dataclass(slots=True)
-class Session:
+class ProcessSession:
     """A client's connection to a process.
 
     Args:

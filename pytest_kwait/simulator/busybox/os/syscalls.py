@@ -118,15 +118,15 @@ class Call:
         return self.code
 
 
-class Step:
+class ComputeStep:
     """A step of computation."""
 
     __slots__ = ()
 
 
-STEP = Step()
+STEP = ComputeStep()
 
-Effect = Await | Call | Listen | Sleep | Read | Step | Write
+Effect = Await | Call | Listen | Sleep | Read | ComputeStep | Write
 Process = Generator[Effect, None, int]
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.busybox.os.streams import Session
+    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
 
 _MAX_RESPONSE_HEAD = 1 << 16
@@ -165,7 +165,7 @@ def _resolve_host(context: ProcessContext, host: str) -> list[str]:
 
 def connect(
     context: ProcessContext, host: str, port: int, seconds: float | None
-) -> Generator[Effect, None, tuple[Session, Pipe, str]]:
+) -> Generator[Effect, None, tuple[ProcessSession, Pipe, str]]:
     """Connect to a host; return session, input and address.
 
     Raises:
@@ -191,7 +191,7 @@ def connect(
 
 def _await_connection(
     connecting: Connecting, seconds: float
-) -> Generator[Effect, None, Session | str]:
+) -> Generator[Effect, None, ProcessSession | str]:
     """Wait for a connection to a real program; return it, or an error text."""
     left = seconds
     try:
@@ -275,7 +275,7 @@ def netcat_client(
         session.stop()
 
 
-def _send_stdin(session: Session) -> Process:
+def _send_stdin(session: ProcessSession) -> Process:
     while True:
         read = Read(0)
         yield read

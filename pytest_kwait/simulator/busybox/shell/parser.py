@@ -23,7 +23,7 @@ from pytest_kwait.simulator.busybox.shell.tree import (
     Command,
     For,
     Function,
-    Group,
+    Grouping,
     If,
     Loop,
     Node,
@@ -195,7 +195,9 @@ class Parser:
         while (redirect := self._parse_redirect()) is not None:
             redirects.append(redirect)
         return (
-            Group(compound, subshell=False, redirects=tuple(redirects)) if redirects else compound
+            Grouping(compound, subshell=False, redirects=tuple(redirects))
+            if redirects
+            else compound
         )
 
     def _parse_compound(self) -> Node | None:
@@ -203,13 +205,13 @@ class Parser:
             self._take()
             body = self._parse_sequence(frozenset({")"}))
             self._take()
-            return Group(body, subshell=True)
+            return Grouping(body, subshell=True)
         match self._reserved():
             case "{":
                 self._take()
                 body = self._parse_sequence(frozenset({"}"}))
                 self._take()
-                return Group(body, subshell=False)
+                return Grouping(body, subshell=False)
             case "if":
                 return self._parse_if()
             case "while" | "until" as word:

@@ -46,7 +46,7 @@ from pytest_kwait.simulator.busybox.shell.tree import (
     Command,
     For,
     Function,
-    Group,
+    Grouping,
     If,
     Literal,
     Loop,
@@ -549,7 +549,7 @@ class Shell:
             case Function(name, body):
                 self.functions[name] = body
                 self.status = 0
-            case Group():
+            case Grouping():
                 yield from self._run_group(node)
                 if self._pending:
                     yield from self._run_traps()
@@ -645,7 +645,7 @@ class Shell:
                     return
         self.status = 0
 
-    def _run_group(self, node: Group) -> Generator[Effect, None, None]:
+    def _run_group(self, node: Grouping) -> Generator[Effect, None, None]:
         saved = yield from open_redirects(self, node.redirects)
         if saved is None:
             self.status = 1

@@ -170,7 +170,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Grouping:
     """`{ … }`, or a subshell `( … )`."""
 
     body: Node
@@ -187,5 +187,5 @@ class Background:
 
 Node = (
     Background | Command | Sequence | AndOr | Pipeline | Not | If | Loop | For | Case | Function
-    | Group
+    | Grouping
 )  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os import memory
 from pytest_kwait.simulator.busybox.os.memory import get_machine
-from pytest_kwait.simulator.busybox.os.syscalls import Await, Sleep, Step
+from pytest_kwait.simulator.busybox.os.syscalls import Await, ComputeStep, Sleep
 from pytest_kwait.simulator.busybox.programs import shellutils
 from pytest_kwait.simulator.kubelet.container import ContainerLog, get_cluster_logs
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
@@ -314,7 +314,7 @@ def test_an_internal_error_ends_only_its_process(
     arguments = (404, "NotFound", "not expected") if error is StatusError else ("not expected",)
 
     def broken(_context: ProcessContext, _args: list[str]) -> Process:
-        yield Step()
+        yield ComputeStep()
         raise error(*arguments)
 
     monkeypatch.setattr(shellutils, "usleep", broken)
@@ -341,7 +341,7 @@ def test_an_internal_error_of_the_first_process_ends_the_container(
 ) -> None:
     def broken(_context: ProcessContext, _args: list[str]) -> Process:
         raise_error()
-        yield Step()
+        yield ComputeStep()
         return 0
 
     monkeypatch.setattr(shellutils, "usleep", broken)
