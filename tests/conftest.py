@@ -1,13 +1,33 @@
 from __future__ import annotations
 
+import gc
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES, SecretValues
 
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 # How fast a busy machine makes or runs an example says nothing about the code.
 settings.register_profile("kwait", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kwait")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collected tests from the garbage collector.
+
+    It would go through all of them while they are collected, and with each inner run's end.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)
