@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES, SecretValues
+from tests.leftovers import nothing_is_left  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Generator
