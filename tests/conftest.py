@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 # How fast a busy machine makes or runs an example says nothing about the code.
-settings.register_profile("kwait", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100
+)
+settings.register_profile("kwait", settings.get_profile("thorough"), max_examples=25)
 settings.load_profile("kwait")
 
 
