@@ -14,7 +14,7 @@ import runpy
 import subprocess
 import sys
 import types
-from multiprocessing import forkserver, reduction
+from multiprocessing import forkserver, reduction, resource_tracker
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -203,6 +203,7 @@ def stop_fork_server() -> None:
     """End the process that all are forked from, once all of them have ended."""
     if _fork_server.cache_info().currsize:
         forkserver._forkserver._stop()  # type: ignore[attr-defined] # as multiprocessing's own tests
+        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined] # it started with it
         _fork_server.cache_clear()
 
 

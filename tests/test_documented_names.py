@@ -13,6 +13,7 @@ import pytest_kwait
 from pytest_kwait import Kwait, cache, leaderelection, wait
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.suite.config.options import OPTIONS
+from tests.rows import check_rows
 from tests.test_links import ROOT, read_prose
 from tools.documentation import PAGES
 
@@ -31,8 +32,11 @@ def read_code(page: str) -> list[str]:
     return re.findall(r"`([^`]+)`", read_prose(ROOT / page))
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_waits_in_prose_exist(page: str) -> None:
+def test_waits_in_prose_exist() -> None:
+    check_rows(PAGES, _check_waits)
+
+
+def _check_waits(page: str) -> None:
     named = {
         name
         for code in read_code(page)
@@ -43,8 +47,11 @@ def test_waits_in_prose_exist(page: str) -> None:
     assert named - WAITS.keys() - set(pytest_kwait.__all__) - ELSEWHERE == set()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_options_in_prose_exist(page: str) -> None:
+def test_options_in_prose_exist() -> None:
+    check_rows(PAGES, _check_options)
+
+
+def _check_options(page: str) -> None:
     named = {name for code in read_code(page) for name in re.findall(r"--kwait(?:-[a-z]+)+", code)}
 
     assert named - FLAGS == set()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
+from tests.rows import check_rows
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
@@ -37,15 +37,21 @@ def read_anchors(page: Path) -> set[str]:
     return anchors
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(page: Path) -> None:
+def test_links_lead_somewhere() -> None:
+    check_rows(PAGES, _check_targets)
+
+
+def _check_targets(page: Path) -> None:
     links = [link for link in read_links(page) if not link.startswith("https:")]
 
     assert [each for each in links if not (page.parent / each.partition("#")[0]).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_headings_lead_to_one(page: Path) -> None:
+def test_links_to_headings_lead_to_one() -> None:
+    check_rows(PAGES, _check_anchors)
+
+
+def _check_anchors(page: Path) -> None:
     links = [link.partition("#") for link in read_links(page) if not link.startswith("https:")]
     targets = [
         (page.parent / name if name else page, anchor) for name, hash_, anchor in links if hash_
@@ -58,8 +64,11 @@ def test_links_to_headings_lead_to_one(page: Path) -> None:
     ] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_to_other_sites_are_well_formed(page: Path) -> None:
+def test_links_to_other_sites_are_well_formed() -> None:
+    check_rows(PAGES, _check_addresses)
+
+
+def _check_addresses(page: Path) -> None:
     links = [urlsplit(link) for link in read_links(page) if re.match(r"[a-z]+:", link)]
 
     assert [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait import wait
+from tests.leftovers import find_processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,21 +50,8 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "temporary"
     folder.mkdir()
     yield folder
-    for process in _processes(folder):
+    for process in find_processes(folder):
         os.kill(process, signal.SIGKILL)
-
-
-def _processes(folder: Path) -> list[int]:
-    """Return the processes that have the folder for their temporary files."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (process / "environ").read_bytes().split(b"\0")
-        except OSError:  # it has just ended, or is another user's
-            continue
-        if f"TMPDIR={folder}".encode() in variables:
-            found.append(int(process.name))
-    return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="no /proc here")
@@ -111,5 +99,5 @@ def _run(tmp_path: Path, temporary: Path, body: str, status: int, *options: str)
 
     assert process.returncode == status, output
     # An interrupted run's cluster ends with its pipe, a moment after the run.
-    wait.poll_immediate(0.02, 30, lambda: not _processes(temporary))
+    wait.poll_immediate(0.02, 30, lambda: not find_processes(temporary))
     assert list(temporary.iterdir()) == [], output

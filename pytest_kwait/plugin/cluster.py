@@ -209,10 +209,6 @@ class RunCluster:
         """Stop the cluster that was started for the run, after the last worker has ended."""
         if self._server is not None:
             self._server.close()
-            from pytest_kwait.temp_dir import remove_abandoned_folders
-
-            # Those of workers that were killed.
-            remove_abandoned_folders()
         try:
             self._run.end()
         except KwaitError as error:
@@ -220,6 +216,12 @@ class RunCluster:
         except Exception as error:  # of a plugin's cluster, or of the system
             problem = f"{type(error).__name__}: {error}"
             sys.stderr.write(f"kwait: the cluster could not be stopped: {problem}\n")
+        finally:
+            if self._server is not None or self._run.has_source:
+                from pytest_kwait.temp_dir import remove_abandoned_folders
+
+                # Those of workers that were killed, and of a cluster that had to be.
+                remove_abandoned_folders()
 
     @contextmanager
     def mapped_images(self, cluster: Cluster, given: object) -> Iterator[None]:

@@ -74,6 +74,11 @@ class Run:
         return self._source
 
     @property
+    def has_source(self) -> bool:
+        """Return whether the cluster may have been used."""
+        return self._source is not None
+
+    @property
     def outage(self) -> str:
         """Why the running cluster cannot be used any more; empty if it can, or none was started."""
         return self._source.outage() if self._source is not None else ""

@@ -25,6 +25,7 @@ from tests.engine.test_modes_agree import (
     befall,
     change,
 )
+from tests.examples import scaled
 
 ENDED = "the embedded cluster has ended (signal 9)"
 STOPPED = "the embedded cluster does not answer: its process 7 is stopped (SIGSTOP)"
@@ -41,7 +42,7 @@ STEPS = st.tuples(st.sampled_from(["list", "watch", "event"]), st.integers(1, 12
 """A request that gets no answer, or the last event that is read."""
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     JOB_HISTORIES,
     TROUBLES,
@@ -150,7 +151,7 @@ def run_until_lost(session: FakeSession, wait: str, settings: WaitSettings, loss
 FATES = st.sampled_from(["ended", "stopped", "refused", "silent"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     JOB_HISTORIES,
     TROUBLES,
@@ -179,7 +180,7 @@ def test_waits_name_a_server_that_is_lost_at_any_step(
     run_until_lost(session, wait, WaitSettings(timeout=40.0, poll=poll, mode=mode), loss)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(st.sampled_from(sorted(JOB_WAITS)), MODES, st.booleans(), FATES)
 def test_waits_name_a_server_that_is_lost_in_the_last_look(
     wait: str, mode: Mode, second: bool, fate: str

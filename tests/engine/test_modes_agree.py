@@ -31,6 +31,7 @@ from pytest_kwait.framework.pod.wait import (
 from pytest_kwait.framework.predicates import parse_predicate
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.examples import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +155,7 @@ def outcome(
     return "met", [obj and (obj["metadata"]["uid"], obj["status"]) for obj in objects]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(HISTORIES, TROUBLES, TESTS, st.booleans())
 def test_both_modes_come_to_the_same_on_any_object(
     history: list[tuple[str, str]], errors: list[tuple[float, str]], text: str, many: bool
@@ -167,7 +168,7 @@ def test_both_modes_come_to_the_same_on_any_object(
     assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(HISTORIES, TROUBLES, st.sampled_from(sorted(POD_WAITS)))
 def test_both_modes_come_to_the_same_on_pods(
     history: list[tuple[str, str]], errors: list[tuple[float, str]], wait: str
@@ -176,7 +177,7 @@ def test_both_modes_come_to_the_same_on_pods(
     assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(JOB_HISTORIES, TROUBLES, st.sampled_from(sorted(JOB_WAITS)))
 def test_both_modes_come_to_the_same_on_a_job(
     history: list[tuple[str, str]], errors: list[tuple[float, str]], wait: str
@@ -186,7 +187,7 @@ def test_both_modes_come_to_the_same_on_a_job(
     assert outcome("watch", history, errors, make) == outcome("poll", history, [], make)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(JOB_HISTORIES, st.sampled_from(sorted(JOB_WAITS)), MODES, st.floats(0.05, 9.9))
 def test_last_look_decides_by_what_no_watch_has_sent(
     history: list[tuple[str, str]], wait: str, mode: Mode, before: float
@@ -240,7 +241,7 @@ def expected_end(states: list[str], *, follows: bool, fails_fast: bool) -> tuple
     return "timed out", ""
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=scaled(120), deadline=None)
 @given(
     st.lists(st.sampled_from(["gone", "there", "complete", "failed", "reborn"]), max_size=8),
     st.sampled_from([None, False, True]),

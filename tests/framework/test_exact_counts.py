@@ -44,6 +44,7 @@ from pytest_kwait.framework.statefulset import (
     wait_for_stateful_set_status_available_replicas,
 )
 from tests.engine.fake_session import FakeSession, condition, job
+from tests.examples import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,7 +186,7 @@ GAPS = st.lists(st.floats(0.05, 0.9), min_size=5, max_size=5)
 """Seconds between two numbers: less than a count must hold that its owner does not want."""
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(
     st.sampled_from(sorted(WAITS)),
     st.integers(0, 4),
@@ -206,7 +207,7 @@ def test_numbers_on_the_way_to_another_never_satisfy(
     assert ended == ("met" if awaited == last else "timed out")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=scaled(100), deadline=None)
 @given(
     st.sampled_from(sorted(name for name, (kind, _) in WAITS.items() if kind)),
     st.integers(0, 4),

@@ -16,7 +16,8 @@ from pytest_kwait.client.resource import (
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import strip_kind
-from pytest_kwait.framework.registry import VERBS, WAITS, Wait
+from pytest_kwait.framework.registry import VERBS, WAITS
+from tests.rows import check_rows
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -28,18 +29,26 @@ OPTIONS = (
     "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, "
     "follow_name, stop"
 )
-BOUND = [wait for wait in WAITS.values() if wait.bound]
+BOUND = [wait.name for wait in WAITS.values() if wait.bound]
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=lambda wait: wait.name)
-def test_every_wait_is_there_and_its_limit_in_the_table(wait: Wait) -> None:
+def test_every_wait_is_there_and_its_limit_in_the_table() -> None:
+    check_rows(WAITS, _check_limit)
+
+
+def _check_limit(name: str) -> None:
+    wait = WAITS[name]
     assert callable(wait.function)
-    assert wait.function.__name__ == wait.name
+    assert wait.function.__name__ == wait.name == name
     assert wait.timeout in TIMEOUTS
 
 
-@pytest.mark.parametrize("wait", BOUND, ids=lambda wait: wait.name)
-def test_function_marker_and_usage_take_the_same_arguments(wait: Wait) -> None:
+def test_function_marker_and_usage_take_the_same_arguments() -> None:
+    check_rows(BOUND, _check_arguments)
+
+
+def _check_arguments(name: str) -> None:
+    wait = WAITS[name]
     function = [*inspect.signature(wait.function).parameters.values()]
 
     first = ["client", "namespace"] if wait.namespaced else ["client"]
@@ -176,9 +185,13 @@ def test_the_declared_kind_is_stripped(kind: Resource, value: object, stripped: 
     assert strip_kind(value, kind) == stripped
 
 
-@pytest.mark.parametrize("wait", [*WAITS.values(), *VERBS.values()], ids=lambda wait: wait.name)
-def test_an_object_is_named_by_one_argument(wait: Wait) -> None:
+def test_an_object_is_named_by_one_argument() -> None:
+    check_rows([*WAITS, *VERBS], _check_named_object)
+
+
+def _check_named_object(name: str) -> None:
     """`name` has a kind, `target` has it in its value, and both are declared."""
+    wait = WAITS.get(name) or VERBS[name]
     arguments = list(wait.signature.parameters)
     assert set(wait.kinds) <= set(arguments)
     assert ("target" in arguments) == ("target" in wait.kinds)

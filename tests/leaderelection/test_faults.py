@@ -12,6 +12,7 @@ import pytest
 from pytest_kwait import wait
 from pytest_kwait.leaderelection import JITTER_FACTOR, LeaderElector, LeaseLock
 from pytest_kwait.wait import backoff
+from tests.examples import scaled
 from tests.leaderelection.lease_store import LeaseStore, StoreClient
 from tests.leaderelection.virtual_time import FaultySession, Host, VirtualTime
 
@@ -157,7 +158,7 @@ def live(seed: int) -> int:
     return len(history.leaders) - 1
 
 
-@pytest.mark.parametrize("ten", range(10))
+@pytest.mark.parametrize("ten", range(scaled(10)))
 def test_never_two_leaders_and_always_one_again(ten: int, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = []
     for seed in range(10 * ten, 10 * ten + 10):
@@ -166,7 +167,7 @@ def test_never_two_leaders_and_always_one_again(ten: int, monkeypatch: pytest.Mo
     assert sum(changes) >= 5, "nothing was tried"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(scaled(20)))
 def test_a_killed_leader_is_followed_within_lease_and_retry(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

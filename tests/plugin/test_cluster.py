@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -415,6 +416,21 @@ def test_errors_of_a_cluster_are_lines_at_the_end_of_the_run(
         "logs of the lab cluster were not exported: PermissionError: art/cluster is read-only",
         "no notes on the lab cluster: it does not answer",
     ]
+
+
+def test_the_folder_of_a_cluster_that_had_to_be_killed_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def kill() -> None:
+        folder = tmp_path / "kwait-programs-a"
+        folder.mkdir()
+        (folder / "owner").touch()
+
+    run: Any = SimpleNamespace(config=None, settings=Settings(), has_source=True, end=kill)
+    RunCluster(run).pytest_unconfigure()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_sources_reach_the_provider() -> None:

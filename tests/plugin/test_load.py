@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.plugin import startup
+from tests.forked_python import fork_processes
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -75,6 +78,12 @@ def test_suite_without_waits_registers_little(
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+_CHECK = """
+    for name in ("settings", "failures", "markers", "live_status", "cluster"):
+        assert pytestconfig.pluginmanager.hasplugin(f"pytest_kwait.plugin.{name}")
+"""
+
+
 @pytest.mark.parametrize(
     ("conftest", "test"),
     [
@@ -97,20 +106,23 @@ def test_suite_without_waits_registers_little(
             "    items[0].add_marker(pytest.mark.kwait(poll='3s'))",
             "def test_it(pytestconfig): {check}",
         ),
-        ("", "from pytest_kwait import wait_for_pod_ready\ndef test_it(pytestconfig): {check}"),
     ],
-    ids=["fixture", "below a fixture", "asked for late", "marker", "added marker", "function"],
+    ids=["fixture", "below a fixture", "asked for late", "marker", "added marker"],
 )
 def test_first_use_registers_all_fixtures(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, conftest: str, test: str
 ) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
+    # It is loaded in this process, as where a test imports a wait.
+    monkeypatch.setattr(startup, "_ENGINE", "pytest_kwait.not_loaded")
     pytester.makeconftest(conftest)
-    check = """
-    for name in ("settings", "failures", "markers", "live_status", "cluster"):
-        assert pytestconfig.pluginmanager.hasplugin(f"pytest_kwait.plugin.{name}")
-"""
-    pytester.makepyfile(test.replace("{check}", check))
+    pytester.makepyfile(test.replace("{check}", _CHECK))
+    pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_an_imported_wait_registers_all_fixtures(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"from pytest_kwait import wait_for_pod_ready\ndef test_it(pytestconfig): {_CHECK}"
+    )
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
@@ -142,6 +154,7 @@ def test_first_use_registers_all_fixtures(
 def test_modules_of_options_are_registered_with_them(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: list[str], needed: str
 ) -> None:
+    fork_processes(monkeypatch)  # workers: what is loaded in them is not looked at
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     pytester.makepyfile(
         f"""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, get_overloads
+from typing import Any, get_overloads
 
 import pytest
 
@@ -13,10 +13,8 @@ from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.suite.kwait import AsyncKwait, Kwait
 from pytest_kwait.suite.wait_methods import WaitMethods
+from tests.rows import check_rows
 from tools.wait_methods import protocol_name
-
-if TYPE_CHECKING:
-    from pytest_kwait.framework.registry import Wait
 
 SYNC_ONLY = {"close", "step"}
 """Methods of `Kwait` without an async form: a context manager, and its end."""
@@ -35,16 +33,22 @@ def test_every_wait_is_a_method() -> None:
     assert {name for name in vars(WaitMethods) if name.startswith("wait_for")} == WAIT_NAMES
 
 
-@pytest.mark.parametrize("name", sorted(WAIT_NAMES))
-def test_fixture_types_have_the_signatures_of_the_methods(name: str) -> None:
+def test_fixture_types_have_the_signatures_of_the_methods() -> None:
+    check_rows(sorted(WAIT_NAMES), _check_fixture_type)
+
+
+def _check_fixture_type(name: str) -> None:
     method = getattr(WaitMethods, name)
     call = getattr(fixture_types, protocol_name(name)).__call__
     assert inspect.signature(call) == inspect.signature(method)
     assert get_overloads(call) == get_overloads(method)
 
 
-@pytest.mark.parametrize("name", sorted(WAIT_NAMES))
-def test_methods_pass_their_arguments_by_the_names_of_the_function(name: str) -> None:
+def test_methods_pass_their_arguments_by_the_names_of_the_function() -> None:
+    check_rows(sorted(WAIT_NAMES), _check_passed_arguments)
+
+
+def _check_passed_arguments(name: str) -> None:
     recorder = Recorder()
     method = getattr(recorder, name)
     given = {
@@ -78,8 +82,12 @@ def test_methods_check_their_arguments() -> None:
     )
 
 
-@pytest.mark.parametrize("wait", WAITS.values(), ids=lambda wait: wait.name)
-def test_waits_that_return_objects_of_one_kind_take_a_model(wait: Wait) -> None:
+def test_waits_that_return_objects_of_one_kind_take_a_model() -> None:
+    check_rows(WAITS, _check_model)
+
+
+def _check_model(name: str) -> None:
+    wait = WAITS[name]
     signature = inspect.signature(getattr(WaitMethods, wait.name))
     forms = [*get_overloads(wait.function), wait.function]
     results = {str(inspect.signature(each).return_annotation) for each in forms}
@@ -99,8 +107,11 @@ def test_every_method_has_an_async_form() -> None:
     assert [name for name, _ in methods if not name.startswith("_")] == _ASYNC_NAMES
 
 
-@pytest.mark.parametrize("name", _ASYNC_NAMES)
-def test_async_methods_are_those_of_kwait(name: str) -> None:
+def test_async_methods_are_those_of_kwait() -> None:
+    check_rows(_ASYNC_NAMES, _check_async_method)
+
+
+def _check_async_method(name: str) -> None:
     method, awaited = getattr(Kwait, name), getattr(AsyncKwait, name)
     assert inspect.iscoroutinefunction(awaited)
     assert inspect.signature(awaited) == inspect.signature(method)
@@ -108,8 +119,11 @@ def test_async_methods_are_those_of_kwait(name: str) -> None:
     assert get_overloads(awaited) == get_overloads(method)
 
 
-@pytest.mark.parametrize("name", _ASYNC_NAMES)
-def test_async_methods_pass_all_arguments(name: str) -> None:
+def test_async_methods_pass_all_arguments() -> None:
+    check_rows(_ASYNC_NAMES, _check_arguments_of_async_method)
+
+
+def _check_arguments_of_async_method(name: str) -> None:
     calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
 
     def record(*args: Any, **options: Any) -> str:

@@ -12,6 +12,7 @@ import yaml
 
 from pytest_kwait import cli
 from pytest_kwait.scheduler.command.scheduler_main import run as run_scheduler
+from tests.rows import check_rows
 from tools.documentation import (
     PAGES,
     Block,
@@ -46,8 +47,11 @@ def blocks_of(kind: Kind) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("block", [pytest.param(b, id=f"{b.page}:{b.line}") for b in BLOCKS])
-def test_every_block_is_run_or_says_why_not(block: Block) -> None:
+def test_every_block_is_run_or_says_why_not() -> None:
+    check_rows(BLOCKS, _check_block, name=lambda block: f"{block.page}:{block.line}")
+
+
+def _check_block(block: Block) -> None:
     assert block.kind is not None, "say `<!-- file: NAME -->` or `<!-- not run: REASON -->` above"
     if block.kind is Kind.NOT_RUN:
         assert len(block.comment.split()) > 4, "the reason is missing"

@@ -22,6 +22,7 @@ from pytest_kwait.framework.deployment import (
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession, condition
+from tests.examples import scaled
 from tests.framework.workload_samples import deployment, of, replica_set, stuck
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def outcome(mode: Any, history: list[str], make: Callable[[], Any]) -> tuple[str
     return "met", found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(HISTORIES, st.sampled_from(MAKERS))
 def test_both_modes_come_to_the_same(history: list[str], make: Callable[[], Any]) -> None:
     assert outcome("watch", history, make) == outcome("poll", history, make)

@@ -25,6 +25,7 @@ from pytest_kwait.framework.objects.lists import at_least
 from pytest_kwait.framework.objects.wait import general_condition
 from tests.engine.fake_session import FakeSession, condition, pod
 from tests.engine.test_modes_agree import TROUBLES, befall
+from tests.examples import scaled
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 READY = [condition("Ready")]
@@ -357,7 +358,7 @@ def outcome(
     return "met", [obj and (obj["metadata"]["uid"], obj["status"]) for obj in objects]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=scaled(40), deadline=None)
 @given(HISTORIES, TROUBLES, st.sampled_from(sorted(CONDITIONS)), st.booleans())
 @example([("a", "ready"), ("b", "pending"), ("a", "pending"), ("b", "gone")], [], "steady", True)
 def test_both_modes_come_to_the_same(

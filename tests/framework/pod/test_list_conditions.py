@@ -24,6 +24,7 @@ from pytest_kwait.framework.pod.list_wait import (
 )
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import condition, pod
+from tests.examples import scaled
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 OWNED = {"ownerReferences": [{"uid": "rs", "controller": True}]}
@@ -241,7 +242,7 @@ MAKERS = (
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=scaled(60))
 @given(HISTORIES, st.sampled_from(MAKERS))
 def test_history_does_not_matter(history: list[tuple[str, str]], make: Any) -> None:
     along, anew = make(), make()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import scaled
 from tests.simulator.apiserver import fuzzing
 from tests.simulator.apiserver.fuzzing import MAPS, PATCHES, Watchful
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # The same cases each time; failures of other seeds are kept as examples.
 short = settings(
-    max_examples=60,
+    max_examples=scaled(60),
     derandomize=True,
     database=None,
     deadline=None,

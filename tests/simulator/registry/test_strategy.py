@@ -17,6 +17,7 @@ from pytest_kwait.simulator.registry.strategy import (
 )
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.scheme import Scheme
+from tests.rows import check_rows
 from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 KINDS = Scheme()
 
 
-@pytest.mark.parametrize("resource", sorted(_STRATEGIES))
-def test_every_row_names_the_strategy_of_a_kind_that_is_served(resource: str) -> None:
+def test_every_row_names_the_strategy_of_a_kind_that_is_served() -> None:
+    check_rows(sorted(_STRATEGIES), _check_strategy)
+
+
+def _check_strategy(resource: str) -> None:
     strategy = strategy_of(KINDS[resource])
     assert isinstance(strategy, Strategy)
     assert type(strategy).__name__ == _STRATEGIES[resource][1]

@@ -7,6 +7,7 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS, TIMEOUTS, SettingDefinition
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE, Settings, reader_of
+from tests.rows import check_rows
 
 
 def layer(settings: Settings, place: str, timeouts: Any = None, **given: Any) -> Settings:
@@ -99,8 +100,11 @@ def test_option_environment_and_ini_names_are_derived() -> None:
     )
 
 
-@pytest.mark.parametrize("definition", SETTING_DEFINITIONS.values(), ids=lambda each: each.name)
-def test_defaults_can_be_read_back(definition: SettingDefinition[Any]) -> None:
+def test_defaults_can_be_read_back() -> None:
+    check_rows(SETTING_DEFINITIONS.values(), _check_default, name=lambda each: each.name)
+
+
+def _check_default(definition: SettingDefinition[Any]) -> None:
     if definition.default is not None:
         read = reader_of(definition)
         assert read(definition.default, definition.name, None) == definition.default

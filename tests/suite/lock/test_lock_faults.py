@@ -8,6 +8,7 @@ import random
 import pytest
 
 from pytest_kwait.wait import backoff
+from tests.examples import scaled
 from tests.leaderelection.virtual_time import VirtualTime
 from tests.suite.lock.lock_world import Leases, Process, Span
 
@@ -84,7 +85,7 @@ class Round:
         return found
 
 
-@pytest.mark.parametrize("ten", range(3))
+@pytest.mark.parametrize("ten", range(scaled(4)))
 def test_exclusive_tests_run_alone_or_detect_loss_and_all_finish(
     ten: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

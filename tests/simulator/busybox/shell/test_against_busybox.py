@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from tests.examples import scaled
 from tests.simulator.busybox.shell.busybox_oracle import (
     BusyboxOracle,
     find_missing_programs,
@@ -118,7 +119,7 @@ def test_scripts_match_busybox(judge: BusyboxOracle, script: str) -> None:
 
 @settings(
     # The same scripts each time; `busybox_oracle` runs for longer.
-    max_examples=60,
+    max_examples=scaled(60),
     derandomize=True,
     database=None,
     deadline=None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.simulator.cluster import new_cluster
-from tests.simulator.recorded_tables import check_row, rows
+from tests.simulator.recorded_tables import check_table, tables
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -19,6 +19,6 @@ def api() -> SimulatedCluster:
     return new_cluster()
 
 
-@pytest.mark.parametrize("row", rows(Path(__file__).parent))
-def test_recorded_rows(api: SimulatedCluster, row: dict[str, Any]) -> None:
-    check_row(api, row)
+@pytest.mark.parametrize("table", tables(Path(__file__).parent))
+def test_recorded_rows(api: SimulatedCluster, table: Path) -> None:
+    check_table(api, table)
