@@ -348,7 +348,7 @@ def test_ended_controller_is_reported() -> None:
         connection, _ = listener.accept()
         assert connection.recv(100) == b"secret\n"
         connection.close()
-        thread.join(5)
+        thread.join(60)
     assert [str(error) for error in caught] == [
         "the pytest-xdist controller ended before it gave its cluster"
     ]
