@@ -267,7 +267,7 @@ def desk() -> Any:
 
 
 def say(desk: ClusterServer, words: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", desk.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", desk.port), timeout=60) as connection:
         connection.sendall(words)
         with connection.makefile("rb") as stream:
             return stream.readline()
