@@ -47,11 +47,11 @@ def test_alone(kwait):
 @pytest.mark.kwait(timeout="1s")
 def test_a_pod_stays_pending(kwait):
     kwait.create(POD)
-    kwait.wait_for("pod/p", "jsonpath={.spec.schedulerName}=default-scheduler")
+    kwait.wait_for("pod/p", "jsonpath={.spec.schedulerName}=default-scheduler", timeout="4m")
     with pytest.raises(WaitTimeout, match="did not get to phase Running within 1s: Pending"):
         kwait.wait_for_pod_running("p")
 
-@pytest.mark.kwait(timeout="30s")
+@pytest.mark.kwait(timeout="4m")
 def test_a_definition_is_served(kwait):
     kwait.create(WIDGETS)
     kwait.wait_for_crd_established("widgets.example.com")

@@ -124,7 +124,7 @@ def servers(kwait: Kwait) -> Iterator[Servers]:
     group = f"{kwait.namespace}.example.com"
     with serving(Server(convert)) as server:
         kwait.create(definition(server, group))
-        kwait.wait_for_crd_established(f"servers.{group}", timeout="30s")
+        kwait.wait_for_crd_established(f"servers.{group}", timeout="4m")
         yield Servers(kwait, group)
         kwait.delete(f"crd/servers.{group}")
 

@@ -165,7 +165,7 @@ def test_the_dynamic_client_finds_every_kind(
         content_type="application/merge-patch+json",
     )
     assert (updated.status.said, updated.metadata.generation) == (True, 2)
-    (event, *_) = kinds.watch(namespace=kwait_namespace, timeout=1)
+    event = next(kinds.watch(namespace=kwait_namespace, timeout=60))
     assert (event["type"], event["object"].metadata.name) == ("ADDED", "hello")
 
 

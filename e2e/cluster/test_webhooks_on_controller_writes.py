@@ -45,9 +45,9 @@ def test_a_webhook_that_reads_and_writes_the_cluster(kwait: Kwait) -> None:
             webhook(server, kwait.namespace, plural="pods", failure_policy="Fail", seconds=20)
         )
         name = f"validatingwebhookconfiguration/{kwait.namespace}"
-        kwait.wait_for_webhook_ready(name, timeout="30s")
+        kwait.wait_for_webhook_ready(name, timeout="4m")
         kwait.create(web(3))
-        kwait.wait_for("pod", "create", selector="app=web", count=3, timeout="60s")
+        kwait.wait_for("pod", "create", selector="app=web", count=3, timeout="4m")
     assert len(asked) == 3
     notes = kwait.list("cm", selector="noted=yes")
     assert [json.loads(one["data"]["seen"]) for one in notes] == [["web"]] * 3
@@ -57,10 +57,10 @@ def test_a_denied_pod_is_reported_by_its_owner(kwait: Kwait) -> None:
     with serving(Server(deny)) as server:
         kwait.create(webhook(server, kwait.namespace, plural="pods", failure_policy="Fail"))
         kwait.wait_for_webhook_ready(
-            f"validatingwebhookconfiguration/{kwait.namespace}", timeout="30s"
+            f"validatingwebhookconfiguration/{kwait.namespace}", timeout="4m"
         )
         kwait.create(web(2))
         condition = "jsonpath={.status.conditions[0].reason}=FailedCreate"
-        found = kwait.wait_for("rs/web", condition, timeout="60s")
+        found = kwait.wait_for("rs/web", condition, timeout="4m")
         refused = 'admission webhook "sunday.example.com" denied the request: not on a Sunday'
         assert found["status"]["conditions"][0]["message"] == refused

@@ -122,7 +122,7 @@ def test_deleted_job_by_uid(kwait: Kwait) -> None:
 
     kwait.wait_for_job_gone("again", before)
     kwait.create(job("again", suspend=True))
-    kwait.wait_for_job_gone("again", before, timeout="5s")
+    kwait.wait_for_job_gone("again", before, timeout="1m")
 
 
 def test_finalizers_that_hold_a_job(kwait: Kwait) -> None:

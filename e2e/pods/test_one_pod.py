@@ -131,7 +131,7 @@ def test_terminating_then_not_found(kwait: Kwait) -> None:
     kwait.wait_for_pod_not_found("held", uid)
 
     kwait.create(held)
-    kwait.wait_for_pod_not_found("held", uid, timeout="5s")
+    kwait.wait_for_pod_not_found("held", uid, timeout="1m")
 
 
 def test_observed_generation(kwait: Kwait) -> None:

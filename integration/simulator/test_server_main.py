@@ -131,7 +131,7 @@ def test_the_cluster_ends_with_its_owner_and_takes_its_folder_along(tmp_path: Pa
             assert file.readline().startswith("ready https://127.0.0.1:")
         assert kubeconfig.stat().st_mode & 0o777 == 0o600
         os.close(owner)
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
         assert not folder.exists()
     finally:
         process.kill()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.clock import Deadline
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds of real time after which a test that waits for a thread gives up."""
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import trustme
 
-from pytest_kwait.clock import Deadline
+from pytest_kwait.client.deadlines import WATCHDOG
+from pytest_kwait.clock import Deadline, SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,29 @@ class Authority(NamedTuple):
 
     server: ssl.SSLContext
     certificate: str
+
+
+class AdvancedClock(SystemClock):
+    """The clock of the machine, which a test moves on."""
+
+    def __init__(self) -> None:
+        self._advanced = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._advanced
+
+    def advance(self, seconds: float) -> None:
+        """Move on; guards that are due by then cut off their requests."""
+        self._advanced += seconds
+        WATCHDOG._wake.set()
+
+
+@pytest.fixture
+def guard_clock(monkeypatch: pytest.MonkeyPatch) -> AdvancedClock:
+    """The clock of all guards."""
+    clock = AdvancedClock()
+    monkeypatch.setattr("pytest_kwait.client.deadlines.SYSTEM_CLOCK", clock)
+    return clock
 
 
 @pytest.fixture(scope="session")
@@ -34,4 +58,4 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture
 def soon() -> Deadline:
     """A deadline that only a broken test meets."""
-    return Deadline.after(10)
+    return Deadline.after(60)

@@ -184,7 +184,7 @@ class ScriptedServer:
             with contextlib.suppress(OSError):
                 connected.shutdown(socket.SHUT_RDWR)
         for thread in threads:
-            thread.join(5)
+            thread.join(60)
             assert not thread.is_alive()
 
     def _spawn(self, target: Callable[..., None], *args: Any) -> None:

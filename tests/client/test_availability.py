@@ -24,6 +24,8 @@ from tests.client.scripted_server import Exchange, ScriptedServer, answer, strea
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.client.conftest import AdvancedClock
+
 ADDRESS = "https://10.0.0.1:6443"
 ENDED = "the embedded cluster has ended (signal 9)"
 POD = {"metadata": {"name": "p"}}
@@ -121,7 +123,7 @@ def test_problem_is_reported_to_waiting_and_listening_threads() -> None:
     with availability.notifying(lambda: called.append("listener")):
         availability.report_problem(ENDED)
         availability.report_problem(ENDED)
-    thread.join(5)
+    thread.join(60)
     assert (found, called, availability.ended.is_set()) == ([ENDED], ["listener"], True)
     with pytest.raises(ClusterEnded) as caught:
         availability.check()
@@ -169,50 +171,58 @@ def test_requests_in_progress_end_with_the_cluster(
         session = ApiSession.of(scripted.client())
 
         def end() -> None:
-            received.wait(5)
+            received.wait(60)
             session.availability.report_problem(ENDED)
 
         threading.Thread(target=end).start()
         with pytest.raises(ClusterEnded, match=r"^the embedded cluster has ended \(signal 9\)$"):
-            send(session, Deadline.after(20))
+            send(session, Deadline.after(60))
         with pytest.raises(ClusterEnded):
-            send(session, Deadline.after(20))
+            send(session, Deadline.after(60))
         assert len(scripted.requests) == 1, "nothing is sent to a cluster that has ended"
 
 
 def test_requests_record_refusals_silence_and_answers(
-    server: Callable[..., ScriptedServer],
+    server: Callable[..., ScriptedServer], guard_clock: AdvancedClock
 ) -> None:
-    with server(hold, answer({"kind": "Pod"}, status=200), hold) as scripted:
+    def stall(exchange: Exchange) -> None:
+        guard_clock.advance(30)
+        exchange.hold()
+
+    with server(stall, answer({"kind": "Pod"}, status=200)) as scripted:
         session = ApiSession.of(scripted.client())
-        session.availability._answered_at -= 10
         with pytest.raises(DeadlineExceeded):
-            session.get(PODS, "p", "a", deadline=Deadline.after(0.05))
-        session.availability._failing_since -= 5  # type: ignore[operator] # set by the failure
-        assert session.availability.describe_outage() == (
-            f"API server {scripted.address} has not answered for 5.1s (1 try)"
+            session.get(PODS, "p", "a", deadline=Deadline.after(30, FakeClock()))
+        assert hours_later(session.availability) == (
+            f"API server {scripted.address} has not answered for 2h0m0s (1 try)"
         )
-        session.get(PODS, "p", "a", deadline=Deadline.after(5))
-        assert session.availability.describe_outage() == ""
+        session.get(PODS, "p", "a", deadline=Deadline.after(60))
+        assert hours_later(session.availability) == ""
     with pytest.raises(ApiError, match="ConnectionRefused"):
-        session.get(PODS, "p", "a", deadline=Deadline.after(5))
-    assert session.availability.describe_outage().endswith("has refused connections for 0s (1 try)")
+        session.get(PODS, "p", "a", deadline=Deadline.after(60))
+    assert hours_later(session.availability).endswith("has refused connections for 2h0m0s (1 try)")
 
 
 def test_watch_that_is_not_opened_in_time_is_a_failure(
-    server: Callable[..., ScriptedServer],
+    server: Callable[..., ScriptedServer], soon: Deadline, guard_clock: AdvancedClock
 ) -> None:
-    with server(hold) as scripted:
+    def stall(exchange: Exchange) -> None:
+        guard_clock.advance(20)
+        exchange.hold()
+
+    with server(stall) as scripted:
         session = ApiSession.of(scripted.client())
-        session.availability._answered_at -= 10
         with pytest.raises(ApiError, match="WatchInactive"):
-            list(
-                session.watch(
-                    PODS, "a", resource_version="1", deadline=Deadline.after(20), inactivity=0.05
-                )
-            )
-        session.availability._failing_since -= 5  # type: ignore[operator] # set by the failure
-        assert session.availability.describe_outage().endswith("has not answered for 5.1s (1 try)")
+            list(session.watch(PODS, "a", resource_version="1", deadline=soon, inactivity=20))
+        assert hours_later(session.availability).endswith("has not answered for 2h0m0s (1 try)")
+
+
+def hours_later(availability: Availability) -> str:
+    """Return the outage as described two hours after its first request failed."""
+    since = availability._failing_since
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(availability, "_clock", FakeClock(start=(since or 0.0) + 7200))
+        return availability.describe_outage()
 
 
 def test_broken_connections_of_an_ended_process_await_the_report_of_its_end(
@@ -222,12 +232,12 @@ def test_broken_connections_of_an_ended_process_await_the_report_of_its_end(
         availability = reset_availability(scripted.address)
         session = ApiSession.of(scripted.client())
     with pytest.raises(ApiError, match="ConnectionRefused"):
-        session.get(PODS, "p", "a", deadline=Deadline.after(5))
+        session.get(PODS, "p", "a", deadline=Deadline.after(60))
     availability.is_watched = True
     monitor = threading.Timer(0.05, availability.report_problem, [ENDED])
     monitor.start()
     with pytest.raises(ClusterEnded, match=r"^the embedded cluster has ended"):
-        session.get(PODS, "p", "a", deadline=Deadline.after(5))
+        session.get(PODS, "p", "a", deadline=Deadline.after(60))
     monitor.join()
 
 

@@ -383,7 +383,7 @@ def test_end_is_noticed_at_once(
 
     ProcessMonitor(cast("SimulatorProcess", child), "https://127.0.0.1:1", report).start()
     child.kill()
-    assert reported.wait(5)
+    assert reported.wait(60)
     assert problems == ["the embedded cluster has ended (signal 9)"]
 
 

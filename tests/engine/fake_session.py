@@ -76,7 +76,7 @@ class ScriptClock(FakeClock):
     def settle(self) -> None:
         """Return once every reader waits for an event or for time to pass."""
         with self.state:
-            assert self.state.wait_for(self._all_idle, 5.0), "a reader does not come to rest"
+            assert self.state.wait_for(self._all_idle, 60.0), "a reader does not come to rest"
 
     def _all_idle(self) -> bool:
         readers = [t for t in threading.enumerate() if t.name.startswith(_READER)]
@@ -234,7 +234,7 @@ class FakeSession(ApiSession):
         self.availability.report_problem("the test is over")
         for thread in threading.enumerate():
             if thread.name.startswith(_READER):
-                thread.join(5.0)
+                thread.join(60.0)
                 assert not thread.is_alive()
 
     def put(self, resource: Resource, obj: Obj) -> None:

@@ -65,7 +65,7 @@ def waits() -> Iterator[Waits]:
     waits.auditor.stop()
     for thread in threading.enumerate():
         if thread.name.startswith(("kwait-watch-", "kwait-audit")):
-            thread.join(5.0)
+            thread.join(60.0)
             assert not thread.is_alive()
 
 
@@ -106,7 +106,7 @@ def test_watch_ends_after_a_second(waits: Waits) -> None:
     waits.sleep(1.5)
     for thread in threading.enumerate():
         if thread.name == "kwait-watch-pods":
-            thread.join(5.0)
+            thread.join(60.0)
             assert not thread.is_alive()
     assert waits.holding.broke_after is None
 

@@ -39,7 +39,7 @@ class GatedSession(FakeSession):
             return super().list(*args, **options)
         finally:
             self.at_gate.set()
-            assert self.gate.wait(10.0)
+            assert self.gate.wait(60.0)
 
 
 class RecordingSubscriber:
@@ -79,7 +79,7 @@ class RecordingSubscriber:
 def session() -> Iterator[GatedSession]:
     yield GatedSession()
     for thread in readers():
-        thread.join(5.0)
+        thread.join(60.0)
     assert readers() == []
     assert COLLECTION_WATCHES.open == {}
 
@@ -102,7 +102,7 @@ def test_twenty_waits_have_one_watch(session: GatedSession) -> None:
     session.gate.clear()
     ears = [RecordingSubscriber(session) for _ in range(20)]
     shares = [ears[0].join()]
-    assert session.at_gate.wait(5.0)
+    assert session.at_gate.wait(60.0)
     shares += [ear.join() for ear in ears[1:]]
     session.gate.set()
     session.script_clock.settle()
@@ -184,7 +184,7 @@ def test_refusal_ends_all_waits_of_the_watch_and_no_later_one(session: GatedSess
     shares = [first.join(), second.join()]
     session.gate.set()
     for thread in readers():
-        thread.join(5.0)
+        thread.join(60.0)
     assert [first.heard, second.heard] == [["broken 403 Forbidden: no"]] * 2
     shares.append(third.join())
     session.script_clock.settle()
@@ -247,7 +247,7 @@ class Counted(Condition):
 
         if self.hang is not None and len(self.sink) == 1:
             self.hangs.set()
-            assert self.hang.wait(10.0)
+            assert self.hang.wait(60.0)
         return Met() if len(self.sink) == 3 else Pending(f"{len(self.sink)} pods")
 
     def summarize(self) -> str:
@@ -276,23 +276,23 @@ def test_hanging_user_code_delays_only_its_own_wait() -> None:
     ends: dict[str, int] = {}
 
     def wait(name: str, condition: Any) -> None:
-        ends[name] = wait_for_condition(session, condition, WaitSettings(timeout=20.0))
+        ends[name] = wait_for_condition(session, condition, WaitSettings(timeout=120.0))
 
     session.put(PODS, web("a"))
     threads = [
         threading.Thread(target=wait, args=args) for args in (("stuck", stuck), ("free", free))
     ]
     threads[0].start()
-    assert stuck.hangs.wait(10.0)
+    assert stuck.hangs.wait(60.0)
     threads[1].start()
     while len(free.sink) < 1:
         threads[1].join(0.01)
     session.put(PODS, web("b"))
     session.put(PODS, web("c"))
-    threads[1].join(10.0)
+    threads[1].join(60.0)
     assert ends == {"free": 3}
     hang.set()
-    threads[0].join(10.0)
+    threads[0].join(60.0)
     assert ends == {"free": 3, "stuck": 3}
 
 
@@ -312,7 +312,7 @@ def test_error_of_a_verdict_ends_only_its_own_wait() -> None:
 
     def wait(name: str, condition: Any) -> None:
         try:
-            ends[name] = wait_for_condition(session, condition, WaitSettings(timeout=20.0))
+            ends[name] = wait_for_condition(session, condition, WaitSettings(timeout=120.0))
         except LookupError as error:
             ends[name] = str(error)
 
@@ -325,9 +325,9 @@ def test_error_of_a_verdict_ends_only_its_own_wait() -> None:
     while len(faulty.sink) < 1 or len(sound.sink) < 1:
         threads[0].join(0.01)
     session.put(PODS, web("b"))
-    threads[0].join(10.0)
+    threads[0].join(60.0)
     session.put(PODS, web("c"))
-    threads[1].join(10.0)
+    threads[1].join(60.0)
     assert ends == {"faulty": "its own", "sound": 3}
 
 
@@ -340,7 +340,7 @@ def test_waits_on_a_job_and_on_its_pods_share_the_watch_of_the_job() -> None:
     results: list[Any] = []
 
     def wait(condition: Any) -> None:
-        results.append(wait_for_condition(session, condition, WaitSettings(timeout=20.0)))
+        results.append(wait_for_condition(session, condition, WaitSettings(timeout=120.0)))
 
     conditions: list[Any] = [
         condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 1) for _ in range(5)
@@ -362,7 +362,7 @@ def test_waits_on_a_job_and_on_its_pods_share_the_watch_of_the_job() -> None:
     ended = [{"type": "Complete", "status": "True"}]
     session.put(JOBS, job(status={"succeeded": 3, "conditions": ended}))
     for thread in threads:
-        thread.join(10.0)
+        thread.join(60.0)
     assert len(results) == 10
     assert session.count("list jobs") == 2
     assert session.count("watch jobs") == 1
@@ -380,11 +380,11 @@ def test_met_wait_leaves_no_watch_and_no_thread() -> None:
     condition = Counted()
     condition.runs_user_code = False
 
-    assert wait_for_condition(session, condition, WaitSettings(timeout=20.0)) == 3
+    assert wait_for_condition(session, condition, WaitSettings(timeout=120.0)) == 3
 
     # The caller is let by before the connection is closed.
     for thread in readers():
-        thread.join(5.0)
+        thread.join(60.0)
     assert readers() == []
     assert COLLECTION_WATCHES.open == {}
     assert all(watch.closed for _, watch in session.watches)

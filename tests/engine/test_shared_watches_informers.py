@@ -20,7 +20,7 @@ from tests.engine.test_shared_watches import PatientSession, RecordingSubscriber
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -240,7 +240,7 @@ def test_wait_on_a_job_follows_the_informer_of_pods_and_watches_the_job(
     pods = wait_for_condition(
         session,
         condition_of(wait_for_job_pods_running)("ci-1", "sleepers", 1),
-        WaitSettings(timeout=20.0),
+        WaitSettings(timeout=120.0),
     )
     later.join()
     assert [each["metadata"]["name"] for each in pods] == ["a"]

@@ -20,6 +20,7 @@ from pytest_kwait.framework.objects.combinators import all_of, stable_for
 from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.pod.wait import wait_for_pod_condition
 from pytest_kwait.framework.registry import condition_of
+from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
 from tests.engine.fake_session import FakeSession, job, pod
 
@@ -86,32 +87,45 @@ def test_failures_of_pytest_end_the_wait() -> None:
 
 
 def test_no_call_follows_an_abandoned_one() -> None:
-    released, calls = threading.Event(), []
+    released, called, calls = threading.Event(), threading.Event(), []
 
     def hang() -> None:
         calls.append(1)
-        released.wait(20)
+        called.set()
+        released.wait()
 
     code = UserCode()
     for _ in range(2):
         with pytest.raises(DeadlineExceeded):
             code.run(hang, Deadline.after(0.05))
     assert code.hangs
+    assert called.wait(60)
     assert len(calls) == 1
     released.set()
     for thread in threading.enumerate():
         if thread.name == "kwait-user-code":
             assert thread.daemon
-            thread.join(10)
+            thread.join(60)
 
 
 def test_a_paused_clock_abandons_nothing() -> None:
     """As in a debugger that was entered in the callable."""
-    clock, resumed = PausableClock(), threading.Event()
+    time = FakeClock()
+    clock = PausableClock(time)
+    asked = threading.Semaphore(0)
+
+    class Asked(PausableClock):
+        def monotonic(self) -> float:
+            asked.release()
+            return clock.monotonic()
 
     def debugged() -> str:
         clock.stop()
-        resumed.wait(0.3)
+        time.advance(100)
+        while asked.acquire(blocking=False):
+            pass
+        assert asked.acquire(timeout=60)
+        assert asked.acquire(timeout=60)
         return "done"
 
-    assert UserCode().run(debugged, Deadline.after(0.1, clock)) == "done"
+    assert UserCode().run(debugged, Deadline.after(50, Asked(time))) == "done"

@@ -31,7 +31,7 @@ def _no_reader_survives() -> Any:
     yield
     for thread in threading.enumerate():
         if thread.name.startswith("kwait-watch-"):
-            thread.join(2.0)
+            thread.join(60.0)
             assert not thread.is_alive()
 
 

@@ -268,7 +268,7 @@ def desk() -> Any:
 
 
 def say(desk: ClusterServer, words: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", desk.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", desk.port), timeout=60) as connection:
         connection.sendall(words)
         with connection.makefile("rb") as stream:
             return stream.readline()
@@ -349,7 +349,7 @@ def test_ended_controller_is_reported() -> None:
         connection, _ = listener.accept()
         assert connection.recv(100) == b"secret\n"
         connection.close()
-        thread.join(5)
+        thread.join(60)
     assert [str(error) for error in caught] == [
         "the pytest-xdist controller ended before it gave its cluster"
     ]

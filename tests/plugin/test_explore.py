@@ -393,18 +393,22 @@ def test_each_run_has_the_limit_of_its_test(
 ) -> None:
     pytester.makepyfile(
         test_it="""
-        import threading
+        import signal
         import pytest
 
-        @pytest.mark.timeout(0.2, method="signal")
+        @pytest.mark.timeout(300, method="signal")
         def test_hangs(event):
+            assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 300
+            signal.setitimer(signal.ITIMER_REAL, 3000)  # A timer that is not the next run's.
             if event("watch pods ADDED web 1"):
-                threading.Event().wait(30)
+                signal.raise_signal(signal.SIGALRM)  # Its time is up.
         """
     )
     result = explored("--kwait-explore=8")
     result.assert_outcomes(failed=1)
-    assert "      watch-delay@watch pods ADDED web 1" in section(result)
+    lines = section(result)
+    assert re.fullmatch(r"  \d runs?: Timeout \(>300\.0s\) from pytest-timeout\.", lines[2])
+    assert "      watch-delay@watch pods ADDED web 1" in lines
 
 
 def test_an_interrupt_prints_the_verdict_so_far(

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.suite.kwait import AsyncKwait
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _CURRENT = contextvars.ContextVar("current", default="none")
 
@@ -20,6 +24,7 @@ class Fake:
         self.threads: list[threading.Thread] = []
         self.contexts: list[str] = []
         self.begun = threading.Event()
+        self.at_begin: Callable[[], object] = self.begun.set
         self.ended = threading.Event()
         self.given: dict[str, Any] = {}
 
@@ -35,7 +40,7 @@ class Fake:
 
     def wait_for(self, target: str, condition: str, *, stop: Any, **given: Any) -> None:
         is_set = getattr(stop, "is_set", stop)
-        self.begun.set()
+        self.at_begin()
         while not is_set():
             self.ended.wait(0.001)
         self.ended.set()
@@ -97,7 +102,9 @@ def test_a_limit_stops_the_wait() -> None:
     fake = Fake()
 
     async def main() -> None:
-        async with asyncio.timeout(0.01):
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(None) as limit:
+            fake.at_begin = partial(loop.call_soon_threadsafe, limit.reschedule, loop.time())
             await AsyncKwait(fake).wait_for("pod/a", "create")
 
     with pytest.raises(TimeoutError):

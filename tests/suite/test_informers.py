@@ -81,7 +81,7 @@ def test_awaited_events_end_the_wait(informers: RecordedInformers, cluster: Clus
     later = threading.Timer(0.05, lambda: watch.put(event("DELETED", pod("a", 11))))
     later.start()
     events = informers.wait_for_events(
-        "pods", lambda events: events and events[-1].what == "deleted", name="a", timeout="5s"
+        "pods", lambda events: events and events[-1].what == "deleted", name="a", timeout="60s"
     )
     assert [each.what for each in events] == ["added", "deleted"]
     later.join()

@@ -58,8 +58,8 @@ def test_door_that_is_there(kwait, number):
 
 def test_door_that_opens_late(kwait):
     kwait.create(door("closed"))
-    threading.Timer(3.0, kwait.apply, [door("open")]).start()
-    kwait.wait_for("configmap/door", "jsonpath={.data.state}=open", timeout="5s")  # late
+    threading.Timer(6.5, kwait.apply, [door("open")]).start()
+    kwait.wait_for("configmap/door", "jsonpath={.data.state}=open", timeout="10s")  # late
 
 
 def test_correct(kwait):
@@ -152,7 +152,7 @@ def test_findings(
         'instead: stable_for="1s", or consistently(…) where the state must last'
     )
     assert late[0] == f"{site(SUITE, 'late')}: wait_for"
-    assert re.fullmatch(r"used \d+ % of its limit: \S+s of 5s", late[2])
+    assert re.fullmatch(r"used \d+ % of its limit: \S+s of 10s", late[2])
     assert early == [
         f"{site(SUITE, 'first look')}: wait_for",
         "in test_suite.py::test_door_that_is_there[0] and 2 more",

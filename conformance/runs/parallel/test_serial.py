@@ -46,7 +46,6 @@ def test_ordinary(kwait_namespace, number):
 
 
 @pytest.mark.kwait_serial
-@pytest.mark.timeout(2)
 @pytest.mark.parametrize("number", range(2))
 def test_serial(kwait_namespace, number):
     with noted("serial"):
@@ -132,7 +131,7 @@ def jobs(kwait: Kwait, tmp_path: Path) -> Iterator[Jobs]:
 
 
 def test_serial_test_runs_alone(jobs: Jobs) -> None:
-    """Two jobs, one with two workers; the wait for the lock does not count as test time."""
+    """Two jobs, one with two workers."""
     started = [jobs.start("one", "-n2", "-k", "not long"), jobs.start("two", "-k", "not long")]
     output = [job.communicate(timeout=240)[0] for job in started]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trustme
 
-from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command import server as serving
@@ -243,13 +242,14 @@ def test_untrusted_client_certificate_is_rejected(server: Server, tmp_path: Path
         fetch(f"https://127.0.0.1:{server.port}/metrics", tls)
 
 
-def test_silent_clients_do_not_block_others(server: Server, tmp_path: Path) -> None:
+def test_silent_clients_do_not_block_others(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "_READ_TIMEOUT", 3600.0)
     silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
     try:
         assert fetch(f"https://127.0.0.1:{server.port}/healthz", trusting(tmp_path))[0] == 200
-        begun = SYSTEM_CLOCK.monotonic()
         server.stop()
-        assert SYSTEM_CLOCK.monotonic() - begun < 5
     finally:
         for connection in silent:
             connection.close()

@@ -64,6 +64,12 @@ class Served:
 
         return asyncio.run_coroutine_threadsafe(inside(), self._loop).result(_LIMIT)
 
+    def advance(self, seconds: float) -> None:
+        """Move the time of the server's loop on, once it has read what was sent."""
+        self.run(lambda: None)
+        time = self._loop.time
+        self.run(lambda: setattr(self._loop, "time", lambda: time() + seconds))
+
     def send(
         self, method: str, path: str, body: object = None, token: str = ADMIN, **headers: str
     ) -> urllib3.BaseHTTPResponse:

@@ -46,7 +46,7 @@ class Secured:
         return await self._server.start("127.0.0.1", 0, self.authority.tls)
 
     def _run(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
 
     def who(self, certificate: tuple[str, str] | None = None, **headers: str) -> tuple[int, Any]:
         """Return the status and the user of a request with these credentials."""
@@ -56,7 +56,7 @@ class Secured:
             chain.write_text("".join(certificate))
             tls.load_cert_chain(chain)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=10) as pool:
+        with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=60) as pool:
             url = f"https://127.0.0.1:{self.port}{WHO}"
             answer = pool.request("POST", url, body=b"{}", headers=sent)
         body = json.loads(answer.data)
@@ -65,7 +65,7 @@ class Secured:
     def get(self, path: str) -> tuple[int, Any]:
         """Return the status and the body of jane's request."""
         tls = ssl.create_default_context(cadata=self.authority.pem)
-        with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=10) as pool:
+        with urllib3.PoolManager(ssl_context=tls, retries=False, timeout=60) as pool:
             url = f"https://127.0.0.1:{self.port}{path}"
             answer = pool.request("GET", url, headers={"Authorization": "Bearer t"})
         return answer.status, json.loads(answer.data)
@@ -81,7 +81,7 @@ class Secured:
     def close(self) -> None:
         self._run(self._server.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
+        self._thread.join(60)
         self._loop.close()
 
 

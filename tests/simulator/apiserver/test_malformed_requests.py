@@ -58,7 +58,7 @@ def encrypted() -> Iterator[Served]:
 
 @pytest.fixture
 def impatient() -> Iterator[Served]:
-    served = Served(header_seconds=0.2)
+    served = Served(header_seconds=10)
     try:
         yield served
     finally:
@@ -123,6 +123,7 @@ def test_slow_request_head_is_disconnected(impatient: Served) -> None:
         again.sendall(f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode())
         assert again.recv(65536).endswith(b"ok")
         again.sendall(b"GET /heal")
+        impatient.advance(10)
         assert rest(never) == b""
         assert rest(slow) == b""
         assert rest(again) == b""
@@ -133,9 +134,7 @@ def test_idle_connection_stays_open_between_requests(impatient: Served) -> None:
         for _ in range(2):
             client.sendall(f"GET /healthz HTTP/1.1\r\n{HEAD}\r\n".encode())
             assert client.recv(65536).endswith(b"ok")
-            client.settimeout(0.5)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
+            impatient.advance(20)
 
 
 def test_plain_http_on_the_tls_port_is_answered(encrypted: Served) -> None:

@@ -654,7 +654,7 @@ def test_logs_can_be_followed_to_the_end(cluster: Cluster) -> None:
         await asyncio.wait({asyncio.create_task(asyncio.wait_for(asyncio.Event().wait(), 0.01))})
         assert not reading.done()
         cluster.run(10)
-        return await asyncio.wait_for(reading, 1)
+        return await asyncio.wait_for(reading, 60)
 
     assert asyncio.run(follow()) == [b"a\n", b"b\n"]
 

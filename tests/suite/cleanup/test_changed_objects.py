@@ -67,7 +67,7 @@ def make_changes(session: ApiSession, registration: object = None) -> ChangedObj
 
 def change(session: ApiSession, changes: ChangedObjects, what: Change) -> dict[str, Any]:
     recording = changes.recording(NODES, None, what)
-    return change_object(session, NODES, "n1", None, recording, Deadline.after(5))
+    return change_object(session, NODES, "n1", None, recording, Deadline.after(60))
 
 
 def node(transport: FakeTransport) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_all_is_restored(session: ApiSession, transport: FakeTransport) -> None:
     assert changed["spec"]["unschedulable"]
     assert changed["metadata"]["labels"] == {"zone": "b", "color": "red", LABEL_CHANGED: "true"}
     assert [each.test for each in read_undo_records(changed)] == ["test_x"]
-    assert changes.restore(lambda: Deadline.after(5)) == []
+    assert changes.restore(lambda: Deadline.after(60)) == []
     assert node(transport) == before
     assert not transport.objects[NODE]["metadata"]["annotations"]
     assert len(changes) == 0
@@ -105,7 +105,7 @@ def test_what_others_changed_since_stays(session: ApiSession, transport: FakeTra
     spec["taints"].append(added)
     metadata["labels"]["zone"] = "c"
 
-    changes.restore(lambda: Deadline.after(5))
+    changes.restore(lambda: Deadline.after(60))
 
     assert added in transport.objects[NODE]["spec"]["taints"]
     assert transport.objects[NODE]["metadata"]["labels"] == {"zone": "c"}
@@ -139,7 +139,7 @@ def put_lease(transport: FakeTransport) -> None:
 
 def sweep(transport: FakeTransport, *, dry_run: bool = False) -> SweepResult:
     client = cast("ApiClient", FakeClient(transport))
-    return Janitor(client, dry_run=dry_run).sweep(Deadline.after(5))
+    return Janitor(client, dry_run=dry_run).sweep(Deadline.after(60))
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
@@ -229,7 +229,7 @@ def test_changes_of_a_run_without_a_lease_are_restored_at_once(
     transport.now = 0.0
     client = cast("ApiClient", FakeClient(transport))
 
-    swept = Janitor(client).sweep(Deadline.after(5), all_kinds=True)
+    swept = Janitor(client).sweep(Deadline.after(60), all_kinds=True)
 
     assert [str(each) for each in swept.restored] == ["nodes/n1"]
 
@@ -240,7 +240,7 @@ def test_a_living_run_keeps_its_changes(session: ApiSession, transport: FakeTran
     transport.now = 86_400.0
     client = cast("ApiClient", FakeClient(transport))
 
-    swept = Janitor(client).sweep(Deadline.after(5), all_kinds=True)
+    swept = Janitor(client).sweep(Deadline.after(60), all_kinds=True)
 
     assert swept.restored == []
     assert transport.objects[NODE]["spec"]["unschedulable"]
@@ -253,12 +253,12 @@ def test_a_sweep_of_one_run_leaves_the_changes_of_others(
     put_lease(transport)
     client = cast("ApiClient", FakeClient(transport))
 
-    swept = Janitor(client, run="r2").sweep(Deadline.after(5), all_kinds=True)
+    swept = Janitor(client, run="r2").sweep(Deadline.after(60), all_kinds=True)
 
     assert swept.restored == []
     assert transport.objects[NODE]["spec"]["unschedulable"]
     assert "pytest-kwait/removed" not in transport.objects[LEASE]["metadata"]["annotations"]
-    swept = Janitor(client, run="r1").sweep(Deadline.after(5), all_kinds=True)
+    swept = Janitor(client, run="r1").sweep(Deadline.after(60), all_kinds=True)
     assert [str(each) for each in swept.restored] == ["nodes/n1"]
     assert LEASE not in transport.objects
 
@@ -279,7 +279,7 @@ def test_a_lease_whose_kinds_were_not_listed_stays(
     transport.refuse("GET", "/apis/coordination.k8s.io/v1/leases", refusal)
     janitor = Janitor(cast("ApiClient", FakeClient(transport)), namespace="team-a")
 
-    swept = janitor.sweep(Deadline.after(5), all_kinds=all_kinds)
+    swept = janitor.sweep(Deadline.after(60), all_kinds=all_kinds)
 
     assert [str(each) for each in swept.restored] == ["nodes/n1"]
     assert (LEASE in transport.objects) is not all_kinds

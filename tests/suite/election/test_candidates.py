@@ -15,6 +15,7 @@ from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.suite.election import candidate_main, candidates
 from pytest_kwait.suite.election.candidates import Candidates
+from pytest_kwait.testing import FakeClock
 from tests.clusters.kubeconfigs import contents, written
 from tests.suite.fakes import FakeCluster
 
@@ -125,12 +126,15 @@ def test_killed_leader_stops_leading(elect: Callable[..., Candidates]) -> None:
     )
 
 
-def test_a_paused_leader_leads_as_long_as_its_lease(elect: Callable[..., Candidates]) -> None:
-    election = elect("say(led=now, until=now + 2); sys.stdin.readline()")
+def test_a_paused_leader_leads_as_long_as_its_lease(
+    elect: Callable[..., Candidates], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    election = elect("say(led=now, until=now + 600); sys.stdin.readline()")
     leader = election.leader()
     leader.pause()
     assert str(leader) == "candidate-0 leads (paused)"
-    wait.poll_immediate(0.02, 10, lambda: not leader.leads)
+    expired = FakeClock(start=leader.terms[0].until)
+    monkeypatch.setattr(candidates, "SYSTEM_CLOCK", expired)
     assert str(leader) == "candidate-0 competes (paused)"
     leader.resume()
     assert str(leader) == "candidate-0 competes"
