@@ -81,6 +81,8 @@ class Timeline:
         self._last: deque[VerdictChange] = deque(maxlen=limit)
         self._text: str | None = None
         self.changes = 0
+        self.on_change: Callable[[], object] | None = None
+        """Called after each recorded change; None for nothing."""
 
     def record(self, at: float, text: str, *, is_provisional: bool = False) -> bool:
         """Record a verdict; return whether its text differs from the last one."""
@@ -93,6 +95,8 @@ class Timeline:
             self._first.append(change)
         else:
             self._last.append(change)
+        if self.on_change is not None:
+            self.on_change()
         return True
 
     @property
