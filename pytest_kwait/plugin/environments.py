@@ -459,10 +459,11 @@ def _decode(kwait: Kwait, text: str) -> Any:
 
 def _headline(error: BaseException) -> str:
     from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+    from pytest_kwait.engine.failure.shortening import cut_headline
 
     lines = str(error).strip().splitlines() or [""]
     name = "" if isinstance(error, pytest.fail.Exception) else f"{type(error).__name__}: "
-    return SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": "))[:500]
+    return cut_headline(SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": ")))
 
 
 class EnvironmentFailures:

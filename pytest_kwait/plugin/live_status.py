@@ -20,6 +20,7 @@ import pytest
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.active_waits import WaitObserver
+from pytest_kwait.engine.failure.shortening import cut_line, replace_unprintable
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import is_active, run_of
 from pytest_kwait.plugin.timeout import near_limit, running_item
@@ -96,8 +97,8 @@ class StatusWriter:
         self._drawn = False
         start += "\n" if self._break_line() else ""
         texts = [
-            f"{self._prefix}{_to_printable(first)}",
-            *(f"  {_to_printable(each)}" for each in rest),
+            f"{self._prefix}{replace_unprintable(first)}",
+            *(f"  {replace_unprintable(each)}" for each in rest),
         ]
         self._write(start + "\n".join(texts) + "\n")
 
@@ -290,16 +291,12 @@ class StatusReporter(WaitObserver):
             self._writer.lines(f"still waiting{more}: {first}")
 
 
-def _to_printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def _truncate_line(text: str, width: int) -> str:
-    line = _to_printable(text)
+    line = replace_unprintable(text)
     if len(line) > width:
         # The latest verdict is at the end, and matters more than a generated namespace.
         line = _NAMESPACE.sub(".../", line)
-    return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
+    return cut_line(line, width)
 
 
 def break_line_of(reporter: Any) -> Callable[[], bool]:

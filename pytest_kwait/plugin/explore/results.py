@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.plugin.failures import relative_path, shorten_messages
+from pytest_kwait.engine.failure.shortening import wrap_text
+from pytest_kwait.plugin.failure_text import drop_short_message
+from pytest_kwait.plugin.failures import relative_path, show_messages
 from pytest_kwait.suite.config.options import OPTIONS
 from pytest_kwait.suite.explore.verdict import (
     count_runs,
@@ -133,7 +134,7 @@ class ExplorationReport:
             for failure in verdict.failures
             for report in failure.result.reports
         ]
-        shorten_messages(self._config, reports)
+        show_messages(self._config, reports)
 
     def lines(self, seed: int) -> Iterator[str]:
         """Yield the lines of the section at the end.
@@ -156,15 +157,8 @@ class ExplorationReport:
                 continue
             yield f"{facts.name}: {test}"
             for failure in test.failures:
-                yield from textwrap.wrap(
-                    f"{count_runs(failure.runs)}: {failure.failure.headline}",
-                    _WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="    ",
-                    max_lines=2,
-                    placeholder=" ...",
-                    break_on_hyphens=False,
-                )
+                text = f"{count_runs(failure.runs)}: {failure.failure.headline}"
+                yield from wrap_text(text, _WIDTH, "  ", "    ", max_lines=2)
                 for line in describe_cause(failure.failure):
                     yield f"    {line}"
                 yield f"    {self._command(facts, failure)}"
@@ -185,7 +179,7 @@ class ExplorationReport:
             replaced = _copy(failed)
             # pytest takes any object with `toterminal`.
             replaced.longrepr = cast("Any", self._describe(test, verdict, original))
-            vars(replaced).pop("kwait_short_message", None)
+            drop_short_message(replaced)
             failures[0].result.reports = [original if r is failed else r for r in reports]
             reports = [replaced if r is failed else r for r in reports]
         if reports and verdict.is_explored:
