@@ -1,8 +1,8 @@
 """Options, markers and fixtures, and when a run is activated.
 
 Contains the hooks that pytest calls in every run: a suite without waits pays for these alone, so
-they import the standard library, pytest and names. The plugin objects of `activation` are
-registered once a setting is given, or a test uses a fixture or marker of the plugin.
+they import the standard library, pytest and names. `activation` says when the plugin objects are
+registered, and why then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from pytest_kwait.plugin.activation import activate
 from pytest_kwait.plugin.run import is_active
 from pytest_kwait.plugin.timeout import RunningTest, running_test_key
-from pytest_kwait.plugin.usage import uses_plugin
+from pytest_kwait.plugin.usage import is_fixture_name, uses_plugin
 from pytest_kwait.suite.config.options import OPTION_GROUPS, OPTIONS
 
 if TYPE_CHECKING:
@@ -223,6 +223,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Activate the plugin if an earlier test has imported a wait."""
     if _ENGINE in sys.modules:
         activate(item.config)
+
+
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> None:
+    """Activate the plugin for a fixture that a running test requests by `getfixturevalue`."""
+    if is_fixture_name(fixturedef.argname):
+        activate(request.config)
 
 
 def _has_plain_markers(config: pytest.Config) -> bool:
