@@ -341,7 +341,7 @@ class ActiveWaits:
     def remove(self, observer: WaitObserver) -> None:
         """Remove an observer; no-op if it is not registered."""
         with self._lock:
-            self._observers = tuple(each for each in self._observers if each is not observer)
+            self._observers = tuple(added for added in self._observers if added is not observer)
 
 
 ACTIVE_WAITS = ActiveWaits()

@@ -186,9 +186,9 @@ class Auditor(WaitObserver):
         """Close the watches of ended observations, until none is left."""
         while True:
             with self._lock:
-                ended = [each for each in self._open if each[0].is_over]
-                self._open = tuple(each for each in self._open if each not in ended)
-                pause = min((each.remaining for each, _ in self._open), default=0.0)
+                ended = [pair for pair in self._open if pair[0].is_over]
+                self._open = tuple(pair for pair in self._open if pair not in ended)
+                pause = min((observation.remaining for observation, _ in self._open), default=0.0)
                 if not ended and not self._open:
                     self._worker = None
                     return

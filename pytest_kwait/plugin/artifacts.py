@@ -125,7 +125,7 @@ class CrashDumper:
     def _gather(self, places: tuple[NamespaceUse, ...], files: ArtifactFolder, dump: Any) -> None:
         from pytest_kwait.clock import Deadline
 
-        names = ", ".join(each.namespace for each in places)
+        names = ", ".join(place.namespace for place in places)
         deadline = Deadline.after(min(CRASH_DUMP_TIMEOUT, self._left))
         if deadline.expired:
             files.problem(
@@ -284,7 +284,7 @@ class ArtifactCollector:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
                     folder.write(f"failure{part}.txt", _plain_longrepr(report))
-                    known = [{"error": type(each).__name__, **each.evidence} for each in waits]
+                    known = [{"error": type(wait).__name__, **wait.evidence} for wait in waits]
                     facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
                     # First: it is due at the failure, and takes one request.
@@ -388,7 +388,7 @@ class ArtifactCollector:
         worker = str(getattr(gateway, "id", ""))
         name = make_folder_name(report.nodeid, worker=worker, shard=self._run.shard)
         words = self._read_worker_journal(worker)
-        failure.namespaces = tuple(each.namespace for each in words.places)
+        failure.namespaces = tuple(place.namespace for place in words.places)
         try:
             folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))
         except OSError as error:

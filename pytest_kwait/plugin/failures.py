@@ -152,12 +152,12 @@ class FailureReporter:
             return report
         reported, outage = self._reported_outages, self._run.outage
         leaves = list(_leaves_of(call.excinfo.value))
-        known = [_outage_in(each, outage) in reported for each in leaves]
+        known = [_outage_in(leaf, outage) in reported for leaf in leaves]
         if report.when == "teardown" and all(known):
             report.outcome, report.longrepr = "passed", None
             return report
         shown = report.longreprtext
-        ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
+        ends = {outage, *(_outage_in(leaf, outage) for leaf in leaves)} - {""}
         reported.update(text for text in ends if text in shown)
         return report
 
@@ -214,8 +214,8 @@ def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
 
 def _leaves_of(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves_of(each)
+        for member in error.exceptions:
+            yield from _leaves_of(member)
     else:
         yield error
 
@@ -270,13 +270,13 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
         if isinstance(value, str):
             return mask(value)
         if isinstance(value, tuple):
-            return tuple([masked(each) for each in value])
+            return tuple([masked(member) for member in value])
         if isinstance(value, list):
-            value[:] = [masked(each) for each in value]
+            value[:] = [masked(member) for member in value]
         elif type(value).__module__.startswith("_pytest.") and id(value) not in seen:
             seen.add(id(value))
-            for name, each in vars(value).items():
-                setattr(value, name, masked(each))
+            for name, member in vars(value).items():
+                setattr(value, name, masked(member))
         return value
 
     report.longrepr = masked(report.longrepr)
@@ -297,7 +297,7 @@ def failure_of(report: object) -> Failure:
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the existing namespaces that a test uses, its own first."""
     chain = item.listchain()
-    made = [each.namespace for each in namespaces_in_use(item.config) if each.node in chain]
+    made = [used.namespace for used in namespaces_in_use(item.config) if used.node in chain]
     own = (getattr(item, "funcargs", None) or {}).get("kwait_namespace")
     given = run_settings(item.config).namespace
     there = isinstance(own, str) and (own in made or own == given)
@@ -318,7 +318,7 @@ def client_of(item: pytest.Item) -> Any:
         return own["kwait_client"]
     # Markers request fixtures that are not among the test's own.
     chain = item.listchain()
-    made = [each.client for each in namespaces_in_use(item.config) if each.node in chain]
+    made = [used.client for used in namespaces_in_use(item.config) if used.node in chain]
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
@@ -347,15 +347,18 @@ def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitF
     """Yield the failed waits in an error, its causes and the members of its group."""
     left, seen = [error], set()
     while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
+        failure = left.pop()
+        if failure is None or id(failure) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, WaitTimeout | WaitFailed):
-            yield each
-        left += [each.__context__ if not each.__suppress_context__ else None, each.__cause__]
-        if isinstance(each, BaseExceptionGroup):
-            left += reversed(each.exceptions)
+        seen.add(id(failure))
+        if isinstance(failure, WaitTimeout | WaitFailed):
+            yield failure
+        left += [
+            failure.__context__ if not failure.__suppress_context__ else None,
+            failure.__cause__,
+        ]
+        if isinstance(failure, BaseExceptionGroup):
+            left += reversed(failure.exceptions)
 
 
 def headline_of(error: BaseException) -> str:

@@ -98,7 +98,7 @@ class StatusWriter:
         start += "\n" if self._break_line() else ""
         texts = [
             f"{self._prefix}{replace_unprintable(first)}",
-            *(f"  {replace_unprintable(each)}" for each in rest),
+            *(f"  {replace_unprintable(text)}" for text in rest),
         ]
         self._write(start + "\n".join(texts) + "\n")
 

@@ -132,7 +132,7 @@ def pytest_load_initial_conftests(
     if any(
         name.startswith("--") and not value.startswith("-") and Path(value).exists()
         for name, value in pairwise(args)
-    ) or any(each.startswith("@") for each in args):
+    ) or any(argument.startswith("@") for argument in args):
         from pytest_kwait.plugin.settings import check_rootdir
 
         check_rootdir(early_config, parser, args)
@@ -247,9 +247,9 @@ def _is_configured(config: pytest.Config) -> bool:
         return True
     if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
         return True
-    if any(config.getoption(each.ini) is not None for each in OPTIONS):
+    if any(config.getoption(definition.ini) is not None for definition in OPTIONS):
         return True
-    names = (each.ini for each in OPTIONS)
+    names = (definition.ini for definition in OPTIONS)
     if config.inipath is None or config.inipath.suffix != ".toml":
         return any(config.getini(name) for name in names)
     from pytest_kwait.plugin.ini_values import read_ini_values
@@ -267,10 +267,10 @@ def _refuse_values_of_switches(config: pytest.Config | None) -> None:
         addopts = []  # registered before pytest has read its ini file
     extra = os.environ.get("PYTEST_ADDOPTS", "").split()
     given = (*config.invocation_params.args, *addopts, *extra)
-    if any(str(each).startswith("--kwait-") and "=" in str(each) for each in given):
+    if any(str(argument).startswith("--kwait-") and "=" in str(argument) for argument in given):
         from pytest_kwait.plugin.settings import check_switches
 
-        check_switches([str(each) for each in given])
+        check_switches([str(argument) for argument in given])
 
 
 def _help(definition: SettingDefinition[Any]) -> str:

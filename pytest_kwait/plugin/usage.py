@@ -13,7 +13,7 @@ def is_built_on_library(node: pytest.Item, name: str) -> bool:
     A project's own fixture of the same name has nothing to do with this plugin.
     """
     _, *overrides = find_fixtures(node, name)
-    return all(name in each.argnames for each in overrides)
+    return all(name in override.argnames for override in overrides)
 
 
 def marker_names(config: pytest.Config, *names: str) -> tuple[str, ...]:

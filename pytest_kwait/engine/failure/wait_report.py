@@ -194,8 +194,8 @@ def _without_namespace(report: WaitReport) -> WaitReport:
         return report
     short: WaitReport = _change_texts(report, lambda text: _strip_namespace(text, findings))
     existing = tuple(
-        replace(each, namespace=None) if each.namespace == findings.namespace else each
-        for each in short.findings.existing
+        replace(existing, namespace=None) if existing.namespace == findings.namespace else existing
+        for existing in short.findings.existing
     )
     # Logs are shown as they were written.
     return replace(
@@ -222,19 +222,19 @@ def _render_terms(report: WaitReport) -> Iterator[str]:
         yield f"  namespace {namespace}"
     if report.seen:
         yield from wrap_middle("  seen      ", report.seen)
-    for found in report.findings.existing:
-        yield from wrap_middle("  there are ", _render_existing(found))
+    for existing in report.findings.existing:
+        yield from wrap_middle("  there are ", _render_existing(existing))
 
 
-def _render_existing(found: ExistingObjects) -> str:
-    where = f" in {found.namespace}" if found.namespace else ""
-    if not found.names:
-        return f"no {found.resource}{where}"
-    if found.labels:
-        return f"{found.count} {found.resource}{where}, with {'; '.join(found.names)}"
-    rest = found.count - len(found.names)
+def _render_existing(existing: ExistingObjects) -> str:
+    where = f" in {existing.namespace}" if existing.namespace else ""
+    if not existing.names:
+        return f"no {existing.resource}{where}"
+    if existing.labels:
+        return f"{existing.count} {existing.resource}{where}, with {'; '.join(existing.names)}"
+    rest = existing.count - len(existing.names)
     more = f" and {rest} more" if rest else ""
-    return f"{found.resource}{where}: {', '.join(found.names)}{more}"
+    return f"{existing.resource}{where}: {', '.join(existing.names)}{more}"
 
 
 def _render_timeline(report: WaitReport) -> Iterator[str]:
@@ -399,18 +399,18 @@ def _render_command(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
         yield from wrap_middle("  look: ", findings.outlook, width=width)
         return
     if findings.pods and findings.pods[0].failing:
-        what = ["describe", f"pod/{findings.pods[0].name}"]
+        words = ["describe", f"pod/{findings.pods[0].name}"]
     elif findings.objects and findings.objects[0].exists:
         reference = findings.objects[0]
-        what = ["describe", f"{reference.resource}/{reference.name}"]
+        words = ["describe", f"{reference.resource}/{reference.name}"]
     elif findings.objects and not findings.objects[0].uid:
-        what = ["get", findings.objects[0].resource]
+        words = ["get", findings.objects[0].resource]
     elif findings.pods and not findings.objects:
-        what = ["describe", f"pod/{findings.pods[0].name}"]
+        words = ["describe", f"pod/{findings.pods[0].name}"]
     else:
-        what = ["get", "events"]
+        words = ["get", "events"]
     where = ["--namespace", findings.namespace] if findings.namespace else []
-    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *words])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,7 +494,7 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
         if lines and (len(lines) > 1 or len(section.lines) == 1):
             fitting.append((section.rank, lines))
             room -= len(lines)
-    parts = [lines for _, lines in sorted(fitting, key=lambda each: each[0])]
+    parts = [lines for _, lines in sorted(fitting, key=lambda ranked: ranked[0])]
     order = ("message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals")
     return ShortMessage(
         tuple(line for lines in (headline, terms, *parts, command) for line in lines),
@@ -531,13 +531,13 @@ def _shorten_pods(findings: Evidence, shown: _ShownTexts, width: int) -> _Sectio
     if not findings.pods or not findings.pods[0].failing:
         return _Section("pods", 3, (), not findings.pods)
     pod, *others = findings.pods
-    alike = sum(_pod_facts(each) == _pod_facts(pod) for each in others)
+    alike = sum(_pod_facts(other) == _pod_facts(pod) for other in others)
     like_it = f" (and {alike} more like it)" if alike else ""
     lines = ["  pods"]
     lines += shown.add(
         wrap_middle("    ", f"{_render_pod(pod, shown)}{like_it}", "      ", 2, width)
     )
-    failing = [each for each in pod.containers if each.failing] or pod.containers[:1]
+    failing = [container for container in pod.containers if container.failing] or pod.containers[:1]
     for container in failing[:2]:
         text = _render_container(container, shown)
         lines += shown.add(wrap_middle("      ", text, "        ", 2, width))
@@ -556,7 +556,7 @@ def _shorten_error(report: WaitReport, width: int) -> _Section:
 
 def _shorten_logs(findings: Evidence, width: int) -> _Section:
     """Return the first log with lines: its last ones, and an error that is further up."""
-    tail = next((each for each in findings.logs if any(map(str.strip, each.lines))), None)
+    tail = next((log for log in findings.logs if any(map(str.strip, log.lines))), None)
     if tail is None:
         return _Section("logs", 6, (), not findings.logs)
     written = [line for line in tail.lines if line.strip()]
@@ -574,7 +574,7 @@ def _shorten_logs(findings: Evidence, width: int) -> _Section:
 
 
 def _shorten_events(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
-    events = [each for each in findings.events if shown.is_new(each.message)]
+    events = [event for event in findings.events if shown.is_new(event.message)]
     lines = ["  warnings"] if events else []
     for event in events[:2]:
         lines += wrap_middle("    ", _render_event(event), rest="      ", lines=2, width=width)
@@ -584,8 +584,8 @@ def _shorten_events(findings: Evidence, shown: _ShownTexts, width: int) -> _Sect
 def _shorten_existing(findings: Evidence, width: int) -> _Section:
     lines = [
         line
-        for found in findings.existing
-        for line in wrap_middle("  there are ", _render_existing(found), lines=2, width=width)
+        for existing in findings.existing
+        for line in wrap_middle("  there are ", _render_existing(existing), lines=2, width=width)
     ]
     return _Section("objects", 1, lines[:2], len(lines) < 3)
 
@@ -611,13 +611,13 @@ def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
         claims: the unbound claims that keep its pods from being scheduled.
     """
     # A claim that waits for its pod is not what the pod waits for.
-    held = [each for each in claims if each.event and not each.event.startswith("WaitFor")]
-    if not held or any(f'"{each.name}"' in reason or each.event in reason for each in held):
+    held = [claim for claim in claims if claim.event and not claim.event.startswith("WaitFor")]
+    if not held or any(f'"{claim.name}"' in reason or claim.event in reason for claim in held):
         return reason
     text = f"claim {held[0].name} is not bound: {held[0].event}"
-    lead, found, rest = reason.partition(_UNSCHEDULABLE)
-    if found and "persistentvolumeclaim" in rest.lower():
-        return f"{lead}{found}{text}"
+    lead, separator, rest = reason.partition(_UNSCHEDULABLE)
+    if separator and "persistentvolumeclaim" in rest.lower():
+        return f"{lead}{separator}{text}"
     return f"{reason} ({text})"
 
 
@@ -723,7 +723,7 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
         return value.changed(change)
     if is_dataclass(value) and not isinstance(value, type):
         parts = {
-            each.name: _change_texts(getattr(value, each.name), change) for each in fields(value)
+            part.name: _change_texts(getattr(value, part.name), change) for part in fields(value)
         }
         return replace(value, **parts)
     return value
