@@ -255,7 +255,7 @@ def ours(pipe: Connection, kubeconfig: str, namespace: str, uid: str, pods: int)
 
     def ready() -> bool:
         # Printed once everything has been listed.
-        return any(wait.timeline.last.startswith("0 of") for wait in ACTIVE_WAITS.waits())
+        return any(wait.seen.startswith("0 of") for wait in ACTIVE_WAITS.waits())
 
     read(pipe, wait, ready, read_all)
 

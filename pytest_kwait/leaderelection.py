@@ -24,6 +24,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument, KwaitError
 from pytest_kwait.wait.context import Context
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -243,7 +244,7 @@ class NewLeaderNotifier:
         self._name = name
         self._leader = ""
         self._seen: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
 
     def report_leader(self, leader: str) -> None:
         """Record the current leader; empty for none."""
@@ -253,15 +254,15 @@ class NewLeaderNotifier:
         if self._callback is None:
             return
         self._seen.put(leader)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="kwait-new-leader", daemon=True)
-            self._thread.start()
+        if self._worker is None:
+            self._worker = Worker("kwait-new-leader", self._run)
+            self._worker.start()
 
     def close(self, timeout: float) -> None:
         """Return once all changes are reported, or after `timeout` seconds."""
-        if self._thread is not None:
+        if self._worker is not None:
             self._seen.put(None)
-            self._thread.join(timeout)
+            self._worker.join(timeout)
 
     def _run(self) -> None:
         while (leader := self._seen.get()) is not None and self._callback is not None:
@@ -481,7 +482,7 @@ class LeaderElector:
                 if not returned:  # a leader that does nothing must release its place
                     lost()
 
-        worker = threading.Thread(target=work, name="kwait-leading", daemon=True)
+        worker = Worker("kwait-leading", work)
         try:
             worker.start()
             self._renew(renewing, lost)
@@ -491,12 +492,11 @@ class LeaderElector:
             self._leading = False
             stopped = ctx.err() is not None
         if stopped and self._release_on_cancel and self._holds():
-            worker.join(until.remaining)
-            if worker.is_alive():
+            if worker.join(until.remaining):
+                self._release(until)
+            else:
                 name = self._lock.describe()
                 _log.error("lease %s is not released: on_started_leading still runs", name)
-            else:
-                self._release(until)
         return stopped
 
     def _renew(self, renewing: Context, lost: CancelFunc) -> None:

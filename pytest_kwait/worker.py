@@ -1,6 +1,8 @@
 """Worker: a daemon thread with a name, a stop, a join with a limit, and the error that ended it.
 
-A thread that does one thing and ends by itself needs none of that and is a plain thread.
+A thread that does one thing and ends by itself needs none of that and is a plain thread: it serves
+one connection, makes one call that may be abandoned, awaits one signal, or runs what has a `stop`
+of its own, as a reflector. `wait.Group` is a port.
 """
 
 from __future__ import annotations

@@ -173,26 +173,40 @@ Synced: TypeAlias = InformerSynced | HasSynced | HasInformers
 
 @dataclass(frozen=True, slots=True)
 class _SyncedCheck:
-    """One synced function, with its informer if known."""
+    """One synced function, with what its informer has.
+
+    Informers may be users' own: they have all, some or none of the attributes that are read here.
+    """
 
     has_synced: InformerSynced
-    owner: object
+
+    @property
+    def _owner(self) -> object:
+        return getattr(self.has_synced, "__self__", self.has_synced)
 
     @property
     def name(self) -> str:
-        name = getattr(self.owner, "name", None)
-        return name if isinstance(name, str) else _get_name(self.owner)
+        owner = self._owner
+        name = getattr(owner, "name", None)
+        if isinstance(name, str):
+            return name
+        return getattr(owner, "__qualname__", None) or repr(owner)
+
+    @property
+    def clock(self) -> Clock | None:
+        clock: Clock | None = getattr(self._owner, "clock", None)
+        return clock
 
     @property
     def permanent_error(self) -> Exception | None:
-        error = getattr(self.owner, "permanent_error", None)
+        error = getattr(self._owner, "permanent_error", None)
         return error if isinstance(error, Exception) else None
 
     def why_not(self) -> str:
         """Return the name, with the reason if one is known."""
-        if getattr(self.owner, "started", True) is False:
+        if getattr(self._owner, "started", True) is False:
             return f"{self.name} (not started)"
-        error = getattr(self.owner, "last_error", None)
+        error = getattr(self._owner, "last_error", None)
         return f"{self.name} (last error: {error})" if error is not None else self.name
 
 
@@ -303,28 +317,21 @@ def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
             ) from error
 
 
-def _iterate_checks(what: object) -> Iterator[_SyncedCheck]:
+def _iterate_checks(synced: object) -> Iterator[_SyncedCheck]:
     """Yield the checks of one argument."""
-    informers = getattr(what, "informers", None)
+    informers = getattr(synced, "informers", None)
     if isinstance(informers, Sequence):
         for informer in informers:
             yield from _iterate_checks(informer)
         return
-    has_synced = getattr(what, "has_synced", what)
-    if not callable(has_synced) or isinstance(what, type):
+    has_synced = getattr(synced, "has_synced", synced)
+    if not callable(has_synced) or isinstance(synced, type):
         valid = "an informer, an informer factory or a has_synced function"
-        raise InvalidArgument("synced", what, valid)
-    yield _SyncedCheck(has_synced, getattr(has_synced, "__self__", has_synced))
+        raise InvalidArgument("synced", synced, valid)
+    yield _SyncedCheck(has_synced)
 
 
 def _get_clock(awaited: Sequence[_SyncedCheck]) -> Clock:
     """Return the first informer's clock, which the wait must share."""
-    for one in awaited:
-        clock: Clock | None = getattr(one.owner, "clock", None)
-        if clock is not None:
-            return clock
-    return SYSTEM_CLOCK
-
-
-def _get_name(owner: object) -> str:
-    return getattr(owner, "__qualname__", None) or repr(owner)
+    clocks = (check.clock for check in awaited)
+    return next((clock for clock in clocks if clock is not None), SYSTEM_CLOCK)

@@ -24,6 +24,7 @@ from urllib3.connection import HTTPConnection
 from urllib3.exceptions import ConnectTimeoutError, HTTPError
 
 from pytest_kwait.clock import SYSTEM_CLOCK
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -272,11 +273,10 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wake = threading.Event()
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Guard]] = []
         self._released = 0
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
         self._left: deque[Callable[[], object]] = deque()
 
     def schedule_release(self, release: Callable[[], object]) -> None:
@@ -303,13 +303,13 @@ class Watchdog:
         with self._lock:
             earliest = not self._heap or due < self._heap[0][0]
             heapq.heappush(self._heap, (due, next(self._order), guard))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name="kwait-watchdog", daemon=True
-                )
-                self._thread.start()
+            # A forked child has none of its parent's threads.
+            if self._worker is None or not self._worker.is_alive:
+                worker = Worker("kwait-watchdog", lambda: self._run(worker))
+                self._worker = worker
+                worker.start()
             elif earliest:
-                self._wake.set()
+                self._worker.wake()
 
     def unwatch(self, guard: Guard) -> None:
         """Stop checking a guard; its entry is removed later."""
@@ -323,11 +323,10 @@ class Watchdog:
                 heapq.heapify(self._heap)
                 self._released = 0
 
-    def _run(self) -> None:
+    def _run(self, worker: Worker) -> None:
         while True:
             self._release_left()
             with self._lock:
-                self._wake.clear()
                 now = SYSTEM_CLOCK.monotonic()
                 due: list[Guard] = []
                 while self._heap and self._heap[0][0] <= now:
@@ -337,7 +336,7 @@ class Watchdog:
                     heapq.heappush(self._heap, (guard.due, next(self._order), guard))
                 # A finalizer cannot wake this thread: setting an event takes a lock, too.
                 timeout = min(self._heap[0][0] - now, _LONGEST_SLEEP) if self._heap else None
-            SYSTEM_CLOCK.wait(self._wake, timeout)
+            worker.pause(timeout)
 
 
 WATCHDOG = Watchdog()

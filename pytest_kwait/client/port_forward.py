@@ -13,6 +13,7 @@ from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.websocket import V4, ChannelWebSocket
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait import DeadlineExceeded
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from typing import Self
@@ -72,9 +73,7 @@ class PortForward:
         self.port: int = self._listener.getsockname()[1]
         # Closing a listening socket wakes no thread; a byte on this pair does.
         self._wake, self._woken = socket.socketpair()
-        self._acceptor = threading.Thread(
-            target=self._accept, name=f"kwait-forward-{self.port}", daemon=True
-        )
+        self._acceptor = Worker(f"kwait-forward-{self.port}", self._accept)
         self._acceptor.start()
 
     @property
@@ -98,7 +97,8 @@ class PortForward:
         self._wake.send(b"x")
         for guard in guards:
             guard.cut(Cause.CLOSED)
-        for thread in (self._acceptor, *threads):
+        self._acceptor.join()
+        for thread in threads:
             thread.join()
         self._wake.close()
         self._woken.close()

@@ -1,7 +1,7 @@
 """Active waits of this process, listed for live status and observers.
 
-A wait is added once and removed once; its latest verdict is read from its timeline on demand. A run
-without waits loads only this module of the engine, so its imports are cheap.
+A wait is added once and removed once, and reports its start, its changes and its end. A run without
+waits loads only this module of the engine, so its imports are cheap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _FAILED_STEP = "_kwait_step"
 
 
 class WaitObserver:
-    """Observes waits; each event is handled in the thread in which it happens."""
+    """Observes waits; each event is handled in the thread in which it happens.
+
+    A handler sends no request while the wait goes on: it would delay it. Live status, which masks
+    texts and counts seconds down, reads the record in a thread of its own, when it draws.
+    """
 
     def on_start(self, wait: ActiveWait) -> None:
         """Handle the start of a wait."""
@@ -34,7 +38,7 @@ class WaitObserver:
         """Handle the end of a wait, which is no longer listed."""
 
     def on_change(self, wait: ActiveWait) -> None:
-        """Handle what became known of an ended wait: its report, or whether it held."""
+        """Handle a change of what a wait has seen; after its end, of its report or its holding."""
 
 
 class WaitContext:
@@ -207,6 +211,7 @@ class ActiveWait:
             inner: whether it is part of another wait.
         """
         self._observers, self.inner = observers, inner
+        self.timeline.on_change = self._notify_change
         for observer in observers():
             observer.on_start(self)
 
@@ -231,6 +236,7 @@ class ActiveWait:
         # Once: all who report it name the same duration.
         lasted = self.deadline.clock.monotonic() - self.started
         self.seconds = round(max(lasted, 0.0), 3)
+        self.timeline.on_change = None
         for observer in self._observers():
             observer.on_end(self)
 
@@ -266,6 +272,11 @@ class ActiveWait:
         return self.outcome == "failed early"
 
     @property
+    def seen(self) -> str:
+        """The last verdict in words; empty before the first one."""
+        return self.timeline.last
+
+    @property
     def left(self) -> str:
         """The time left, in whole seconds."""
         return _whole_seconds(self.deadline.remaining)
@@ -273,7 +284,7 @@ class ActiveWait:
     @property
     def text(self) -> str:
         """The goal and the last verdict, in one line, without credentials."""
-        last = " ".join(self.timeline.last.split()) or "nothing seen yet"
+        last = " ".join(self.seen.split()) or "nothing seen yet"
         if outage := self._context.describe_outage():
             last = f"{outage}; last seen: {last.removesuffix(' seen yet')}"
         step = f"in step {self.step}: " if self.step else ""
@@ -329,7 +340,7 @@ class ActiveWaits:
     def remove(self, observer: WaitObserver) -> None:
         """Remove an observer; no-op if it is not registered."""
         with self._lock:
-            self._observers = tuple(each for each in self._observers if each is not observer)
+            self._observers = tuple(added for added in self._observers if added is not observer)
 
 
 ACTIVE_WAITS = ActiveWaits()

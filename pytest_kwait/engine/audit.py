@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.clock import TEST_CLOCK
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding, WaitObserver
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
@@ -103,8 +104,8 @@ class Auditor(WaitObserver):
         # Replaced, never mutated: an audit hook of the interpreter reads it in any thread.
         self._open: tuple[tuple[Observation, WatchingWait], ...] = ()
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
+        """Closes the watches of ended observations; None while there are none."""
 
     def start(self) -> None:
         """Audit the waits of this process from now on."""
@@ -151,19 +152,23 @@ class Auditor(WaitObserver):
         observation = Observation(wait, clock)
         with self._lock:
             self._open = (*self._open, (observation, watching))
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._close_ended, name="kwait-audit", daemon=True
-                )
-                self._thread.start()
+            if self._worker is None:
+                worker = Worker("kwait-audit", lambda: self._close_ended(worker), self._clock)
+                self._worker = worker
+                worker.start()
         watching.observe(observation)
-        self._wake.set()
+        self._wake()
 
     def end_observations(self) -> None:
         """End all observations: the test does something."""
         for observation, _ in self._open:
             observation.end()
-        self._wake.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        worker = self._worker
+        if worker is not None:
+            worker.wake()
 
     def record_action(self) -> None:
         """End all observations if this thread is one of the test's."""
@@ -174,25 +179,24 @@ class Auditor(WaitObserver):
 
     def reset_after_fork(self) -> None:
         """Forget all observations: a forked child has none of its parent's threads."""
-        self._open, self._thread = (), None
+        self._open, self._worker = (), None
         self._lock = threading.Lock()
 
-    def _close_ended(self) -> None:
+    def _close_ended(self, worker: Worker) -> None:
         """Close the watches of ended observations, until none is left."""
         while True:
-            self._wake.clear()
             with self._lock:
-                ended = [each for each in self._open if each[0].is_over]
-                self._open = tuple(each for each in self._open if each not in ended)
-                pause = min((each.remaining for each, _ in self._open), default=0.0)
+                ended = [pair for pair in self._open if pair[0].is_over]
+                self._open = tuple(pair for pair in self._open if pair not in ended)
+                pause = min((observation.remaining for observation, _ in self._open), default=0.0)
                 if not ended and not self._open:
-                    self._thread = None
+                    self._worker = None
                     return
             for observation, watching in ended:
                 observation.end()
                 watching.end_observation()
             if self._open:
-                self._clock.wait(self._wake, max(pause, 0.0))
+                worker.pause(max(pause, 0.0))
 
 
 class CurrentAudit:

@@ -120,9 +120,9 @@ class Source:
             self.sink.put(event.object, event.raw, now)
 
     def __str__(self) -> str:
-        which = self.name or (f"with {self.selector}" if self.selector else "")
+        objects = self.name or (f"with {self.selector}" if self.selector else "")
         where = f" in {self.namespace}" if self.namespace else ""
-        return f"{self.resource.qualified}{' ' if which else ''}{which}{where}"
+        return f"{self.resource.qualified}{' ' if objects else ''}{objects}{where}"
 
 
 def _get_uid(obj: dict[str, Any]) -> str:

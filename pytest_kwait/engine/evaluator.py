@@ -367,11 +367,11 @@ class NamespaceCheck(DeferredCheck):
         namespace = self._namespace()
         if namespace is None:
             return None
-        found = self.request(lambda deadline: self._read(namespace, deadline))
-        if found == {}:
+        obj = self.request(lambda deadline: self._read(namespace, deadline))
+        if obj == {}:
             # It may still be created: by a program that is as slow on a fast cluster.
             return Failed(f"namespace {namespace} does not exist", Grace.OUTSIDE)
-        if found is None or not (found.get("metadata") or {}).get("deletionTimestamp"):
+        if obj is None or not (obj.get("metadata") or {}).get("deletionTimestamp"):
             return None
         text = f"namespace {namespace} is being deleted: nothing can be created in it"
         return Failed(text, Grace.SHORT)
@@ -400,10 +400,10 @@ class DeferredSourceCheck(DeferredCheck):
         source = self.condition.deferred_source()
         if source is None or not self.list_source(source):
             return None
-        found = self.condition.deferred_verdict()
-        if found is None or found.since is not None:
-            return found
-        return replace(found, since=self.stuck_since)
+        failure = self.condition.deferred_verdict()
+        if failure is None or failure.since is not None:
+            return failure
+        return replace(failure, since=self.stuck_since)
 
 
 class _LastEvent(NamedTuple):
@@ -558,21 +558,22 @@ class DeferredConditionCheck(DeferredCheck):
         now, failed = self.session.clock.monotonic(), []
         conditions = self.condition.deferred_conditions()
         since, self._since = self._since, {}
-        self._checks = {each: self._checks.get(each) or [] for each in conditions}
-        for each in conditions:
-            if (found := self._evaluate(each, now)) is not None:
-                self._since[each] = since.get(each, now)
-                began = self._since[each] if found.since is None else found.since
-                failed.append(replace(found, since=began))
+        checks = self._checks
+        self._checks = {condition: checks.get(condition) or [] for condition in conditions}
+        for condition in conditions:
+            if (failure := self._evaluate(condition, now)) is not None:
+                self._since[condition] = since.get(condition, now)
+                began = self._since[condition] if failure.since is None else failure.since
+                failed.append(replace(failure, since=began))
         needed = self.condition.deferred_failures_needed()
         if len(failed) < needed:
             return None
-        begun = sorted(each.since or now for each in failed)
+        begun = sorted(failure.since or now for failure in failed)
         return replace(failed[0], since=begun[needed - 1])
 
     def _evaluate(self, condition: Condition, now: float) -> Failed | None:
         seen: set[Source] = set()
-        while missing := [each for each in condition.sources() if each not in seen]:
+        while missing := [source for source in condition.sources() if source not in seen]:
             for source in missing:
                 seen.add(source)
                 if not self.list_source(source) and not source.optional:

@@ -209,11 +209,11 @@ class LazyList(list[_Object]):
         self._whole = False
 
     def _at(self, index: SupportsIndex) -> _Object:
-        found: object = super().__getitem__(index)
-        if isinstance(found, _LazyItem):
-            found = self._decode(found.raw)
-            super().__setitem__(index, found)
-        return found  # type: ignore[return-value]  # only objects and placeholders are in it
+        item: object = super().__getitem__(index)
+        if isinstance(item, _LazyItem):
+            item = self._decode(item.raw)
+            super().__setitem__(index, item)
+        return item  # type: ignore[return-value]  # only objects and placeholders are in it
 
     def _decode_all(self) -> None:
         if self._whole:
@@ -229,7 +229,7 @@ class LazyList(list[_Object]):
     def __getitem__(self, index: slice, /) -> list[_Object]: ...
     def __getitem__(self, index: SupportsIndex | slice, /) -> _Object | list[_Object]:
         if isinstance(index, slice):
-            return [self._at(each) for each in range(*index.indices(len(self)))]
+            return [self._at(position) for position in range(*index.indices(len(self)))]
         return self._at(index)
 
     def __radd__(self, other: list[Any]) -> list[Any]:
@@ -472,13 +472,13 @@ class ObjectCounter(ObjectSink):
             noun: the words before its name.
             count_others: whether the reason counts the other terminal objects.
         """
-        found = self.nth_terminal(n) if n > 0 else None
-        if found is None or found[0].state.terminal_state is None:
+        terminal = self.nth_terminal(n) if n > 0 else None
+        if terminal is None or terminal[0].state.terminal_state is None:
             return None
-        entry, grace, since = found
+        entry, grace, since = terminal
         others = self.terminal_count - 1 if count_others else 0
         more = f" (and {others} more pod{'s' if others > 1 else ''})" if others else ""
-        reason = found[0].state.terminal_state.reason
+        reason = terminal[0].state.terminal_state.reason
         return Failed(f"{noun}{entry.name}{more}: {reason}", grace, since)
 
     def suspects(self, limit: int = 20) -> list[str]:

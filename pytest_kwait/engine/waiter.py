@@ -732,7 +732,11 @@ class WatchMode:
 
     def _unsubscribe(self, pause: float = 0.0) -> None:
         """Unsubscribe from all sources; at once from those with other subscribers."""
-        last = [each for each in self._subscriptions.values() if not each.close_if_shared()]
+        last = [
+            subscription
+            for subscription in self._subscriptions.values()
+            if not subscription.close_if_shared()
+        ]
         if last and pause:
             # Closing connections is slow, so the caller returns first.
             SYSTEM_CLOCK.sleep(pause)

@@ -4,6 +4,19 @@ An object has its state in itself; others find it by its class: `run_of(config).
 registered as `pytest_kwait.plugin.<module>`, which `-p no:` switches off. Hooks of the same kind
 are called in the reverse order of the table, as pluggy does; where that does not decide, a hook
 says `tryfirst` or `trylast`, with the reason beside it.
+
+They are registered at the first of these moments, each a hook of `startup`. One moment would be
+plainer, but at the first one they would cost each run more than the whole plugin may
+(`benchmarks.plugin_load`), and each later one misses what happens before it.
+
+- `pytest_configure`: a setting is given, or the run has workers. Header and session start follow.
+- `pytest_make_collect_report`: a collected test uses a fixture or marker. One with an invalid
+  marker becomes an error of the collection, so the settings must be known by then.
+- `pytest_collection_finish`: a test module imports a wait, or a hook has added a marker. This is
+  the last moment before the hooks around tests.
+- `pytest_runtest_setup`: an earlier test has imported a wait in its body.
+- `pytest_fixture_setup`: a test requests a fixture by `getfixturevalue`, of which nothing is known
+  before.
 """
 
 from __future__ import annotations

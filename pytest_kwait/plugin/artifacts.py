@@ -36,7 +36,7 @@ from pytest_kwait.plugin.failures import (
     redaction_of,
     relative_path,
 )
-from pytest_kwait.plugin.internals import wrap_finalizers
+from pytest_kwait.plugin.internals import finish_fixture
 from pytest_kwait.plugin.live_status import write_line
 from pytest_kwait.plugin.recording import RecordedFailure, RecordingWriter
 from pytest_kwait.plugin.report_guard import guard_report
@@ -125,7 +125,7 @@ class CrashDumper:
     def _gather(self, places: tuple[NamespaceUse, ...], files: ArtifactFolder, dump: Any) -> None:
         from pytest_kwait.clock import Deadline
 
-        names = ", ".join(each.namespace for each in places)
+        names = ", ".join(place.namespace for place in places)
         deadline = Deadline.after(min(CRASH_DUMP_TIMEOUT, self._left))
         if deadline.expired:
             files.problem(
@@ -168,6 +168,8 @@ class ArtifactCollector:
         """The journal of this worker."""
         self.wants: Callable[[pytest.Item, BaseException], bool] = lambda item, error: True
         """Returns whether a failure of a test gets a folder."""
+        self._torn_down: pytest.Item | None = None
+        """The test whose teardown has begun; None while one is set up."""
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Refuse a folder that cannot be written to."""
@@ -282,7 +284,7 @@ class ArtifactCollector:
                 if folder is not None:
                     part = "-teardown" if report.when == "teardown" else ""
                     folder.write(f"failure{part}.txt", _plain_longrepr(report))
-                    known = [{"error": type(each).__name__, **each.evidence} for each in waits]
+                    known = [{"error": type(wait).__name__, **wait.evidence} for wait in waits]
                     facts = self._evidence(item, report.when, failure, known)
                     folder.write(f"evidence{part}.json", facts)
                     # First: it is due at the failure, and takes one request.
@@ -317,14 +319,28 @@ class ArtifactCollector:
             return ""
         return recorder.record_test(item, folder, namespaces_of(item), failure)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, None, None]:
-        """Dump the namespaces of a test as soon as its teardown fails.
+    def pytest_runtest_setup(self) -> None:
+        """Dump nothing if the setup tears down a fixture, to make it with another parameter."""
+        self._torn_down = None
 
-        They no longer exist when the report of the teardown is made.
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Record whose teardown begins."""
+        self._torn_down = item
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        """Dump the namespaces of a test as soon as the teardown of a fixture fails.
+
+        They no longer exist when the report of the teardown is made. A function that was given to
+        `node.addfinalizer` is no fixture: if it fails, the report alone is written.
         """
-        wrap_finalizers(item.session, lambda finalizer: self._watched(item, finalizer))
-        yield
+        try:
+            return (yield)
+        finally:
+            # The first finalizer that is called: the others are called by it.
+            fixturedef.addfinalizer(lambda: self._finish_fixture(fixturedef, request))
 
     # First: other plugins read the folder of a crashed worker's test.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -372,7 +388,7 @@ class ArtifactCollector:
         worker = str(getattr(gateway, "id", ""))
         name = make_folder_name(report.nodeid, worker=worker, shard=self._run.shard)
         words = self._read_worker_journal(worker)
-        failure.namespaces = tuple(each.namespace for each in words.places)
+        failure.namespaces = tuple(place.namespace for place in words.places)
         try:
             folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))
         except OSError as error:
@@ -488,27 +504,23 @@ class ArtifactCollector:
         finally:
             folder.finish()
 
-    def _watched(self, item: pytest.Item, finalizer: Callable[[], object]) -> Callable[[], object]:
-        # Namespaces of shared fixtures stay from test to test.
-        original = getattr(finalizer, "kwait_original", finalizer)
-
-        def watched() -> object:
-            try:
-                return original()
-            except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
-                raise
-            except BaseException as error:
-                if not self.wants(item, error):
-                    raise
+    def _finish_fixture(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> None:
+        __tracebackhide__ = True
+        try:
+            finish_fixture(fixturedef, request)
+        except (KeyboardInterrupt, SystemExit, pytest.exit.Exception, pytest.skip.Exception):
+            raise
+        except BaseException as error:
+            item = self._torn_down
+            if item is not None and self.wants(item, error):
                 with self._writing(item) as folder:
                     if folder is not None:
                         failure = RecordedFailure("teardown", headline_of(error))
                         self._record(item, folder, failure)
                         self._dump(item, folder)
-                raise
-
-        vars(watched)["kwait_original"] = original
-        return watched
+            raise
 
     def _evidence(
         self, item: pytest.Item, phase: str | None, failure: Failure, waits: list[dict[str, Any]]

@@ -174,7 +174,7 @@ class Cleanup:
             chain = item.listchain()
             self._kept_nodes.update(chain)
             if report.failed and report.when != "teardown":
-                lines = [str(each) for each in self.namespaces if each.node in chain]
+                lines = [str(namespace) for namespace in self.namespaces if namespace.node in chain]
                 if lines:
                     report.sections.append(("kwait", "\n".join(lines)))
 

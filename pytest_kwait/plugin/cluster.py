@@ -347,9 +347,9 @@ class RunCluster:
     def _has_own_cluster(self) -> bool:
         """Return whether no test may use the default cluster: none runs, or a conftest has one."""
         return self._config.getoption("collectonly") or any(
-            "kwait_cluster" in vars(each)
-            for each in self._config.pluginmanager.get_plugins()
-            if isinstance(each, ModuleType) and each.__name__ != "pytest_kwait.plugin.fixtures"
+            "kwait_cluster" in vars(plugin)
+            for plugin in self._config.pluginmanager.get_plugins()
+            if isinstance(plugin, ModuleType) and plugin.__name__ != "pytest_kwait.plugin.fixtures"
         )
 
 
@@ -386,9 +386,9 @@ def _describe_run(settings: Settings) -> str:
         cluster = f"{settings.cluster} cluster"
     if settings.namespace is not None:
         return f"kwait: {cluster}, namespace {settings.namespace}"
-    each = "the session" if settings.namespace_scope == "session" else settings.namespace_scope
-    article = "a namespace for" if each == "the session" else "a namespace for each"
-    return f"kwait: {cluster}, {article} {each}"
+    scope = "the session" if settings.namespace_scope == "session" else settings.namespace_scope
+    article = "a namespace for" if scope == "the session" else "a namespace for each"
+    return f"kwait: {cluster}, {article} {scope}"
 
 
 def is_cluster_overridden(item: pytest.Item) -> bool:

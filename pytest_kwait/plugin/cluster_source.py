@@ -133,12 +133,14 @@ def plugin_providers(config: pytest.Config) -> dict[str, ProviderFactory]:
     if hook is None:  # this plugin alone was loaded late
         return {}
     owners = dict.fromkeys(("auto", *PROVIDERS), "pytest-kwait")
-    found: dict[str, ProviderFactory] = {}
+    providers: dict[str, ProviderFactory] = {}
     implementations = hook.get_hookimpls()
-    for each in implementations:
-        others = [other.plugin for other in implementations if other.plugin is not each.plugin]
+    for implementation in implementations:
+        others = [
+            other.plugin for other in implementations if other.plugin is not implementation.plugin
+        ]
         call = config.pluginmanager.subset_hook_caller(_HOOK, others)
-        place = f"plugin {each.plugin_name}: hook {_HOOK}"
+        place = f"plugin {implementation.plugin_name}: hook {_HOOK}"
         for given in _run_plugin_code(partial(call, config=config), place):
             if not isinstance(given, Mapping) or not all(
                 isinstance(name, str) and callable(make) for name, make in given.items()
@@ -153,9 +155,9 @@ def plugin_providers(config: pytest.Config) -> dict[str, ProviderFactory]:
                         f"{place} has a provider {name!r}, which is {owners[name]}'s; choose "
                         "another name"
                     )
-                owners[name] = f"plugin {each.plugin_name}"
-                found[name] = _guard_factory(name, make, owners[name])
-    return found
+                owners[name] = f"plugin {implementation.plugin_name}"
+                providers[name] = _guard_factory(name, make, owners[name])
+    return providers
 
 
 def describe_error(error: Exception) -> str:

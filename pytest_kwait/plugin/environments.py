@@ -96,15 +96,15 @@ def _make_fixture(function: Any, scope: str, name: str | None) -> Any:
     title = name or function.__name__
 
     def fixture(*instance: Any, **fixtures: Any) -> Iterator[Any]:
-        ours = {each: fixtures.pop(each) if each not in own else fixtures[each] for each in _OURS}
+        ours = {name: fixtures.pop(name) if name not in own else fixtures[name] for name in _OURS}
         with _environment_of(function, title, scope, instance, fixtures, **ours) as value:
             yield value
 
     # What the function requests by itself is passed on.
-    own = [each.name for each in parameters if each.name in _OURS]
+    own = [parameter.name for parameter in parameters if parameter.name in _OURS]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    added = [inspect.Parameter(each, kind) for each in _OURS if each not in own]
-    others = [each for each in parameters if each.name != "kwait"]
+    added = [inspect.Parameter(name, kind) for name in _OURS if name not in own]
+    others = [parameter for parameter in parameters if parameter.name != "kwait"]
     for attribute in ("__name__", "__qualname__", "__module__", "__doc__"):
         setattr(fixture, attribute, getattr(function, attribute))
     vars(fixture)["__signature__"] = inspect.Signature([*others, *added])
@@ -122,7 +122,7 @@ def _check_function(function: Any, scope: str) -> list[inspect.Parameter]:
             "environment", function, f"use a function with one `yield`, {_EXAMPLE}"
         )
     parameters = list(inspect.signature(function).parameters.values())
-    if not any(each.name == "kwait" for each in parameters):
+    if not any(parameter.name == "kwait" for parameter in parameters):
         raise InvalidArgument("environment", function, f"it needs the argument kwait, {_EXAMPLE}")
     if scope == "run" and not _ends_with_yield(function):
         raise InvalidArgument(
@@ -132,9 +132,9 @@ def _check_function(function: Any, scope: str) -> list[inspect.Parameter]:
             "the last to use it; what was created in the cluster is removed by itself",
         )
     return [
-        each
-        for each in parameters
-        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
 
 
@@ -228,14 +228,14 @@ def _list_parameters(request: Any) -> list[str]:
             needed.add(name)
             for definition in find_fixtures(item, name):
                 pending += definition.argnames
-    found = []
+    listed = []
     for name in sorted(needed.intersection(callspec.params)):
         try:
             value = dumps(callspec.params[name], sort_keys=True)
         except (TypeError, ValueError):
             value = f"#{callspec.indices[name]}"
-        found.append(f"{name}={value}")
-    return found
+        listed.append(f"{name}={value}")
+    return listed
 
 
 class _Environment:
@@ -459,10 +459,11 @@ def _decode(kwait: Kwait, text: str) -> Any:
 
 def _headline(error: BaseException) -> str:
     from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+    from pytest_kwait.engine.failure.shortening import cut_headline
 
     lines = str(error).strip().splitlines() or [""]
     name = "" if isinstance(error, pytest.fail.Exception) else f"{type(error).__name__}: "
-    return SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": "))[:500]
+    return cut_headline(SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": ")))
 
 
 class EnvironmentFailures:

@@ -8,57 +8,41 @@ message, for artifacts and reports; without `-v`, the terminal's summary shows a
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import sys
-import textwrap
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.engine.failure.shortening import cut_headline
 from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.plugin.cleanup import Cleanup, namespaces_in_use
+from pytest_kwait.plugin.failure_text import (
+    attach_short_message,
+    fit_headline,
+    short_lines_of,
+    show_message,
+)
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import run_settings
 from pytest_kwait.plugin.timeout import time_left
 from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator
     from types import TracebackType
 
     from pytest_kwait.plugin.run import Run
-    from pytest_kwait.suite.config.settings import Settings
 
 _ATTRIBUTE = "kwait_failure"
-_MAX_LENGTH = 500
-
-_SHORT_MESSAGE = "kwait_short_message"
-_REPLAY_SHOWN = "kwait_replay_shown"
-
-_LINE_WIDTH = 100
-_SHORT_LINE_WIDTH = 80
-_MARGIN = re.compile(r"E +")
-_FIRST_LINE = re.compile(r"(E +)((?:\w+\.)+\w+: )")
 
 _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
 """Packages whose frames are removed from tracebacks of this package's errors."""
 
 _SECRETS_PART = 0.5
 """Part of the time until the test's own timeout that a list of its Secrets may take."""
-_PARTS = {
-    "message": "the whole message",
-    "timeline": "the timeline",
-    "objects": "all objects",
-    "pods": "all pods",
-    "claims": "all claims",
-    "warnings": "all warnings",
-    "logs": "all logs",
-    "refusals": "all refusals",
-}
-"""Parts of a message, as a short one names what it leaves out."""
 
 
 class Failure:
@@ -127,10 +111,8 @@ class FailureReporter:
         if excinfo is not None and shortened and not in_user_code:
             report.longrepr = _format_without_traceback(excinfo)
         if isinstance(error, WaitFailed | WaitTimeout):
-            short = _shorten(error, report.longrepr)
-            fit_headline(report.longrepr)
-            if short is not None:
-                vars(report)[_SHORT_MESSAGE] = short
+            attach_short_message(report, error)
+            fit_headline(report.longrepr, error)
         self._run.get(Cleanup).keep_namespaces(item, report)
         if call.when == "setup" and uses_plugin(item):
             vars(report)["kwait_asked"] = True
@@ -138,13 +120,13 @@ class FailureReporter:
             from pytest_kwait.engine.active_waits import get_failed_step
 
             redact = redaction_of(item)
-            headline = redact(headline_of(error))[:_MAX_LENGTH] if error is not None else "failed"
+            headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
-            step = redact(get_failed_step(error))[:_MAX_LENGTH]
+            step = cut_headline(redact(get_failed_step(error)))
             Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
             shown = _shown_error(error)
             if shown is not None:
-                _set_summary(report, redact(_format_summary(shown))[:_MAX_LENGTH])
+                _set_summary(report, cut_headline(redact(_format_summary(shown))))
         _mask_secret_values(report)
         return report
 
@@ -155,7 +137,7 @@ class FailureReporter:
     ) -> Generator[None, None, None]:
         """Show the short messages of failed waits, without the fixtures of this package."""
         reports = map(terminalreporter.getreports, ("failed", "error"))
-        shorten_messages(config, chain.from_iterable(reports))
+        show_messages(config, chain.from_iterable(reports))
         return (yield)
 
     # Last: the innermost wrapper, so that all others see a teardown that passes.
@@ -170,172 +152,36 @@ class FailureReporter:
             return report
         reported, outage = self._reported_outages, self._run.outage
         leaves = list(_leaves_of(call.excinfo.value))
-        known = [_outage_in(each, outage) in reported for each in leaves]
+        known = [_outage_in(leaf, outage) in reported for leaf in leaves]
         if report.when == "teardown" and all(known):
             report.outcome, report.longrepr = "passed", None
             return report
         shown = report.longreprtext
-        ends = {outage, *(_outage_in(each, outage) for each in leaves)} - {""}
+        ends = {outage, *(_outage_in(leaf, outage) for leaf in leaves)} - {""}
         reported.update(text for text in ends if text in shown)
         return report
 
 
-def _shorten(error: WaitFailed | WaitTimeout, longrepr: Any) -> dict[str, Any] | None:
-    """Return the short message of a wait's failure, in values that pytest-xdist can serialize.
-
-    Returns:
-        its `lines` as pytest shows them, the `margin` before each, the parts of the whole message
-        that are `omitted`, and the number of lines that come `after` it; None if the error has no
-        message of its own or pytest does not show it.
-    """
-    from pytest_kwait.engine.failure.wait_report import WaitReport
-
-    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
-    if not isinstance(error.report, WaitReport) or not entries:
-        return None
-    whole, lines = str(error).splitlines(), entries[-1].lines
-    at = next((at for at, line in enumerate(lines) if line.endswith(whole[0])), None)
-    if at is None:
-        return None
-    found = _FIRST_LINE.match(lines[at])
-    margin = found[1] if found else ""
-    # Without the folder of the error's module, to have more room for its cause.
-    lead = f"{type(error).__name__}: " if found else ""
-    message = error.report.shorten(_SHORT_LINE_WIDTH - len(margin), lead)
-    return {
-        "margin": margin,
-        "lines": list(message.lines),
-        "omitted": list(message.omitted),
-        "after": len(lines) - at - len(whole),
-        "before": at,
-    }
-
-
-def shorten_messages(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> None:
+def show_messages(config: pytest.Config, reports: Iterable[pytest.TestReport]) -> None:
     """Show the short messages of failed waits, unless the run is verbose, and recordings."""
     is_verbose = config.get_verbosity() > 0 or config.getoption("fulltrace", default=False)
     for report in reports:
-        short = vars(report).pop(_SHORT_MESSAGE, None)
-        if short is not None and not is_verbose:
-            _show_short_message(report, short, config, run_settings(config))
-        recording = failure_of(report).recording
-        if recording and not vars(report).get(_REPLAY_SHOWN):
-            vars(report)[_REPLAY_SHOWN] = True
-            path = shlex.quote(relative_path(config, recording))
-            report.longrepr = _append_line(report.longrepr, f"replay: kwait replay {path}", short)
+        failure = failure_of(report)
+        recording = shlex.quote(relative_path(config, failure.recording))
+        show_message(
+            report,
+            is_short=not is_verbose,
+            where=_find_whole_message(report, failure, config),
+            replay=f"replay: kwait replay {recording}" if failure.recording else "",
+        )
 
 
-def _append_line(longrepr: Any, line: str, short: Mapping[str, Any] | None) -> Any:
-    """Return a representation of a failure with a line at the end of its message.
-
-    Args:
-        longrepr: pytest's representation.
-        line: the line; it is not wrapped, so that it can be copied.
-        short: the short message of a wait's failure; None for other failures.
-    """
-    if isinstance(longrepr, str):
-        return f"{longrepr}\n{line}"
-    entries = getattr(getattr(longrepr, "reprtraceback", None), "reprentries", ())
-    if not entries:
-        return longrepr
-    lines = entries[-1].lines
-    if lines and lines[-1].endswith("\n"):
-        # A traceback as Python prints it.
-        lines.append(f"{line}\n")
-    elif short is not None:
-        # Notes of the error come after its message.
-        lines.insert(len(lines) - short["after"], f"{short['margin']}  {line}")
-    else:
-        margin = next(filter(None, map(_MARGIN.match, lines)), None)
-        lines.append(f"{margin[0] if margin else 'E   '}{line}")
-    return longrepr
-
-
-def _show_short_message(
-    report: pytest.TestReport, short: Mapping[str, Any], config: pytest.Config, settings: Settings
-) -> None:
-    entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ())
-    if not entries:
-        return
-    entry = entries[-1]
-    message = list(short["lines"])
-    if short["omitted"]:
-        message += _format_more(short, _places_of(report, config, settings))
-    end = len(entry.lines) - short["after"]
-    entry.lines[short["before"] : end] = [f"{short['margin']}{line}" for line in message]
-    for each in entries:
-        arguments = getattr(each, "reprfuncargs", None)
-        if arguments is not None:
-            arguments.args = [
-                pair for pair in arguments.args if not pair[0].startswith(("kwait", "wait_for"))
-            ]
-
-
-def _places_of(report: pytest.TestReport, config: pytest.Config, settings: Settings) -> list[str]:
-    """Return the files that have the whole message of a failure."""
-    folder = failure_of(report).folder
+def _find_whole_message(report: pytest.TestReport, failure: Failure, config: pytest.Config) -> str:
+    """Return the file that has the whole message of a failure; empty without one."""
     part = "-teardown" if report.when == "teardown" else ""
-    files = [str(Path(folder, f"failure{part}.txt"))] if folder else []
-    return [relative_path(config, each) for each in (*files, *map(str, settings.report))]
-
-
-def _format_more(short: Mapping[str, Any], places: Sequence[str]) -> list[str]:
-    names = [_PARTS[name] for name in short["omitted"]]
-    parts = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    where = f"; so does {places[0]}" if places else ""
-    return textwrap.wrap(
-        f"-v shows {parts}{where}",
-        _SHORT_LINE_WIDTH - len(short["margin"]),
-        initial_indent="  more: ",
-        subsequent_indent="        ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def fit_headline(longrepr: Any) -> None:
-    """Wrap the headline of a wait's failure to fit a terminal of 100 columns.
-
-    pytest puts the exception's name before the message.
-
-    Args:
-        longrepr: pytest's representation of the failure; unchanged if it is not a
-            traceback.
-    """
-    traceback = getattr(longrepr, "reprtraceback", None)
-    for entry in getattr(traceback, "reprentries", ()):
-        entry.lines[:] = _fit_lines(entry.lines)
-
-
-def _fit_lines(lines: list[str]) -> Iterator[str]:
-    headline = ""
-    lead = further = ""
-    for line in lines:
-        found = _FIRST_LINE.match(line)
-        if found and not headline:
-            lead, headline = found[0], line[found.end() :]
-            # Indented like the continuation lines of the message.
-            further = found[1] + "    "
-        elif headline and line.startswith(further):
-            headline += " " + line[len(further) :].strip()
-        else:
-            if headline:
-                yield from _wrap_text(lead, headline, further)
-                headline = ""
-            yield line
-    if headline:
-        yield from _wrap_text(lead, headline, further)
-
-
-def _wrap_text(lead: str, text: str, further: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _LINE_WIDTH,
-        initial_indent=lead,
-        subsequent_indent=further,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    files = [str(Path(failure.folder, f"failure{part}.txt"))] if failure.folder else []
+    files += map(str, run_settings(config).report)
+    return relative_path(config, files[0]) if files else ""
 
 
 def _format_without_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
@@ -368,8 +214,8 @@ def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
 
 def _leaves_of(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from _leaves_of(each)
+        for member in error.exceptions:
+            yield from _leaves_of(member)
     else:
         yield error
 
@@ -424,18 +270,17 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
         if isinstance(value, str):
             return mask(value)
         if isinstance(value, tuple):
-            return tuple([masked(each) for each in value])
+            return tuple([masked(member) for member in value])
         if isinstance(value, list):
-            value[:] = [masked(each) for each in value]
+            value[:] = [masked(member) for member in value]
         elif type(value).__module__.startswith("_pytest.") and id(value) not in seen:
             seen.add(id(value))
-            for name, each in vars(value).items():
-                setattr(value, name, masked(each))
+            for name, member in vars(value).items():
+                setattr(value, name, masked(member))
         return value
 
     report.longrepr = masked(report.longrepr)
-    if _SHORT_MESSAGE in vars(report):
-        masked(vars(report)[_SHORT_MESSAGE]["lines"])
+    masked(short_lines_of(report))
     report.sections = masked(report.sections)
 
 
@@ -446,13 +291,13 @@ def failure_of(report: object) -> Failure:
         return Failure(**{**carried, "namespaces": tuple(carried["namespaces"])})
     # Not the printed form, which begins with the worker's name.
     lines = str(getattr(report, "longrepr", "") or "").strip().splitlines()
-    return Failure(lines[0].strip()[:_MAX_LENGTH] if lines else "failed")
+    return Failure(cut_headline(lines[0].strip()) if lines else "failed")
 
 
 def namespaces_of(item: pytest.Item) -> list[str]:
     """Return the existing namespaces that a test uses, its own first."""
     chain = item.listchain()
-    made = [each.namespace for each in namespaces_in_use(item.config) if each.node in chain]
+    made = [used.namespace for used in namespaces_in_use(item.config) if used.node in chain]
     own = (getattr(item, "funcargs", None) or {}).get("kwait_namespace")
     given = run_settings(item.config).namespace
     there = isinstance(own, str) and (own in made or own == given)
@@ -473,7 +318,7 @@ def client_of(item: pytest.Item) -> Any:
         return own["kwait_client"]
     # Markers request fixtures that are not among the test's own.
     chain = item.listchain()
-    made = [each.client for each in namespaces_in_use(item.config) if each.node in chain]
+    made = [used.client for used in namespaces_in_use(item.config) if used.node in chain]
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
@@ -502,15 +347,18 @@ def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitF
     """Yield the failed waits in an error, its causes and the members of its group."""
     left, seen = [error], set()
     while left:
-        each = left.pop()
-        if each is None or id(each) in seen:
+        failure = left.pop()
+        if failure is None or id(failure) in seen:
             continue
-        seen.add(id(each))
-        if isinstance(each, WaitTimeout | WaitFailed):
-            yield each
-        left += [each.__context__ if not each.__suppress_context__ else None, each.__cause__]
-        if isinstance(each, BaseExceptionGroup):
-            left += reversed(each.exceptions)
+        seen.add(id(failure))
+        if isinstance(failure, WaitTimeout | WaitFailed):
+            yield failure
+        left += [
+            failure.__context__ if not failure.__suppress_context__ else None,
+            failure.__cause__,
+        ]
+        if isinstance(failure, BaseExceptionGroup):
+            left += reversed(failure.exceptions)
 
 
 def headline_of(error: BaseException) -> str:

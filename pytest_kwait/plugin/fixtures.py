@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
-from pytest_kwait.plugin.activation import activate
 from pytest_kwait.plugin.run import is_active, run_of, run_settings
 from pytest_kwait.plugin.timeout import running_item, time_budget_of
 
@@ -76,7 +75,6 @@ def make_wait_fixtures(names: Iterable[str], *, lists_family: bool | None = None
 
 def _make_wait_function(name: str) -> Callable[..., BoundWait]:
     def bind(_plugin: WaitFixtures, request: pytest.FixtureRequest) -> BoundWait:
-        activate(request.config)
         from pytest_kwait.framework.registry import WAITS
         from pytest_kwait.plugin.namespaces import bind_wait
 
@@ -120,7 +118,6 @@ def kwait_cluster(
 ) -> Iterator[Cluster]:
     """Give the cluster of the run: .kubeconfig, .provider, .nodes, .faults, .images, .egress."""
     config = request.config
-    activate(config)
     from pytest_kwait.plugin.cluster import RunCluster, cluster_of
     from pytest_kwait.plugin.readiness import ReadinessGate
     from pytest_kwait.plugin.recording import RecordingWriter
@@ -188,7 +185,6 @@ def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iter
 @pytest.fixture
 def kwait_timeouts(request: pytest.FixtureRequest) -> Timeouts:
     """Give the timeout table of this test: seconds by name, as items and as attributes."""
-    activate(request.config)
     from pytest_kwait.plugin.markers import settings_of
 
     return settings_of(request.node).timeouts()
@@ -199,7 +195,6 @@ def _kwait_namespaces(
     request: pytest.FixtureRequest, kwait_cluster: Cluster, kwait_client: ApiClient
 ) -> Iterator[Namespaces]:
     """Keep the namespaces that this process made (internal)."""
-    activate(request.config)
     from pytest_kwait.plugin.namespaces import make_namespaces
 
     with make_namespaces(request.config, kwait_cluster, kwait_client) as namespaces:
@@ -364,7 +359,6 @@ def kwait_factory(
 @pytest.fixture
 def kwait_informers(request: pytest.FixtureRequest) -> Iterator[InformersFactory]:
     """Start informers for this test by the names of resources; they are synced and keep events."""
-    activate(request.config)
     from pytest_kwait.plugin.informers import InformersFactory
 
     with InformersFactory(request) as maker:
@@ -379,7 +373,6 @@ def kwait_leader_election(
     kwait_namespace: str,
 ) -> Iterator[LeaderElectionFactory]:
     """Hold elections among processes that can be paused, killed and cut off from the server."""
-    activate(request.config)
     from pytest_kwait.suite.election.candidates import Candidates
 
     def time_budget() -> TimeBudget | None:
@@ -409,7 +402,6 @@ def kwait_rolling_update(kwait: Kwait) -> RollingUpdate:
 @pytest.fixture
 def kwait_scheduler(request: pytest.FixtureRequest) -> Iterator[SchedulerFactory]:
     """Run a scheduler for this test under a name of its own, with an algorithm of your choice."""
-    activate(request.config)
     from pytest_kwait.plugin.schedulers import SchedulerFactory
 
     with SchedulerFactory(request) as maker:

@@ -58,7 +58,7 @@ class InformersFactory:
         """
         __tracebackhide__ = True
         named: tuple[object, ...] = resources
-        if not named or not all(isinstance(each, str) and each for each in named):
+        if not named or not all(isinstance(resource, str) and resource for resource in named):
             raise InvalidArgument(
                 "resources", resources, "names of resources, as in kwait_informers('pods', 'jobs')"
             )

@@ -5,12 +5,12 @@ tests/plugin/test_internals.py holds each of them, and fails with a pytest that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 
 def find_fixtures(node: pytest.Item, name: str) -> Sequence[pytest.FixtureDef[Any]]:
@@ -32,16 +32,13 @@ def has_own_fixture(item: pytest.Item, name: str) -> bool:
     return len(requested.get(name, ())) == 1
 
 
-def wrap_finalizers(
-    session: pytest.Session, wrap: Callable[[Callable[[], object]], Callable[[], object]]
-) -> None:
-    """Wrap each function that a teardown is about to call.
+def finish_fixture(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Call the finalizers of a fixture that are left; raises what they raise.
 
     pytest tells plugins of an error in a teardown once all its fixtures are gone, and the
-    namespaces of the test with them.
+    namespaces of the test with them; a finalizer that calls the others is told at once.
     """
-    for finalizers, *_ in session._setupstate.stack.values():
-        finalizers[:] = map(wrap, finalizers)
+    fixture.finish(cast("Any", request))
 
 
 def tear_down(session: pytest.Session, nextitem: pytest.Item | None) -> None:

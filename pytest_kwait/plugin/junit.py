@@ -50,11 +50,11 @@ class JUnitProperties:
         """Add the properties of a failed test to its own."""
         report = yield
         if report.failed:
-            for each in _properties(self._run, report):
+            for pair in _properties(self._run, report):
                 # Properties of the item go into its later reports, of which the last is written.
                 for properties in (item.user_properties, report.user_properties):
-                    if each not in properties:
-                        properties.append(each)
+                    if pair not in properties:
+                        properties.append(pair)
         return report
 
     @pytest.hookimpl(wrapper=True)

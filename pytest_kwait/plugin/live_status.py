@@ -20,9 +20,11 @@ import pytest
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.engine.active_waits import WaitObserver
+from pytest_kwait.engine.failure.shortening import cut_line, replace_unprintable
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import is_active, run_of
 from pytest_kwait.plugin.timeout import near_limit, running_item
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -95,8 +97,8 @@ class StatusWriter:
         self._drawn = False
         start += "\n" if self._break_line() else ""
         texts = [
-            f"{self._prefix}{_to_printable(first)}",
-            *(f"  {_to_printable(each)}" for each in rest),
+            f"{self._prefix}{replace_unprintable(first)}",
+            *(f"  {replace_unprintable(text)}" for text in rest),
         ]
         self._write(start + "\n".join(texts) + "\n")
 
@@ -172,8 +174,8 @@ class StatusReporter(WaitObserver):
         self._limit = limit
         self._clock = clock
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
+        """Shows the active waits; None while there are none."""
         self._closed = False
         self._hushed = False
         self._draw_at = 0.0
@@ -183,20 +185,20 @@ class StatusReporter(WaitObserver):
     def on_start(self, wait: ActiveWait) -> None:
         """Handle the start of a wait."""
         with self._lock:
-            if self._closed or self._thread is not None:
+            if self._closed or self._worker is not None:
                 return
             now = self._clock.monotonic()
             self._draw_at, self._write_at = now + _SHOW_AFTER, now + STATUS_INTERVAL
-            self._wake.clear()
-            self._thread = threading.Thread(target=self._run, name="kwait-reporter", daemon=True)
-            self._thread.start()
+            worker = Worker("kwait-reporter", lambda: self._run(worker), self._clock)
+            self._worker = worker
+            worker.start()
 
     def on_end(self, wait: ActiveWait) -> None:
         """Handle the end of a wait: removes the live line before pytest prints."""
         with self._lock:
             self._writer.erase()
-            if not self._pending.waits():
-                self._wake.set()
+            if self._worker is not None and not self._pending.waits():
+                self._worker.wake()
 
     def suspend(self) -> None:
         """Stop drawing: pytest is about to print."""
@@ -228,10 +230,10 @@ class StatusReporter(WaitObserver):
         with self._lock:
             self._closed = True
             self._writer.erase()
-            thread = self._thread
-            self._wake.set()
-        if thread is not None:
-            thread.join(1.0)
+            worker = self._worker
+        if worker is not None:
+            worker.stop()
+            worker.join(1.0)
         self._writer.close()
 
     def report(self, why: str) -> None:
@@ -240,17 +242,15 @@ class StatusReporter(WaitObserver):
         noun = "1 wait is" if len(waits) == 1 else f"{len(waits) or 'no'} waits are"
         self._writer.lines(f"{noun} pending ({why})", [str(wait) for wait in waits])
 
-    def _run(self) -> None:
-        while True:
-            self._clock.wait(self._wake, self._pause())
+    def _run(self, worker: Worker) -> None:
+        while worker.pause(self._pause()):
             if self._is_due():
                 for wait in self._pending.waits():
                     wait.learn_secrets(None)
             with self._lock:
-                self._wake.clear()
                 waits = self._pending.waits()
                 if self._closed or not waits:
-                    self._thread = None
+                    self._worker = None
                     return
                 self._show_waits(waits)
 
@@ -291,16 +291,12 @@ class StatusReporter(WaitObserver):
             self._writer.lines(f"still waiting{more}: {first}")
 
 
-def _to_printable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
 def _truncate_line(text: str, width: int) -> str:
-    line = _to_printable(text)
+    line = replace_unprintable(text)
     if len(line) > width:
         # The latest verdict is at the end, and matters more than a generated namespace.
         line = _NAMESPACE.sub(".../", line)
-    return line if len(line) <= width else line[: max(width - 3, 0)] + "..."
+    return cut_line(line, width)
 
 
 def break_line_of(reporter: Any) -> Callable[[], bool]:

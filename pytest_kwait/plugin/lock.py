@@ -177,9 +177,9 @@ class LockHolder:
                 wait.record_outcome("met")
             except LockTimeout as error:
                 wait.record_outcome("timed out")
-                what = "this serial test" if serial else "this test"
+                noun = "this serial test" if serial else "this test"
                 raise KwaitError(
-                    f"lock {lock.place} did not become free for {what} within {limit}: {error}"
+                    f"lock {lock.place} did not become free for {noun} within {limit}: {error}"
                 ) from None
             except ClusterEnded as error:
                 wait.record_outcome("error", trouble=str(error))

@@ -175,7 +175,7 @@ def manifest_folders(item: pytest.Item | pytest.Collector) -> list[Path]:
 def manifest_markers(node: Any) -> list[tuple[Any, pytest.Mark]]:
     """Return the nodes and markers of manifests that apply to a node, the nearest first."""
     names = marker_names(node.config, "manifests")
-    return [each for each in node.iter_markers_with_node() if each[1].name in names]
+    return [marker for marker in node.iter_markers_with_node() if marker[1].name in names]
 
 
 def _kwait_arguments(node: Any, mark: pytest.Mark) -> dict[str, Any]:

@@ -56,10 +56,10 @@ def _kwait_of(request: pytest.FixtureRequest) -> Kwait:
     """Return the test's `Kwait`, also where a fixture of that name of the project returns other."""
     from pytest_kwait.suite.kwait import Kwait
 
-    found = None
+    kwait = None
     if is_built_on_library(request.node, "kwait"):
-        found = request.getfixturevalue("kwait")
-    return found if isinstance(found, Kwait) else request.getfixturevalue("_kwait")
+        kwait = request.getfixturevalue("kwait")
+    return kwait if isinstance(kwait, Kwait) else request.getfixturevalue("_kwait")
 
 
 def _wait_defaults(

@@ -313,7 +313,7 @@ class RecordingWriter:
         Returns:
             the path of the recording; empty without one.
         """
-        places = [each for each in journal.places if each.provider == "embedded"]
+        places = [place for place in journal.places if place.provider == "embedded"]
         is_watched = not places
         folder_of_journals = self._journals_folder()
         if is_watched:
@@ -325,13 +325,13 @@ class RecordingWriter:
 
         recorded = RecordedTest(
             test,
-            [each.namespace for each in places],
+            [place.namespace for place in places],
             run=self._run.id,
             worker=worker,
             failed=SYSTEM_CLOCK.time(),
             phase="crashed",
             headline="the worker crashed",
-            begun=[each for each in journal.begun if each.test == test],
+            begun=[wait for wait in journal.begun if wait.test == test],
         )
         if is_watched:
             return self._write(

@@ -346,10 +346,10 @@ def _outcome(report: pytest.TestReport) -> str:
     return str(report.outcome)
 
 
-def _worse_outcome(one: str, other: str) -> str:
+def _worse_outcome(first: str, second: str) -> str:
     return max(
-        one,
-        other,
+        first,
+        second,
         key=lambda outcome: (
             _OUTCOMES_BY_SEVERITY.index(outcome) if outcome in _OUTCOMES_BY_SEVERITY else -1
         ),

@@ -26,7 +26,9 @@ def guard_report(
     @functools.wraps(hook)
     def guarded(*args: Any) -> Generator[None, Any, Any]:
         # The argument of one of the hooks, and the result of the other one.
-        given = next((each for each in args if isinstance(each, pytest.TestReport)), None)
+        given = next(
+            (argument for argument in args if isinstance(argument, pytest.TestReport)), None
+        )
         wrapper = hook(*args)
         try:
             next(wrapper)

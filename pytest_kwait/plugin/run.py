@@ -46,8 +46,8 @@ class Run:
 
     def find(self, kind: type[_Plugin]) -> _Plugin | None:
         """Return the plugin object of a class; None if the run does not need it."""
-        found = self._plugins.get(kind)
-        return found if isinstance(found, kind) else None
+        plugin = self._plugins.get(kind)
+        return plugin if isinstance(plugin, kind) else None
 
     def get(self, kind: type[_Plugin]) -> _Plugin:
         """Return the plugin object of a class that every run has."""

@@ -43,10 +43,16 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str]) -> Settings
     try:
         settings = _merge_layer(Settings(), _read_ini(config), "ini", ini_folder)
         settings = _merge_layer(
-            settings, {each.name: environ.get(each.env) or None for each in OPTIONS}, "env", here
+            settings,
+            {definition.name: environ.get(definition.env) or None for definition in OPTIONS},
+            "env",
+            here,
         )
         return _merge_layer(
-            settings, {each.name: config.getoption(each.ini) for each in OPTIONS}, "flag", here
+            settings,
+            {definition.name: config.getoption(definition.ini) for definition in OPTIONS},
+            "flag",
+            here,
         )
     except InvalidArgument as error:
         raise pytest.UsageError(str(error)) from None
@@ -61,8 +67,13 @@ def check_switches(args: list[str]) -> None:
     Raises:
         pytest.UsageError: names the option, its value and what is valid.
     """
-    switches = {flag: each for each in OPTIONS if each.kind == "bool" for flag in each.flags}
-    for flag, equals, value in (each.partition("=") for each in args):
+    switches = {
+        flag: definition
+        for definition in OPTIONS
+        if definition.kind == "bool"
+        for flag in definition.flags
+    }
+    for flag, equals, value in (argument.partition("=") for argument in args):
         if equals and flag in switches:
             definition = switches[flag]
             valid = (
@@ -106,7 +117,7 @@ def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str])
     rootdir, ini_file, ini_values, *_ = findpaths.determine_setup(**values)
     if (rootdir, ini_file) == (config.rootpath, config.inipath):
         return
-    flags = [each.flag for each in OPTIONS]
+    flags = [definition.flag for definition in OPTIONS]
     guarded = any(name.startswith("kwait_") for name in ini_values)
     for option, value in pairwise(given):
         if (
@@ -127,9 +138,11 @@ def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str])
 def _expand_files(args: list[str]) -> list[str]:
     """Return the arguments with those in `@file` in their place, a line each, as argparse does."""
     expanded = []
-    for each in args:
-        file = Path(each[1:])
-        expanded += file.read_text().splitlines() if each[0:1] == "@" and file.is_file() else [each]
+    for argument in args:
+        file = Path(argument[1:])
+        expanded += (
+            file.read_text().splitlines() if argument[0:1] == "@" and file.is_file() else [argument]
+        )
     return expanded
 
 
@@ -181,8 +194,8 @@ def _format_source(definition: SettingDefinition[Any], kind: str, value: object)
 
 
 def _read_ini(config: pytest.Config) -> dict[str, Any]:
-    values = read_ini_values(config, [each.ini for each in OPTIONS])
-    return {each.name: values[each.ini] for each in OPTIONS}
+    values = read_ini_values(config, [definition.ini for definition in OPTIONS])
+    return {definition.name: values[definition.ini] for definition in OPTIONS}
 
 
 def _refuse_unknown(environ: Mapping[str, str]) -> None:

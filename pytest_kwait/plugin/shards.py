@@ -48,9 +48,9 @@ class Sharding:
         from pytest_kwait.suite.shards.split import split
 
         shares = split([_make_entry(item) for item in items], self.shard.total, self._place())
-        mine = shares[self.shard.index - 1]
-        others = sorted(set(range(len(items))).difference(mine))
-        return [items[each] for each in mine], [items[each] for each in others]
+        selected = shares[self.shard.index - 1]
+        others = sorted(set(range(len(items))).difference(selected))
+        return [items[index] for index in selected], [items[index] for index in others]
 
     def _place(self) -> Callable[[Sequence[Unit], int], list[int]] | None:
         if not self.algorithm:
@@ -97,9 +97,9 @@ class ShardSelector:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Keep the tests of this shard and deselect the others."""
-        mine, others = self._sharding.select(items)
-        self._counts = (len(mine), len(items))
-        items[:] = mine
+        selected, others = self._sharding.select(items)
+        self._counts = (len(selected), len(items))
+        items[:] = selected
         if others:
             config.hook.pytest_deselected(items=others)
 
@@ -109,8 +109,8 @@ class ShardSelector:
         if output is not None:
             output["kwait_shard"] = self._counts
         elif self._counts is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-            mine, everything = self._counts
-            if everything and not mine:
+            selected, everything = self._counts
+            if everything and not selected:
                 session.exitstatus = pytest.ExitCode.OK
 
     @pytest.hookimpl(optionalhook=True)
@@ -118,15 +118,15 @@ class ShardSelector:
         """Take over the number of tests that a worker found; all find the same."""
         counts = worker_output(node).get("kwait_shard")
         if counts is not None:
-            mine, everything = counts
-            self._counts = (mine, everything)
+            selected, everything = counts
+            self._counts = (selected, everything)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the shard's part of the suite: pytest-xdist prints no deselected tests."""
         if self._counts is not None:
-            mine, everything = self._counts
+            selected, everything = self._counts
             shard = self._sharding.shard
-            terminalreporter.line(f"kwait: shard {shard} is {mine} of {everything} tests")
+            terminalreporter.line(f"kwait: shard {shard} is {selected} of {everything} tests")
 
 
 def _find_sharding(run: Run) -> Sharding:

@@ -1,8 +1,8 @@
 """Options, markers and fixtures, and when a run is activated.
 
 Contains the hooks that pytest calls in every run: a suite without waits pays for these alone, so
-they import the standard library, pytest and names. The plugin objects of `activation` are
-registered once a setting is given, or a test uses a fixture or marker of the plugin.
+they import the standard library, pytest and names. `activation` says when the plugin objects are
+registered, and why then.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pytest
 from pytest_kwait.plugin.activation import activate
 from pytest_kwait.plugin.run import is_active
 from pytest_kwait.plugin.timeout import RunningTest, running_test_key
-from pytest_kwait.plugin.usage import uses_plugin
+from pytest_kwait.plugin.usage import is_fixture_name, uses_plugin
 from pytest_kwait.suite.config.options import MARKER_KEYS, OPTION_GROUPS, OPTIONS
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def pytest_load_initial_conftests(
     if any(
         name.startswith("--") and not value.startswith("-") and Path(value).exists()
         for name, value in pairwise(args)
-    ) or any(each.startswith("@") for each in args):
+    ) or any(argument.startswith("@") for argument in args):
         from pytest_kwait.plugin.settings import check_rootdir
 
         check_rootdir(early_config, parser, args)
@@ -223,6 +223,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         activate(item.config)
 
 
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> None:
+    """Activate the plugin for a fixture that a running test requests by `getfixturevalue`."""
+    if is_fixture_name(fixturedef.argname):
+        activate(request.config)
+
+
 def _has_plain_markers(config: pytest.Config) -> bool:
     try:
         plain: bool = config.getini("kwait_plain_markers")
@@ -237,9 +245,9 @@ def _is_configured(config: pytest.Config) -> bool:
         return True
     if any(name.startswith("KWAIT_") or name == "KUBECONFIG" for name in os.environ):
         return True
-    if any(config.getoption(each.ini) is not None for each in OPTIONS):
+    if any(config.getoption(definition.ini) is not None for definition in OPTIONS):
         return True
-    names = (each.ini for each in OPTIONS)
+    names = (definition.ini for definition in OPTIONS)
     if config.inipath is None or config.inipath.suffix != ".toml":
         return any(config.getini(name) for name in names)
     from pytest_kwait.plugin.ini_values import read_ini_values
@@ -257,10 +265,10 @@ def _refuse_values_of_switches(config: pytest.Config | None) -> None:
         addopts = []  # registered before pytest has read its ini file
     extra = os.environ.get("PYTEST_ADDOPTS", "").split()
     given = (*config.invocation_params.args, *addopts, *extra)
-    if any(str(each).startswith("--kwait-") and "=" in str(each) for each in given):
+    if any(str(argument).startswith("--kwait-") and "=" in str(argument) for argument in given):
         from pytest_kwait.plugin.settings import check_switches
 
-        check_switches([str(each) for each in given])
+        check_switches([str(argument) for argument in given])
 
 
 def _help(definition: SettingDefinition[Any]) -> str:

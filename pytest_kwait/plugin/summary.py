@@ -161,8 +161,8 @@ class WaitSummary:
             terminalreporter.line(f"kwait: {self._total}")
 
 
-def _format_count(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def _format_count(count: int, singular: str, plural: str) -> str:
+    return f"{count} {singular if count == 1 else plural}"
 
 
 def locate_calls(config: pytest.Config) -> None:
@@ -176,20 +176,20 @@ def _locate(config: pytest.Config, name: str, limit: float, limit_name: str) -> 
     from pytest_kwait.engine.active_waits import WaitCall
     from pytest_kwait.suite.audit.call_sites import find_call, make_relative
 
-    found = find_call(name)
-    if found is None:
+    call = find_call(name)
+    if call is None:
         return WaitCall()
     item = running_item(config)
-    site = make_relative(found.site, config.rootpath)
+    site = make_relative(call.site, config.rootpath)
     if item is not None and not site:
         file, line, _ = item.location
         site = f"{file}:{(line or 0) + 1}"
     table_limit = _find_limit(config, limit, limit_name)
     return WaitCall(
-        found.name,
+        call.name,
         site,
         "" if table_limit is None else limit_name,
-        is_precondition=found.is_precondition,
+        is_precondition=call.is_precondition,
         limit=table_limit,
     )
 

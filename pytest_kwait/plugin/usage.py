@@ -13,7 +13,7 @@ def is_built_on_library(node: pytest.Item, name: str) -> bool:
     A project's own fixture of the same name has nothing to do with this plugin.
     """
     _, *overrides = find_fixtures(node, name)
-    return all(name in each.argnames for each in overrides)
+    return all(name in override.argnames for override in overrides)
 
 
 def marker_names(config: pytest.Config, *names: str) -> tuple[str, ...]:
@@ -27,16 +27,21 @@ def has_marker(node: pytest.Item | pytest.Collector, *names: str) -> bool:
     return any(map(node.get_closest_marker, marker_names(node.config, *names)))
 
 
+def is_fixture_name(name: str) -> bool:
+    """Return whether a fixture of the plugin has this name; a project's own may override it."""
+    from pytest_kwait.framework.wait_names import WAIT_NAMES
+
+    return name in WAIT_NAMES or name.startswith("kwait")
+
+
 def uses_plugin(node: object) -> bool:
     """Return whether a test uses a fixture or marker of the plugin."""
     if not isinstance(node, pytest.Item):
         return False
-    from pytest_kwait.framework.wait_names import WAIT_NAMES
-
     marks = {mark.name for mark in node.iter_markers()}
     # These say nothing of a test that does not use the cluster.
     marks.difference_update(("kwait_serial", "kwait_disruptive", "kwait_slow"))
     if marks.intersection(marker_names(node.config, "manifests")):
         return True
     names = (*getattr(node, "fixturenames", ()), *marks)
-    return any(name in WAIT_NAMES or name.startswith("kwait") for name in names)
+    return any(map(is_fixture_name, names))

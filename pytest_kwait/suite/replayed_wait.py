@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import difflib
-import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,10 @@ from pytest_kwait.errors import InvalidArgument, KwaitError, WaitFailed
 from pytest_kwait.framework.registry import WAITS, Wait
 from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
 from pytest_kwait.temp_dir import TempDir
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator, Mapping
 
     from kubernetes.client import ApiClient
@@ -239,8 +240,8 @@ def _format_verdicts(wait: ActiveWait | None, at: float) -> Iterator[str]:
 def _served(recorded: RecordedCluster) -> Iterator[tuple[ApiClient, asyncio.AbstractEventLoop]]:
     """Serve a recorded cluster in a thread; yield a client and the server's event loop."""
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="kwait replay", daemon=True)
-    thread.start()
+    worker = Worker("kwait replay", loop.run_forever)
+    worker.start()
     folder = TempDir("replay-")
     server = ReplayServer(recorded)
     try:
@@ -254,6 +255,6 @@ def _served(recorded: RecordedCluster) -> Iterator[tuple[ApiClient, asyncio.Abst
     finally:
         asyncio.run_coroutine_threadsafe(server.stop(), loop).result(_ANSWER_SECONDS)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(_ANSWER_SECONDS)
+        worker.join(_ANSWER_SECONDS)
         loop.close()
         folder.remove()

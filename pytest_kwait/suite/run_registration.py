@@ -7,6 +7,7 @@ first renewal the janitor runs. Imported when a namespace is first created in an
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.client.session import ApiSession
@@ -19,6 +20,7 @@ from pytest_kwait.suite.cleanup.janitor import Janitor
 from pytest_kwait.suite.cleanup.run_lease import LEASE_NAMESPACE, RunLeaseRenewer
 from pytest_kwait.suite.namespaces.namespaces import NamespaceQuota
 from pytest_kwait.wait.context import DeadlineExceeded
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +75,7 @@ class OwnedRegistration:
         self._lock = threading.Lock()
         self._client: ApiClient | None = None
         self._renewer: RunLeaseRenewer | None = None
-        self._janitor: threading.Thread | None = None
+        self._janitor: Worker | None = None
         self._lines: list[str] = []
 
     def place(self) -> str:
@@ -165,9 +167,7 @@ class OwnedRegistration:
                     has_controllers=self._has_controllers,
                 )
                 if self._settings.janitor and not self._clash:
-                    self._janitor = threading.Thread(
-                        target=self._sweep, args=(self._client,), name="kwait janitor", daemon=True
-                    )
+                    self._janitor = Worker("kwait janitor", partial(self._sweep, self._client))
                     self._janitor.start()
             return self._renewer
 

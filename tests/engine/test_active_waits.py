@@ -21,7 +21,7 @@ from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitTimeout
-from pytest_kwait.framework.job.wait import wait_for_job_pods_running
+from pytest_kwait.framework.job.wait import wait_for_job_complete, wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
 from tests.engine.fake_session import FakeSession, job
@@ -109,7 +109,7 @@ class Events(WaitObserver):
         self.seen.append(("ended", wait.outcome, wait.seconds, wait.retries, wait.trouble))
 
     def on_change(self, wait: ActiveWait) -> None:
-        self.seen.append(("changed", wait.report is not None, wait.holding))
+        self.seen.append(("changed", wait.seen, wait.report is not None, wait.holding))
 
 
 def test_events_of_a_wait() -> None:
@@ -118,7 +118,10 @@ def test_events_of_a_wait() -> None:
     wait = ActiveWait("pod a", "run", Deadline.after(9.0, clock), Timeline(), clock.monotonic())
     with waits.entered(wait):
         clock.advance(1.5)
+        wait.timeline.record(1.5, "no node")
+        wait.timeline.record(1.6, "no node")
         wait.record_outcome("failed early", retries=2, trouble="503")
+    wait.timeline.record(1.7, "after its end")
     wait.record_report(WaitReport("pod a", "run", True, "no", 9.0, 1.5, "watch"))
     holding = Holding()
     wait.record_holding(holding)
@@ -126,9 +129,10 @@ def test_events_of_a_wait() -> None:
     wait.record_holding(Holding("gone"))
     assert events.seen == [
         ("started", False, ""),
+        ("changed", "no node", False, None),
         ("ended", "failed early", 1.5, 2, "503"),
-        ("changed", True, None),
-        ("changed", True, holding),
+        ("changed", "after its end", True, None),
+        ("changed", "after its end", True, holding),
     ]
 
 
@@ -201,3 +205,28 @@ def test_an_error_names_the_innermost_step_once() -> None:
     assert caught.value.__notes__ == ["in step sell > weigh"]
     assert get_failed_step(caught.value) == "sell > weigh"
     assert get_failed_step(None) == ""
+
+
+@pytest.mark.parametrize("mode", ["watch", "poll"])
+def test_a_wait_reports_each_change_of_what_it_sees(mode: str) -> None:
+    session, events = FakeSession(), Events()
+    session.put(JOBS, job())
+    session.at(3.0, lambda: session.put(JOBS, job(status={"succeeded": 1})))
+    ACTIVE_WAITS.add(events)
+    settings = WaitSettings(6.0, mode=mode, fail_fast=False)  # type: ignore[arg-type]
+    try:
+        with pytest.raises(WaitTimeout):
+            wait_for_condition(
+                session, condition_of(wait_for_job_complete)("ci-1", "sleepers"), settings
+            )
+    finally:
+        ACTIVE_WAITS.remove(events)
+    texts = [" ".join(map(str, event[:2])) for event in events.seen]
+    assert texts == [
+        "started False",
+        "changed 0 of 3 succeeded",
+        "changed 1 of 3 succeeded",
+        "ended timed out",
+        # Its report.
+        "changed 1 of 3 succeeded",
+    ]

@@ -49,44 +49,101 @@ def test_fixtures_of_plugins_are_found_before_those_that_override_them(
     )
 
 
-def test_finalizers_of_a_teardown_are_wrapped_and_torn_down_with_their_nodes(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_fixture_is_finished_by_a_finalizer_of_its_own(pytester: pytest.Pytester) -> None:
     _run(
         pytester,
         """
         import pytest
-        from pytest_kwait.plugin.internals import tear_down, wrap_finalizers
+        from pytest_kwait.plugin.internals import finish_fixture, tear_down
 
         CALLS = []
 
-        def wrap(finalizer):
-            def wrapped():
-                CALLS.append("wrapped")
-                finalizer()
-            return wrapped
-
-        @pytest.fixture(scope="session")
-        def of_session():
-            yield
-            CALLS.append("session")
+        @pytest.hookimpl(wrapper=True)
+        def pytest_fixture_setup(fixturedef, request):
+            def finish():
+                try:
+                    finish_fixture(fixturedef, request)
+                except ValueError as error:
+                    CALLS.append(f"{fixturedef.argname}: {error}")
+                    raise
+            try:
+                return (yield)
+            finally:
+                fixturedef.addfinalizer(finish)
 
         @pytest.fixture
-        def of_test(of_session):
+        def outer():
             yield
-            CALLS.append("test")
+            CALLS.append("outer")
+
+        @pytest.fixture
+        def inner(outer, request):
+            request.addfinalizer(lambda: CALLS.append("added"))
+            yield
+            raise ValueError("no way out")
 
         @pytest.hookimpl(wrapper=True)
         def pytest_runtest_teardown(item):
-            wrap_finalizers(item.session, wrap)
-            tear_down(item.session, item)
-            assert CALLS == []
-            tear_down(item.session, None)
-            assert [each for each in CALLS if each != "wrapped"] == ["test", "session"]
-            assert CALLS.index("wrapped") < CALLS.index("test")
+            with pytest.raises(ValueError, match="^no way out$"):
+                tear_down(item.session, None)
+            # Each finalizer once, and the error is known before the outer fixture ends.
+            assert CALLS == ["added", "inner: no way out", "outer"]
             return (yield)
         """,
-        "def test_it(of_test): pass",
+        "def test_it(inner): pass",
+    )
+
+
+def test_no_documented_hook_tells_of_a_failed_fixture_before_the_next_one_ends(
+    pytester: pytest.Pytester,
+) -> None:
+    """If this fails, that hook replaces `finish_fixture`."""
+    _run(
+        pytester,
+        """
+        import sys
+        import pytest
+        from inspect import signature
+        from _pytest import hookspec
+
+        CALLS = []
+
+        @pytest.fixture
+        def outer():
+            yield
+            CALLS.append(f"outer ends, handling {sys.exc_info()[1]}")
+
+        @pytest.fixture
+        def inner(outer):
+            yield
+            raise ValueError("no way out")
+
+        def pytest_fixture_post_finalizer(fixturedef, request):
+            if fixturedef.argname == "inner" and fixturedef.cached_result is not None:
+                CALLS.append(f"inner has ended, handling {sys.exc_info()[1]}")
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_teardown(item):
+            try:
+                return (yield)
+            except ValueError as error:
+                CALLS.append(f"teardown: {error}")
+
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_makereport(call):
+            if call.when == "teardown":
+                assert CALLS == [
+                    "inner has ended, handling None",
+                    "outer ends, handling None",
+                    "teardown: no way out",
+                ]
+            return (yield)
+
+        def pytest_configure():
+            hook = hookspec.pytest_fixture_post_finalizer
+            assert list(signature(hook).parameters) == ["fixturedef", "request"]
+        """,
+        "def test_it(inner): pass",
     )
 
 

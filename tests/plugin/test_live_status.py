@@ -196,10 +196,10 @@ def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
 needs_signal = pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no SIGUSR1 here")
 
 LOGGED = """
-import os, signal, threading, time
+import os, signal, threading
 import pytest
 from pytest_kwait import WaitTimeout, wait_for_job_complete
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.plugin import live_status, timeout
 
 live_status.STATUS_INTERVAL = 0.3
@@ -215,14 +215,22 @@ def test_beats(wait_for_job_complete):
 def test_signal(kwait, wait_for_job_complete, monkeypatch):
     monkeypatch.setattr(live_status, "STATUS_INTERVAL", 60.0)
 
+    seen = threading.Event()
+
+    class Observer(WaitObserver):
+        def on_change(self, wait):
+            seen.set()
+
     def ask():
-        while not any(wait.timeline.last for wait in ACTIVE_WAITS.waits()):
-            time.sleep(0.01)
+        seen.wait(30.0)
         os.kill(os.getpid(), signal.SIGUSR1)
         kwait.create(DONE)
 
+    observer = Observer()
+    ACTIVE_WAITS.add(observer)
     threading.Thread(target=ask, daemon=True).start()
     wait_for_job_complete("asked", timeout="30s")
+    ACTIVE_WAITS.remove(observer)
 
 @pytest.fixture
 def reserve():

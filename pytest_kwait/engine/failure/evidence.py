@@ -164,16 +164,18 @@ def describe_lost_definition(session: ApiSession, source: Source, *, is_served: 
     name = f"{resource.plural}.{resource.group}"
     deadline = Deadline.after(LIMIT, session.clock)
     try:
-        found = session.get(CUSTOM_RESOURCE_DEFINITIONS, name, deadline=deadline)
+        definition = session.get(CUSTOM_RESOURCE_DEFINITIONS, name, deadline=deadline)
     except DeadlineExceeded:
         return ""
     except ApiError as error:
         if error.status != 404 or (is_served and _is_listed(session, source, deadline)):
             return ""
         return f"the CustomResourceDefinition {name} was deleted"
-    if found["metadata"].get("deletionTimestamp"):
+    if definition["metadata"].get("deletionTimestamp"):
         return f"the CustomResourceDefinition {name} is being deleted"
-    versions = [each["name"] for each in found["spec"]["versions"] if each.get("served")]
+    versions = [
+        version["name"] for version in definition["spec"]["versions"] if version.get("served")
+    ]
     if resource.version not in versions:
         return f"the CustomResourceDefinition {name} no longer serves {resource.version}"
     return ""
@@ -375,7 +377,7 @@ def gather_evidence(
         search = partial(_find_refusals, session, operated or "", deadline)
         finding = [pool.submit(search, *names) for names in searched.result()]
         refusals = [tail for future in finding if (tail := future.result()) is not None]
-        existing = tuple(found for future in naming if (found := future.result()) is not None)
+        existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
     return Evidence(
         scope.namespace,
@@ -397,13 +399,13 @@ def _gather_pods(
 ) -> list[PodReport]:
     if scope.pods is None and not scope.pod_names:
         return []
-    one = name_selector(scope.pod_names[0]) if len(scope.pod_names) == 1 else None
+    selector = name_selector(scope.pod_names[0]) if len(scope.pod_names) == 1 else None
     try:
         listed = session.list(
             PODS,
             scope.namespace,
             label_selector=scope.pods,
-            field_selector=one,
+            field_selector=selector,
             deadline=deadline,
             type=_Pod,
         )
@@ -447,10 +449,10 @@ def _gather_claims(
         return ()
     there = tuple(sorted(_describe_class(item.object) for item in classes))
     last = {item.object["involvedObject"].get("uid"): item.object for item in events}
-    found = {item.object["metadata"]["name"]: item.object for item in claims}
+    claims_by_name = {item.object["metadata"]["name"]: item.object for item in claims}
     unbound = []
     for name in names:
-        claim = found.get(name)
+        claim = claims_by_name.get(name)
         if claim is None:
             unbound.append(UnboundClaim(name, "", "it does not exist", ()))
         elif ((claim.get("status") or {}).get("phase") or "Pending") == "Pending":
@@ -695,7 +697,7 @@ def _find_refusals(
         return None
     # Most operators print the message within JSON.
     lines = make_redactor(session.credentials())(text).replace('\\"', '"').splitlines()
-    found = [refusal for line in lines for refusal in _REFUSAL.findall(line)]
-    found = found or [line.strip() for line in lines if _REFUSED_LINE.search(line)]
-    last = list(dict.fromkeys(reversed(found)))[:REFUSALS]
+    refusals = [refusal for line in lines for refusal in _REFUSAL.findall(line)]
+    refusals = refusals or [line.strip() for line in lines if _REFUSED_LINE.search(line)]
+    last = list(dict.fromkeys(reversed(refusals)))[:REFUSALS]
     return LogTail(pod, container, False, tuple(reversed(last))) if last else None

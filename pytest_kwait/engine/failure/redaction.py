@@ -255,10 +255,10 @@ def _redact_value(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
-        return [_redact_value(each, redact) for each in value]
+        return [_redact_value(member, redact) for member in value]
     if not isinstance(value, dict):
         return value
-    shown = {key: _redact_member(key, each, redact) for key, each in value.items()}
+    shown = {key: _redact_member(key, member, redact) for key, member in value.items()}
     # An object with `name` and `value`, such as a container's variable.
     name = value.get("name")
     if isinstance(name, str) and value.get("value") and _VARIABLE.fullmatch(name):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.failure.evidence import Evidence
+from pytest_kwait.engine.failure.shortening import WIDTH, cut_line, wrap_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
         UnboundClaim,
     )
     from pytest_kwait.engine.pod_fields import ContainerReport
-
-WIDTH = 92
-"""Of 100 columns, pytest's `E` prefix and the code's indentation take eight."""
 
 PODS = 8
 EVENTS = 8
@@ -81,6 +78,8 @@ class Timeline:
         self._last: deque[VerdictChange] = deque(maxlen=limit)
         self._text: str | None = None
         self.changes = 0
+        self.on_change: Callable[[], object] | None = None
+        """Called after each recorded change; None for nothing."""
 
     def record(self, at: float, text: str, *, is_provisional: bool = False) -> bool:
         """Record a verdict; return whether its text differs from the last one."""
@@ -93,6 +92,8 @@ class Timeline:
             self._first.append(change)
         else:
             self._last.append(change)
+        if self.on_change is not None:
+            self.on_change()
         return True
 
     @property
@@ -137,7 +138,7 @@ def render_message(report: WaitReport) -> str:
     scheduler, is shown once; a warning that only repeats one is left out.
     """
     report = _without_namespace(report)
-    headline = _wrap("", report.headline, rest="    ", lines=6)
+    headline = wrap_middle("", report.headline, rest="    ", lines=6)
     shown = _ShownTexts(headline)
     parts = (
         headline,
@@ -193,8 +194,8 @@ def _without_namespace(report: WaitReport) -> WaitReport:
         return report
     short: WaitReport = _change_texts(report, lambda text: _strip_namespace(text, findings))
     existing = tuple(
-        replace(each, namespace=None) if each.namespace == findings.namespace else each
-        for each in short.findings.existing
+        replace(existing, namespace=None) if existing.namespace == findings.namespace else existing
+        for existing in short.findings.existing
     )
     # Logs are shown as they were written.
     return replace(
@@ -211,7 +212,7 @@ def _strip_namespace(text: str, findings: Evidence) -> str:
 
 
 def _render_terms(report: WaitReport) -> Iterator[str]:
-    yield from _wrap("  awaited   ", f"{report.subject} to {report.goal}")
+    yield from wrap_middle("  awaited   ", f"{report.subject} to {report.goal}")
     elapsed = format_duration(round(report.elapsed, 1))
     limit = format_duration(report.limit)
     yield f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"
@@ -220,20 +221,20 @@ def _render_terms(report: WaitReport) -> Iterator[str]:
         # No command names it.
         yield f"  namespace {namespace}"
     if report.seen:
-        yield from _wrap("  seen      ", report.seen)
-    for found in report.findings.existing:
-        yield from _wrap("  there are ", _render_existing(found))
+        yield from wrap_middle("  seen      ", report.seen)
+    for existing in report.findings.existing:
+        yield from wrap_middle("  there are ", _render_existing(existing))
 
 
-def _render_existing(found: ExistingObjects) -> str:
-    where = f" in {found.namespace}" if found.namespace else ""
-    if not found.names:
-        return f"no {found.resource}{where}"
-    if found.labels:
-        return f"{found.count} {found.resource}{where}, with {'; '.join(found.names)}"
-    rest = found.count - len(found.names)
+def _render_existing(existing: ExistingObjects) -> str:
+    where = f" in {existing.namespace}" if existing.namespace else ""
+    if not existing.names:
+        return f"no {existing.resource}{where}"
+    if existing.labels:
+        return f"{existing.count} {existing.resource}{where}, with {'; '.join(existing.names)}"
+    rest = existing.count - len(existing.names)
     more = f" and {rest} more" if rest else ""
-    return f"{found.resource}{where}: {', '.join(found.names)}{more}"
+    return f"{existing.resource}{where}: {', '.join(existing.names)}{more}"
 
 
 def _render_timeline(report: WaitReport) -> Iterator[str]:
@@ -273,7 +274,7 @@ def _render_changes(changes: Sequence[VerdictChange]) -> Iterator[str]:
         if returns > 1:
             place += returns - 1
             text = f"the last of {returns} changes to and fro between these two"
-        yield _join_lines(f"  {changes[place].at:8.1f}s  {text}")
+        yield cut_line(f"  {changes[place].at:8.1f}s  {text}")
         end = place
         while returns < 2 and end + 1 < len(changes) and texts[end + 1] == texts[place]:
             end += 1
@@ -288,10 +289,10 @@ def _render_pods(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
         return
     yield "  pods"
     for pod in findings.pods[:PODS]:
-        yield from shown.add(_wrap("    ", _render_pod(pod, shown), rest="      "))
+        yield from shown.add(wrap_middle("    ", _render_pod(pod, shown), rest="      "))
         for container in pod.containers:
             text = _render_container(container, shown)
-            yield from shown.add(_wrap("      ", text, rest="        ", lines=3))
+            yield from shown.add(wrap_middle("      ", text, rest="        ", lines=3))
     rest = Counter(pod.phase for pod in findings.pods[PODS:])
     if rest:
         phases = ", ".join(f"{n} {phase}" for phase, n in rest.most_common())
@@ -326,7 +327,7 @@ def _render_claims(findings: Evidence) -> Iterator[str]:
     if findings.claims:
         yield "  unbound claims"
     for claim in findings.claims:
-        yield from _wrap("    ", _render_claim(claim), rest="      ", lines=3)
+        yield from wrap_middle("    ", _render_claim(claim), rest="      ", lines=3)
 
 
 def _render_claim(claim: UnboundClaim) -> str:
@@ -346,7 +347,7 @@ def _render_events(findings: Evidence, shown: _ShownTexts) -> Iterator[str]:
         count += 1
         if count > EVENTS:
             continue
-        lines += shown.add(_wrap("    ", _render_event(event), rest="      ", lines=3))
+        lines += shown.add(wrap_middle("    ", _render_event(event), rest="      ", lines=3))
     if lines:
         yield "  warnings"
         yield from lines
@@ -364,13 +365,13 @@ def _render_event(event: EventGroup) -> str:
 def _render_logs(findings: Evidence) -> Iterator[str]:
     for tail in findings.logs:
         empty = ": empty" if not tail.lines else ""
-        yield from _wrap("  ", f"{_name_log(tail)}{empty}", rest="    ")
+        yield from wrap_middle("  ", f"{_name_log(tail)}{empty}", rest="    ")
         for line in tail.lines:
             # The end of a long line is often its point: the module that is missing, the status.
             if len(line) > WIDTH - len("    | "):
-                yield from _wrap("    | ", line, rest="    |   ", lines=2)
+                yield from wrap_middle("    | ", line, rest="    |   ", lines=2)
             else:
-                yield _join_lines(f"    | {line}")
+                yield cut_line(f"    | {line}")
 
 
 def _render_refusals(findings: Evidence) -> Iterator[str]:
@@ -378,14 +379,14 @@ def _render_refusals(findings: Evidence) -> Iterator[str]:
         yield "  refused by the API server, as logs of the namespace's pods say"
     for tail in findings.refusals:
         for line in tail.lines:
-            yield from _wrap("    ", f"{tail.pod}/{tail.container}: {line}", rest="      ")
+            yield from wrap_middle("    ", f"{tail.pod}/{tail.container}: {line}", rest="      ")
 
 
 def _render_errors(report: WaitReport) -> Iterator[str]:
     if report.last_error:
-        yield from _wrap("  API error ", _render_last_error(report), rest="    ")
+        yield from wrap_middle("  API error ", _render_last_error(report), rest="    ")
     for error in report.findings.errors[:ERRORS]:
-        yield from _wrap("  not gathered: ", error, rest="    ")
+        yield from wrap_middle("  not gathered: ", error, rest="    ")
 
 
 def _render_last_error(report: WaitReport) -> str:
@@ -395,21 +396,21 @@ def _render_last_error(report: WaitReport) -> str:
 
 def _render_command(findings: Evidence, width: int = WIDTH) -> Iterator[str]:
     if findings.outlook:
-        yield from _wrap("  look: ", findings.outlook, width=width)
+        yield from wrap_middle("  look: ", findings.outlook, width=width)
         return
     if findings.pods and findings.pods[0].failing:
-        what = ["describe", f"pod/{findings.pods[0].name}"]
+        words = ["describe", f"pod/{findings.pods[0].name}"]
     elif findings.objects and findings.objects[0].exists:
         reference = findings.objects[0]
-        what = ["describe", f"{reference.resource}/{reference.name}"]
+        words = ["describe", f"{reference.resource}/{reference.name}"]
     elif findings.objects and not findings.objects[0].uid:
-        what = ["get", findings.objects[0].resource]
+        words = ["get", findings.objects[0].resource]
     elif findings.pods and not findings.objects:
-        what = ["describe", f"pod/{findings.pods[0].name}"]
+        words = ["describe", f"pod/{findings.pods[0].name}"]
     else:
-        what = ["get", "events"]
+        words = ["get", "events"]
     where = ["--namespace", findings.namespace] if findings.namespace else []
-    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *what])}"
+    yield f"  try: {shlex.join(['kubectl', *findings.kubectl, *where, *words])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,14 +458,16 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
     """
     report = _without_namespace(report)
     findings = report.findings
-    headline = _wrap(lead, report.headline, rest="    ", lines=5, width=width)
-    is_cut = len(_wrap(lead, report.headline, rest="    ", lines=6, width=width)) > len(headline)
+    headline = wrap_middle(lead, report.headline, rest="    ", lines=5, width=width)
+    is_cut = len(wrap_middle(lead, report.headline, rest="    ", lines=6, width=width)) > len(
+        headline
+    )
     shown = _ShownTexts(headline)
     elapsed = format_duration(round(report.elapsed, 1))
     limit = format_duration(report.limit)
     terms = [f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"]
     if report.seen:
-        terms += _wrap("  seen      ", report.seen, lines=2, width=width)
+        terms += wrap_middle("  seen      ", report.seen, lines=2, width=width)
     command = list(_render_command(findings, width))
     sections = [
         section
@@ -491,7 +494,7 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
         if lines and (len(lines) > 1 or len(section.lines) == 1):
             fitting.append((section.rank, lines))
             room -= len(lines)
-    parts = [lines for _, lines in sorted(fitting, key=lambda each: each[0])]
+    parts = [lines for _, lines in sorted(fitting, key=lambda ranked: ranked[0])]
     order = ("message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals")
     return ShortMessage(
         tuple(line for lines in (headline, terms, *parts, command) for line in lines),
@@ -506,7 +509,7 @@ def _shorten_refusals(findings: Evidence, width: int) -> _Section:
     lines = [
         line
         for text in texts[:1]
-        for line in ("  refused", *_wrap("    ", text, rest="      ", lines=3, width=width))
+        for line in ("  refused", *wrap_middle("    ", text, rest="      ", lines=3, width=width))
     ]
     return _Section("refusals", 7, lines, len(texts) < 2)
 
@@ -517,7 +520,7 @@ def _shorten_claims(findings: Evidence, width: int) -> _Section:
         for claim in findings.claims[:1]
         for line in (
             "  unbound claims",
-            *_wrap("    ", _render_claim(claim), rest="      ", lines=3, width=width),
+            *wrap_middle("    ", _render_claim(claim), rest="      ", lines=3, width=width),
         )
     ]
     return _Section("claims", 4, lines, len(findings.claims) < 2)
@@ -528,14 +531,16 @@ def _shorten_pods(findings: Evidence, shown: _ShownTexts, width: int) -> _Sectio
     if not findings.pods or not findings.pods[0].failing:
         return _Section("pods", 3, (), not findings.pods)
     pod, *others = findings.pods
-    alike = sum(_pod_facts(each) == _pod_facts(pod) for each in others)
+    alike = sum(_pod_facts(other) == _pod_facts(pod) for other in others)
     like_it = f" (and {alike} more like it)" if alike else ""
     lines = ["  pods"]
-    lines += shown.add(_wrap("    ", f"{_render_pod(pod, shown)}{like_it}", "      ", 2, width))
-    failing = [each for each in pod.containers if each.failing] or pod.containers[:1]
+    lines += shown.add(
+        wrap_middle("    ", f"{_render_pod(pod, shown)}{like_it}", "      ", 2, width)
+    )
+    failing = [container for container in pod.containers if container.failing] or pod.containers[:1]
     for container in failing[:2]:
         text = _render_container(container, shown)
-        lines += shown.add(_wrap("      ", text, "        ", 2, width))
+        lines += shown.add(wrap_middle("      ", text, "        ", 2, width))
     return _Section("pods", 3, lines, not others and len(pod.containers) == len(failing[:2]))
 
 
@@ -545,13 +550,13 @@ def _pod_facts(pod: PodReport) -> object:
 
 def _shorten_error(report: WaitReport, width: int) -> _Section:
     text = _render_last_error(report) if report.last_error else ""
-    lines = _wrap("  API error ", text, rest="    ", lines=2, width=width) if text else []
+    lines = wrap_middle("  API error ", text, rest="    ", lines=2, width=width) if text else []
     return _Section("message", 8, lines, not report.findings.errors)
 
 
 def _shorten_logs(findings: Evidence, width: int) -> _Section:
     """Return the first log with lines: its last ones, and an error that is further up."""
-    tail = next((each for each in findings.logs if any(map(str.strip, each.lines))), None)
+    tail = next((log for log in findings.logs if any(map(str.strip, log.lines))), None)
     if tail is None:
         return _Section("logs", 6, (), not findings.logs)
     written = [line for line in tail.lines if line.strip()]
@@ -559,28 +564,28 @@ def _shorten_logs(findings: Evidence, width: int) -> _Section:
     further_up = [line for line in written[:-3] if _TELLING.search(line)]
     if further_up and not any(map(_TELLING.search, kept)):
         kept = [further_up[-1], *kept[-2:]]
-    lines = _wrap("  ", _name_log(tail), rest="    ", lines=1, width=width)
+    lines = wrap_middle("  ", _name_log(tail), rest="    ", lines=1, width=width)
     for line in kept:
         if len(line) > width - len("    | "):
-            lines += _wrap("    | ", line, rest="    |   ", lines=2, width=width)
+            lines += wrap_middle("    | ", line, rest="    |   ", lines=2, width=width)
         else:
-            lines.append(_join_lines(f"    | {line}", width))
+            lines.append(cut_line(f"    | {line}", width))
     return _Section("logs", 6, lines, len(findings.logs) == 1 and len(kept) == len(tail.lines))
 
 
 def _shorten_events(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
-    events = [each for each in findings.events if shown.is_new(each.message)]
+    events = [event for event in findings.events if shown.is_new(event.message)]
     lines = ["  warnings"] if events else []
     for event in events[:2]:
-        lines += _wrap("    ", _render_event(event), rest="      ", lines=2, width=width)
+        lines += wrap_middle("    ", _render_event(event), rest="      ", lines=2, width=width)
     return _Section("warnings", 5, lines, len(events) < 3)
 
 
 def _shorten_existing(findings: Evidence, width: int) -> _Section:
     lines = [
         line
-        for found in findings.existing
-        for line in _wrap("  there are ", _render_existing(found), lines=2, width=width)
+        for existing in findings.existing
+        for line in wrap_middle("  there are ", _render_existing(existing), lines=2, width=width)
     ]
     return _Section("objects", 1, lines[:2], len(lines) < 3)
 
@@ -590,46 +595,12 @@ def _shorten_timeline(report: WaitReport, width: int) -> _Section:
     if timeline.changes < 2:
         return _Section("timeline", 2, ())
     text = f"  timeline  {timeline.changes} changes, at first: {timeline.first[0].text}"
-    return _Section("timeline", 2, [_join_lines(text, width)], is_whole=False)
+    return _Section("timeline", 2, [cut_line(text, width)], is_whole=False)
 
 
 def _name_log(tail: LogTail) -> str:
     run = ", the run before this one" if tail.previous else ""
     return f"log of {tail.pod}/{tail.container}{run}"
-
-
-def _wrap(
-    lead: str, text: str, rest: str | None = None, lines: int = 4, width: int = WIDTH
-) -> list[str]:
-    """Wrap a text to a bounded width and number of lines by cutting its middle.
-
-    The middle is cut because a long message ends with the error and begins with the operation.
-    """
-    further = " " * len(lead) if rest is None else rest
-    wrapper = textwrap.TextWrapper(
-        width, initial_indent=lead, subsequent_indent=further, break_on_hyphens=False
-    )
-    text = " ".join(_replace_unprintable(text).split())
-    wrapped = wrapper.wrap(text)
-    room = lines * (width - max(len(lead), len(further)))
-    while len(wrapped) > lines:
-        # Long words leave lines half empty, so the length that fits is found by trying.
-        room -= 10
-        half = max(room // 2, 10)
-        head, tail = text[:half].rpartition(" ")[0], text[-half:].partition(" ")[2]
-        wrapped = wrapper.wrap(f"{head or text[:half]} ... {tail or text[-half:]}")
-        if half == 10:
-            break
-    return wrapped
-
-
-def _replace_unprintable(text: str) -> str:
-    return "".join(char if char.isprintable() else " " for char in text)
-
-
-def _join_lines(text: str, width: int = WIDTH) -> str:
-    line = _replace_unprintable(text)
-    return line if len(line) <= width else line[: width - 3] + "..."
 
 
 def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
@@ -640,13 +611,13 @@ def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
         claims: the unbound claims that keep its pods from being scheduled.
     """
     # A claim that waits for its pod is not what the pod waits for.
-    held = [each for each in claims if each.event and not each.event.startswith("WaitFor")]
-    if not held or any(f'"{each.name}"' in reason or each.event in reason for each in held):
+    held = [claim for claim in claims if claim.event and not claim.event.startswith("WaitFor")]
+    if not held or any(f'"{claim.name}"' in reason or claim.event in reason for claim in held):
         return reason
     text = f"claim {held[0].name} is not bound: {held[0].event}"
-    lead, found, rest = reason.partition(_UNSCHEDULABLE)
-    if found and "persistentvolumeclaim" in rest.lower():
-        return f"{lead}{found}{text}"
+    lead, separator, rest = reason.partition(_UNSCHEDULABLE)
+    if separator and "persistentvolumeclaim" in rest.lower():
+        return f"{lead}{separator}{text}"
     return f"{reason} ({text})"
 
 
@@ -752,7 +723,7 @@ def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
         return value.changed(change)
     if is_dataclass(value) and not isinstance(value, type):
         parts = {
-            each.name: _change_texts(getattr(value, each.name), change) for each in fields(value)
+            part.name: _change_texts(getattr(value, part.name), change) for part in fields(value)
         }
         return replace(value, **parts)
     return value

@@ -108,12 +108,12 @@ class Coordinator:
     def next(self, worker: str) -> Assignment | None:
         """Return what a worker runs next; None at the end."""
         with self._lock:
-            found = self.plan.next()
-            if found is None:
+            assignment = self.plan.next()
+            if assignment is None:
                 self._running.pop(worker, None)
             else:
-                self._running[worker] = found
-            return found
+                self._running[worker] = assignment
+            return assignment
 
     def add(self, worker: str, result: ExploredRun) -> bool:
         """Count a run; return whether the exploration goes on."""

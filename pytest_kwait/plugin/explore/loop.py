@@ -260,8 +260,8 @@ class Explorer:
         def attempt(only: list[str] | None) -> Trial:
             used = self._only if only is None else only
             current = self._run(item, end, _Current(failed.seed, used, shrinks=True))
-            found = current.failure is not None and current.failure.signature == failure.signature
-            return Trial(found, current.decisions)
+            fails = current.failure is not None and current.failure.signature == failure.signature
+            return Trial(fails, current.decisions)
 
         recorded = self._records_waits
         self._record_waits(False)
@@ -341,7 +341,7 @@ def _with_units(items: list[pytest.Item]) -> Iterator[tuple[int, pytest.Item]]:
 
 
 def _module_of(item: pytest.Item) -> pytest.Item | pytest.Collector:
-    return next((each for each in item.listchain() if isinstance(each, pytest.File)), item)
+    return next((node for node in item.listchain() if isinstance(node, pytest.File)), item)
 
 
 def _facts_of(item: pytest.Item, unit: int) -> CollectedTest:
@@ -527,7 +527,7 @@ class ExplorationLoop:
         """Perturb the setup of a test whose namespace is there already."""
         if self._explorer is not None:
             chain = item.listchain()
-            if any(each.node in chain for each in namespaces_in_use(self._config)):
+            if any(namespace.node in chain for namespace in namespaces_in_use(self._config)):
                 self._explorer.perturb()
 
     def pytest_runtest_call(self, item: pytest.Item) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.plugin.failures import relative_path, shorten_messages
+from pytest_kwait.engine.failure.shortening import wrap_text
+from pytest_kwait.plugin.failure_text import drop_short_message
+from pytest_kwait.plugin.failures import relative_path, show_messages
 from pytest_kwait.suite.config.options import OPTIONS
 from pytest_kwait.suite.explore.verdict import (
     count_runs,
@@ -133,7 +134,7 @@ class ExplorationReport:
             for failure in verdict.failures
             for report in failure.result.reports
         ]
-        shorten_messages(self._config, reports)
+        show_messages(self._config, reports)
 
     def lines(self, seed: int) -> Iterator[str]:
         """Yield the lines of the section at the end.
@@ -156,22 +157,15 @@ class ExplorationReport:
                 continue
             yield f"{facts.name}: {test}"
             for failure in test.failures:
-                yield from textwrap.wrap(
-                    f"{count_runs(failure.runs)}: {failure.failure.headline}",
-                    _WIDTH,
-                    initial_indent="  ",
-                    subsequent_indent="    ",
-                    max_lines=2,
-                    placeholder=" ...",
-                    break_on_hyphens=False,
-                )
+                text = f"{count_runs(failure.runs)}: {failure.failure.headline}"
+                yield from wrap_text(text, _WIDTH, "  ", "    ", max_lines=2)
                 for line in describe_cause(failure.failure):
                     yield f"    {line}"
                 yield f"    {self._command(facts, failure)}"
 
     def _make_reports(self, test: CollectedTest, verdict: TestVerdict) -> list[pytest.TestReport]:
         failures = verdict.failures
-        reports = [report for each in failures[:1] for report in each.result.reports]
+        reports = [report for failure in failures[:1] for report in failure.result.reports]
         if failures and not any(report.failed for report in reports):
             # Of a crashed worker, or too large.
             reports = _make_bare_reports(test, "failed", failures[0].failure.headline)
@@ -185,7 +179,7 @@ class ExplorationReport:
             replaced = _copy(failed)
             # pytest takes any object with `toterminal`.
             replaced.longrepr = cast("Any", self._describe(test, verdict, original))
-            vars(replaced).pop("kwait_short_message", None)
+            drop_short_message(replaced)
             failures[0].result.reports = [original if r is failed else r for r in reports]
             reports = [replaced if r is failed else r for r in reports]
         if reports and verdict.is_explored:
@@ -197,16 +191,16 @@ class ExplorationReport:
         self, test: CollectedTest, verdict: TestVerdict, first: pytest.TestReport
     ) -> _FailureText:
         blocks: list[tuple[list[str], pytest.TestReport | None]] = []
-        for number, each in enumerate(verdict.failures):
+        for number, failure in enumerate(verdict.failures):
             lines = [
-                f"{count_runs(each.runs, verdict.runs)} failed, seed {each.result.seed}:",
-                *describe_cause(each.failure),
-                f"reproduce: {self._command(test, each)}",
+                f"{count_runs(failure.runs, verdict.runs)} failed, seed {failure.result.seed}:",
+                *describe_cause(failure.failure),
+                f"reproduce: {self._command(test, failure)}",
             ]
-            reports = [first] if not number else [r for r in each.result.reports if r.failed]
+            reports = [first] if not number else [r for r in failure.result.reports if r.failed]
             # A failure without reports is known by its headline alone.
             if not reports:
-                lines.append(each.failure.headline)
+                lines.append(failure.failure.headline)
             blocks.append((lines, reports[0] if reports else None))
         crash = getattr(first.longrepr, "reprcrash", None)
         summary = f"{count_runs(verdict.failed, verdict.runs)} failed: "
@@ -236,7 +230,7 @@ class ExplorationReport:
         if folder not in self._files:
             path = Path(folder, _PERTURBATIONS_FILE)
             try:
-                path.write_text("".join(f"{each}\n" for each in only), "utf-8")
+                path.write_text("".join(f"{perturbation}\n" for perturbation in only), "utf-8")
             except OSError:
                 return ""  # the seed alone reproduces it, with more perturbations
             self._files[folder] = relative_path(self._config, str(path))
@@ -248,18 +242,18 @@ class ExplorationReport:
             "passed": verdict.passed,
             "failures": [
                 {
-                    "headline": each.failure.headline,
-                    "runs": each.runs,
-                    "seed": each.result.seed,
-                    "perturbations": each.failure.shrunk and each.failure.shrunk.only,
-                    "command": self._command(test, each),
+                    "headline": failure.failure.headline,
+                    "runs": failure.runs,
+                    "seed": failure.result.seed,
+                    "perturbations": failure.failure.shrunk and failure.failure.shrunk.only,
+                    "command": self._command(test, failure),
                 }
-                for each in verdict.failures
+                for failure in verdict.failures
             ],
         }
 
     def _properties(self, test: CollectedTest, verdict: TestVerdict) -> list[tuple[str, object]]:
-        commands = [self._command(test, each) for each in verdict.failures]
+        commands = [self._command(test, failure) for failure in verdict.failures]
         return [
             ("kwait_explored", str(verdict)),
             *(("kwait_reproduce", command) for command in commands),
@@ -300,9 +294,9 @@ def _make_bare_reports(
 
 def _list_options(config: pytest.Config) -> list[str]:
     """Return the options of this run that a command to reproduce a failure needs."""
-    flags = {flag: each.kind != "bool" for each in OPTIONS for flag in each.flags}
+    flags = {flag: definition.kind != "bool" for definition in OPTIONS for flag in definition.flags}
     flags.update(dict.fromkeys(_PASSED_ON, True))
-    found: list[str] = []
+    options: list[str] = []
     given = iter(map(str, config.invocation_params.args))
     for arg in given:
         flag, equals, _ = arg.partition("=")
@@ -310,5 +304,5 @@ def _list_options(config: pytest.Config) -> list[str]:
             continue
         words = [arg] if equals or not flags[flag] else [arg, next(given, "")]
         if flag not in _OWN_OPTIONS and not words[-1].startswith("no:"):
-            found += words
-    return found
+            options += words
+    return options

@@ -80,7 +80,7 @@ def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
             each.hide(each.subject),
             each.hide(each.goal),
             each.deadline.clock.monotonic() - each.started,
-            each.hide(each.timeline.last),
+            each.hide(each.seen),
         )
         for each in waits
     ]

@@ -24,6 +24,7 @@ from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.clusters.cluster import Cluster
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -123,7 +124,7 @@ def main() -> None:
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     program = _CandidateProgram(json.loads(sys.argv[1]))
     ctx, stop = wait.with_cancel(wait.background())
-    competing = threading.Thread(target=program.run, args=(ctx,), daemon=True)
+    competing = Worker("kwait-candidate", lambda: program.run(ctx))
     competing.start()
     if not sys.stdin.readline():
         os._exit(1)

@@ -30,6 +30,7 @@ from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitTimeout
 from pytest_kwait.leaderelection import MAX_LEASE_SECONDS, LeaderElector, LeaseLock
 from pytest_kwait.suite.election.candidate_main import server_endpoint
+from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -219,7 +220,7 @@ class Candidate:
         except OSError:
             self._relay.close()
             raise
-        self._listener = threading.Thread(target=self._read_output, name=identity, daemon=True)
+        self._listener = Worker(identity, self._read_output)
         self._listener.start()
 
     def __repr__(self) -> str:

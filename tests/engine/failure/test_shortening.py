@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pytest_kwait.engine.failure.shortening import (
+    cut_headline,
+    cut_line,
+    wrap_middle,
+    wrap_text,
+)
+
+
+def test_a_headline_is_cut_to_what_reports_carry() -> None:
+    assert cut_headline("a" * 501) == "a" * 500
+
+
+def test_a_line_is_printable_and_cut_at_its_end() -> None:
+    assert cut_line("a\nb\x1b[0m", 9) == "a b [0m"
+    assert cut_line("pod ci-1/sleepers", 9) == "pod ci..."
+    assert cut_line("pod", 2) == "..."
+
+
+def test_a_text_is_wrapped_whole() -> None:
+    text = "claim a-very-long-name is unbound"
+    assert wrap_text(text, 12, "- ", "  ") == ["- claim", "  a-very-long-name", "  is unbound"]
+
+
+def test_a_text_of_a_number_of_lines_ends_with_its_cut() -> None:
+    text = "2 runs: pod a did not become ready within 5s"
+    assert wrap_text(text, 16, "- ", "  ", max_lines=2) == ["- 2 runs: pod a", "  did not ..."]
+
+
+def test_the_beginning_and_the_end_of_a_long_message_stay() -> None:
+    text = "failed to pull image " + "and so on " * 20 + "not found"
+    wrapped = wrap_middle("  ", text, lines=2, width=40)
+    assert len(wrapped) == 2
+    assert wrapped[0].startswith("  failed to pull image")
+    assert wrapped[1].endswith("not found")
+    assert " ... " in " ".join(wrapped)
