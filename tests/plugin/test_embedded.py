@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
 
 _SUITE = """
 import pytest
@@ -65,11 +68,10 @@ def test_nothing_is_left(kwait, wait_for):
 """
 
 
-@pytest.mark.parametrize("args", [[], ["-n2"]], ids=["alone", "workers"])
-def test_a_suite_passes_on_the_embedded_cluster(pytester: pytest.Pytester, args: list[str]) -> None:
+def test_workers_pass_a_suite_on_one_embedded_cluster(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_it=_SUITE)
     result = pytester.runpytest_subprocess(
-        "--strict-markers", "-Werror", "-ofaulthandler_timeout=60", *args, timeout=120
+        "--strict-markers", "-Werror", "-ofaulthandler_timeout=60", "-n2", timeout=120
     )
     result.assert_outcomes(passed=5)
 

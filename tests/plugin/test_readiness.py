@@ -94,7 +94,7 @@ def test_unready_cluster_fails_its_tests_with_one_reason(
     assert output.count(_SHORT) == 3
 
 
-@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
 def test_cluster_state_is_an_artifact(
     pytester: pytest.Pytester, requests: Callable[..., Any], workers: list[str]
 ) -> None:

@@ -184,7 +184,7 @@ def test_outcomes_of_tests(pytester: pytest.Pytester) -> None:
     assert "assert 0" in texts["test_both"]
 
 
-@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
 def test_collection_error_is_a_failure(pytester: pytest.Pytester, workers: list[str]) -> None:
     pytester.makepyfile(test_bad="import nothing_of_that_name", test_good="def test(): pass")
     pytester.runpytest(*workers, "--kwait-report=r.json")
