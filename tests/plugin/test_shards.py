@@ -15,7 +15,7 @@ _VALID = (
 )
 _COUNTED = ("-p", "no:pytest-split")
 """Without pytest-split tests are counted, whether it is installed here or not."""
-_WORKERS = pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+_WORKERS = pytest.mark.parametrize("workers", [[], ["-n1"]], ids=["alone", "worker"])
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ import pytest
 from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodList, V1PodSpec
 
 from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
+from tests.examples import scaled
 
 _POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}
 _TWO = """\
@@ -179,7 +180,7 @@ def test_a_list_that_contains_itself_is_no_manifest() -> None:
     assert str(caught.value) == "manifest 1: nests lists or objects too deeply to be read"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(scaled(8)))
 def test_no_manifest_raises_anything_else(tmp_path: Path, seed: int) -> None:
     """Cut, doubled and mixed texts of manifests are read or refused by name."""
     rng = random.Random(seed)
