@@ -48,6 +48,16 @@ _COMPARED = (
 )
 """Tests that compare the embedded cluster with a real one."""
 
+_OWN_CLUSTER = (
+    "conformance/clusters/test_api_server_alone.py",
+    "conformance/clusters/test_dead_clusters.py",
+    "conformance/explore/test_explore.py",
+    "conformance/runs/report/test_player.py",
+    "conformance/runs/report/test_recorded_run.py",
+    "conformance/runs/report/test_report_page.py",
+)
+"""Tests that start embedded clusters of their own, or look at a page."""
+
 _COLOURS = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS")
 
 
@@ -67,6 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "slow: takes long on a real control plane, where `.ci/run slow` runs it",
         "compared: compares the embedded cluster with a real one, where `.ci/run conformance` is",
+        "own_cluster: starts embedded clusters of its own, or none: not run on a real control plane",
         "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
         " the test is skipped with the reason",
     ):
@@ -75,9 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests and the compared ones, before `-m` selects."""
+    """Mark the tests of these lists, before `-m` selects."""
+    lists = (("slow", _SLOW), ("compared", _COMPARED), ("own_cluster", _OWN_CLUSTER))
     for item in items:
-        for marker, paths in (("slow", _SLOW), ("compared", _COMPARED)):
+        for marker, paths in lists:
             if item.nodeid.startswith(paths):
                 item.add_marker(marker)
 

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
 from e2e.conftest import capable as capable
 from e2e.conftest import kubelets as kubelets
 from e2e.fault_injection.conftest import faults as faults
+from tests.forked_python import stop_fork_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _fork_server() -> Iterator[None]:
+    yield
+    stop_fork_server()

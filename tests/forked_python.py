@@ -8,9 +8,11 @@ from __future__ import annotations
 import atexit
 import fcntl
 import functools
+import importlib.util
 import multiprocessing
 import os
 import runpy
+import select
 import subprocess
 import sys
 import types
@@ -44,6 +46,7 @@ class ForkedPython:
         cwd: its folder, by default this process's.
         pass_fds: descriptors that it has under the same numbers.
         start_new_session: whether signals of this process's terminal are not for it.
+        text: whether `communicate` returns text.
     """
 
     def __init__(
@@ -57,8 +60,11 @@ class ForkedPython:
         cwd: str | os.PathLike[str] | None = None,
         pass_fds: Sequence[int] = (),
         start_new_session: bool = False,
+        text: bool = False,
     ) -> None:
         self.args = command
+        self._text = text
+        self._output = bytearray()
         context = _fork_server()
         theirs: list[int] = []
         self.stdin = cast("IO[bytes] | None", _our_end(stdin, 0, theirs))
@@ -101,16 +107,30 @@ class ForkedPython:
             raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
         return self._process.exitcode
 
-    def communicate(self, timeout: float | None = None) -> tuple[bytes, None]:
-        """Return its output, the one stream of it that may be a pipe, once it has ended."""
+    def communicate(self, timeout: float | None = None) -> tuple[Any, None]:
+        """Return its output, the one stream of it that may be a pipe, once it has ended.
+
+        Raises:
+            TimeoutExpired: it has not ended; a further call returns its whole output.
+        """
+        # A run marks the package's modules before they are loaded: their asserts are rewritten.
+        from pytest_kwait.clock import SYSTEM_CLOCK
+
         if self.stdin is not None:
             self.stdin.close()
         assert self.stdout is not None
         assert self.stderr is None
-        with self.stdout:
-            output = self.stdout.read()
+        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
+        while not self.stdout.closed:
+            left = None if deadline is None else max(deadline - SYSTEM_CLOCK.monotonic(), 0.0)
+            if not select.select([self.stdout], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            part = os.read(self.stdout.fileno(), 65536)
+            self._output += part
+            if not part:
+                self.stdout.close()
         self.wait(timeout)
-        return output, None
+        return self._output.decode() if self._text else bytes(self._output), None
 
     def send_signal(self, signal: int) -> None:
         """Send it a signal."""
@@ -156,7 +176,7 @@ FORKING = types.SimpleNamespace(**{**vars(subprocess), "Popen": ForkedPython})
 
 def fork_processes(patch: pytest.MonkeyPatch) -> None:
     """Have inner runs, their pytest-xdist workers and their embedded clusters forked."""
-    # A run marks the package's modules before they are loaded, so that their asserts are rewritten.
+    # Here for the same reason as in `communicate`.
     from pytest_kwait.clusters import simulator_process
 
     patch.setattr(pytester, "subprocess", FORKING)
@@ -192,7 +212,11 @@ def _fork_server() -> ForkServerContext:
         return context
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(_ROOT)
-        patch.setenv("PYTHONPATH", str(_ROOT))
+        # First the package that this process has: an installed one, or this folder's.
+        package = importlib.util.find_spec("pytest_kwait")
+        assert package is not None
+        assert package.origin is not None
+        patch.setenv("PYTHONPATH", f"{Path(package.origin).parents[1]}{os.pathsep}{_ROOT}")
         patch.setenv("PYTHONSAFEPATH", "1")
         context.set_forkserver_preload([_PRELOADED])
         forkserver.ensure_running()

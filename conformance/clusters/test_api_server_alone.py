@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.runs.inner_runs import finish, start
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -55,17 +57,10 @@ def run(folder: Path, *options: str) -> str:
     """Run the suite in a folder; return its output."""
     (folder / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, *options],
-        cwd=folder,
-        env={name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"},
-        text=True,
-        capture_output=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
+    status, output = finish(start([*command, *options], folder, environment))
+    assert status == 0, output
+    return output
 
 
 def test_a_suite_runs_on_an_api_server_alone(tmp_path: Path) -> None:

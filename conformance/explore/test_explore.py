@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from conformance.runs.inner_runs import finish, start
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,17 +41,7 @@ def environment(**more: str) -> dict[str, str]:
 def run(arguments: Sequence[str]) -> tuple[int, str]:
     """Run pytest in a process of its own, with an embedded cluster of its own."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    return done.returncode, done.stdout
+    return finish(start(command, ROOT, environment()))
 
 
 def run_on_a_terminal(*arguments: str) -> tuple[int, str]:

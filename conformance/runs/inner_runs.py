@@ -1,4 +1,4 @@
-"""A run of pytest in a process of its own, on the cluster of the test that starts it."""
+"""A run of pytest in a process of its own, a fork, on the cluster of the test that starts it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.forked_python import ForkedPython
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -22,18 +24,21 @@ def run(folder: Path, kubeconfig: Path | None, suite: str, *options: str) -> tup
         suite: the code of its tests.
         options: for pytest.
     """
-    process = begin(folder, kubeconfig, suite, *options)
+    return finish(begin(folder, kubeconfig, suite, *options))
+
+
+def finish(process: ForkedPython) -> tuple[int, str]:
+    """Return the status and output of a process, once it has ended."""
     try:
         said, _ = process.communicate(timeout=240)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
+    assert process.returncode is not None
     return process.returncode, said
 
 
-def begin(
-    folder: Path, kubeconfig: Path | None, suite: str, *options: str
-) -> subprocess.Popen[str]:
+def begin(folder: Path, kubeconfig: Path | None, suite: str, *options: str) -> ForkedPython:
     """Start to run a suite; arguments as for `run`."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_suite.py").write_text(suite)
@@ -43,7 +48,14 @@ def begin(
     )
     command += [cluster, "--kwait-no-janitor", *options]
     environment = {name: value for name, value in os.environ.items() if name[:6] != "KWAIT_"}
-    return subprocess.Popen(
+    return start(command, folder, environment)
+
+
+def start(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None
+) -> ForkedPython:
+    """Start a command of Python in a fork, with both of its streams as one."""
+    return ForkedPython(
         command,
         cwd=folder,
         env=environment,

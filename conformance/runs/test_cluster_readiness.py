@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+
+from conformance.runs.inner_runs import finish, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,33 +24,31 @@ def test_version(kwait_cluster): assert kwait_cluster.version
 """
 
 
-def run(folder: Path, cluster: Cluster, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a suite in a process of its own."""
+def run(folder: Path, cluster: Cluster, *options: str) -> tuple[int, str]:
+    """Run a suite in a process of its own; return its status and output."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_suite.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", f"--kwait-kubeconfig={cluster.kubeconfig}"]
     command.append("--kwait-no-janitor")
     if cluster.context:
         command.append(f"--kwait-context={cluster.context}")
-    return subprocess.run(
-        [*command, *options], cwd=folder, capture_output=True, text=True, timeout=240
-    )
+    return finish(start([*command, *options], folder))
 
 
 def test_a_cluster_that_is_ready(kwait_cluster: Cluster, tmp_path: Path) -> None:
-    done = run(tmp_path, kwait_cluster)
+    status, output = run(tmp_path, kwait_cluster)
 
-    assert done.returncode == pytest.ExitCode.OK, done.stdout
-    assert "3 passed" in done.stdout
-    found = re.search(r"kwait: waited \S+ in (\d+) waits, 0 failed early, 0 retries", done.stdout)
-    assert found, done.stdout
+    assert status == pytest.ExitCode.OK, output
+    assert "3 passed" in output
+    found = re.search(r"kwait: waited \S+ in (\d+) waits, 0 failed early, 0 retries", output)
+    assert found, output
     # Nodes, pods and daemon sets; and the lock of the cluster, if a serial test of others holds it.
-    assert 3 <= int(found[1]) <= 5, done.stdout
+    assert 3 <= int(found[1]) <= 5, output
 
 
 def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:
     """Tests that use it say so, the first in full; the others are run."""
-    done = run(
+    status, output = run(
         tmp_path,
         kwait_cluster,
         "-n2",
@@ -57,8 +56,8 @@ def test_a_cluster_that_is_not(kwait_cluster: Cluster, tmp_path: Path) -> None:
         "--kwait-timeout=system_pods_startup=2s",
     )
 
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    assert "1 passed, 2 errors" in done.stdout, done.stdout
-    assert done.stdout.count("the cluster is not ready for tests:\n") == 1, done.stdout
-    assert done.stdout.count("the cluster is not ready for tests, as said of test_suite.py::") == 1
-    assert "pods in kube-system did not come to 1000 or more Running and ready" in done.stdout
+    assert status == pytest.ExitCode.TESTS_FAILED, output
+    assert "1 passed, 2 errors" in output, output
+    assert output.count("the cluster is not ready for tests:\n") == 1, output
+    assert output.count("the cluster is not ready for tests, as said of test_suite.py::") == 1
+    assert "pods in kube-system did not come to 1000 or more Running and ready" in output

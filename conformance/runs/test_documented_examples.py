@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from conformance.runs.inner_runs import run
+from conformance.runs.inner_runs import finish, run, start
 from tools.documentation import PAGES, Block, Kind, matches, read_blocks, read_session
 
 if TYPE_CHECKING:
@@ -194,25 +193,16 @@ def test_documented_sessions_print_what_is_shown(
             assert matches(shown, output), f"{page}:{block.line}: $ {command}\n{output}"
 
 
-def run_command(command: str, folder: Path) -> str:
+def run_command(text: str, folder: Path) -> str:
     """Run pytest in a terminal of 80 columns, without the settings of this run."""
-    _, *arguments = shlex.split(command)
+    _, *arguments = shlex.split(text)
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("KWAIT_", "PYTEST_", "GITHUB_"))
     }
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *arguments],
-        cwd=folder,
-        env={**environment, "COLUMNS": "80"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    return done.stdout
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", *arguments]
+    return finish(start(command, folder, {**environment, "COLUMNS": "80"}))[1]
 
 
 @pytest.mark.parametrize("page", pages_with(Kind.MANIFEST))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.runs.inner_runs import run
+from conformance.runs.inner_runs import finish, run, start
 from pytest_kwait import wait
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
@@ -30,11 +29,9 @@ def test_cluster_wide_faults() -> None:
     suite = Path(__file__).with_name("cluster_wide_faults.py")
     command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(suite)]
     kept = {name: value for name, value in os.environ.items() if name[:6] not in TOLD}
-    done = subprocess.run(
-        command, env=kept, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stdout
-    assert "7 passed" in done.stdout
+    status, output = finish(start(command, Path.cwd(), kept))
+    assert status == 0, output
+    assert "7 passed" in output
 
 
 INNER = """

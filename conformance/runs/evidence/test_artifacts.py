@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from conformance.runs.evidence.shop import SUITE
-from conformance.runs.inner_runs import make_once
+from conformance.runs.inner_runs import finish, make_once, start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,11 +75,9 @@ def run_suite(folder: Path, run: str, cluster: Cluster) -> None:
     command += [f"--kwait-kubeconfig={cluster.kubeconfig}"]
     if cluster.context:
         command.append(f"--kwait-context={cluster.context}")
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 1, done.stdout + done.stderr
-    (folder / "outcome.json").write_text(json.dumps([run, done.stdout]))
+    status, output = finish(start(command, folder, environment))
+    assert status == 1, output
+    (folder / "outcome.json").write_text(json.dumps([run, output]))
 
 
 def test_each_failed_test_has_a_folder(outcome: Outcome) -> None:

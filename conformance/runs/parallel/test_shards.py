@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import uuid
 from typing import TYPE_CHECKING
+
+from conformance.runs.inner_runs import start
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,14 +38,7 @@ def test_two_jobs_share_a_suite(kwait_cluster: Cluster, tmp_path: Path) -> None:
         *([f"--kwait-context={kwait_cluster.context}"] if kwait_cluster.context else []),
     ]
     jobs = [
-        subprocess.Popen(
-            [*pytest, f"--kwait-shard={shard}"],
-            cwd=tmp_path,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        start([*pytest, f"--kwait-shard={shard}"], tmp_path, environ)
         for shard, environ in (
             ("1/2", _environment()),
             ("auto/2", {**_environment(), "JOB_COMPLETION_INDEX": "1"}),

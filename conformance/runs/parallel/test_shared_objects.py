@@ -118,7 +118,7 @@ def test_shard_leaves_them_to_the_last(shared: Shared) -> None:
         for shard in ("1/2", "2/2"):
             options = (*shared.options, f"--kwait-shard={shard}")
             jobs.append(begin(shared.folder, kubeconfig, shared.suite, *options))
-            stack.enter_context(jobs[-1])
+            stack.callback(jobs[-1].communicate)
             stack.callback(jobs[-1].kill)
         # Either may be the first.
         wait.poll_immediate("100ms", "4m", lambda: any(job.poll() is not None for job in jobs))

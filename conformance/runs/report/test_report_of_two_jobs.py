@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import uuid
 from typing import TYPE_CHECKING
 
+from conformance.runs.inner_runs import start
 from pytest_kwait.cli import main
 
 if TYPE_CHECKING:
@@ -72,13 +72,10 @@ def test_merged_report_of_two_jobs(
         if not name.startswith(("KWAIT_", "PYTEST_"))
     }
     jobs = [
-        subprocess.Popen(
+        start(
             [*command, f"--kwait-shard={shard}/2", f"--kwait-report=part-{shard}.json"],
-            cwd=tmp_path,
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            tmp_path,
+            environ,
         )
         for shard in (1, 2)
     ]
