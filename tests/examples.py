@@ -10,4 +10,4 @@ def scaled(number: int) -> int:
 
     A quarter of them, and all with `--hypothesis-profile=thorough`.
     """
-    return max(1, number * settings.default.max_examples // 100)
+    return max(1, number * settings().max_examples // 100)
