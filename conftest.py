@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in (
         "slow: takes long on a real control plane, where `.ci/run slow` runs it",
         "compared: compares the embedded cluster with a real one, where `.ci/run conformance` is",
-        "own_cluster: starts embedded clusters of its own, or none: not run on a real control plane",
+        "own_cluster: starts embedded clusters of its own, or none; `.ci/run real` leaves it out",
         "needs(*capabilities): what this test needs of the cluster; where it lacks that,"
         " the test is skipped with the reason",
     ):
