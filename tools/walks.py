@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -92,10 +93,7 @@ class Walk(NamedTuple):
 
     def find_mutual(self, root: Path) -> list[tuple[str, str]]:
         """Return the two-way pairs of which neither direction is a callback."""
-        from tools.structure import import_graph, read_package
-
-        modules = read_package(root)
-        graph = import_graph(modules)
+        graph = _read_imports(root)
         known: dict[str, set[str]] = {}
 
         def knows(caller: str, callee: str) -> bool:
@@ -105,6 +103,14 @@ class Walk(NamedTuple):
             return (caller, callee) in self.direct and below in known[above]
 
         return [(a, b) for a, b in self.two_way if knows(a, b) and knows(b, a)]
+
+
+@cache
+def _read_imports(root: Path) -> dict[str, set[str]]:
+    """Return what each module imports; reading the package takes seconds."""
+    from tools.structure import import_graph, read_package
+
+    return import_graph(read_package(root))
 
 
 def _find_reachable(graph: Mapping[str, set[str]], start: str) -> set[str]:
