@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest_kwait as kw
 from pytest_kwait.client.resource import EVENTS, JOBS, PODS
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.objects import condition, created_job, event, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
     Wait = Callable[[ApiClient], Any]
 
@@ -55,12 +57,8 @@ class FailingWait:
         for each in self.pods:
             session.put(PODS, each)
         for number, (about, reason, message, count) in enumerate(self.events):
-            kind, _, name = about.partition("/")
-            involved = {"kind": kind, "name": name, "uid": f"uid-{name}"}
-            facts = {"type": "Warning", "reason": reason, "message": message, "count": count}
-            session.put(
-                EVENTS, {"metadata": {"name": f"e{number}"}, "involvedObject": involved, **facts}
-            )
+            facts = {"name": f"e{number}", "type": "Warning", "count": count}
+            session.put(EVENTS, event(reason, message, about, **facts))
         session.log_texts = dict(self.logs)
         session.kubectl_args = ("--kubeconfig", "/home/me/.kube/config", "--context", "ci")
         if self.then is not None:
@@ -83,7 +81,7 @@ def _ended(code: int, reason: str = "Error", name: str = "main", **more: Any) ->
 
 
 def _pod(phase: str, *containers: dict[str, Any], name: str = "web", **more: Any) -> dict[str, Any]:
-    made = pod(name, phase, containerStatuses=list(containers), **more)
+    made = job_pod(name, phase, containerStatuses=list(containers), **more)
     made["spec"] |= {"restartPolicy": "Never", "containers": [{"name": "main"}]}
     return made
 
@@ -95,7 +93,7 @@ def _of_job(name: str, phase: str, *containers: dict[str, Any], **more: Any) -> 
 
 def _failed_job(reason: str, message: str, kind: str = "Failed") -> dict[str, Any]:
     ended = condition(kind, reason=reason, message=message)
-    return job(status={"conditions": [ended], "failed": 1})
+    return created_job(status={"conditions": [ended], "failed": 1})
 
 
 def _ready(client: ApiClient) -> Any:
@@ -121,7 +119,7 @@ def _three(client: ApiClient) -> Any:
 def _recreate(session: FakeSession) -> None:
     def unseen() -> None:
         session.drop(JOBS, "sleepers")
-        session.put(JOBS, job(uid="uid-another"))
+        session.put(JOBS, created_job(uid="uid-another"))
 
     session.silently(unseen)
     session.send(JOBS, ApiError("too old resource version", status=410, reason="Expired"))
@@ -189,7 +187,7 @@ FAILING_WAITS = {
             _of_job(f"sleepers-{name}", "Pending", _waiting("CreateContainerConfigError", _MISSING))
             for name in ("4mzq8", "c9d2t", "x7k2p")
         ),
-        job=job(),
+        job=created_job(),
         events=tuple(
             (f"Pod/sleepers-{name}", "Failed", f"Error: {_MISSING}", 4)
             for name in ("4mzq8", "c9d2t", "x7k2p")
@@ -275,7 +273,7 @@ FAILING_WAITS = {
         (
             _pod(
                 "Pending",
-                node=None,
+                nodeName=None,
                 conditions=[
                     condition("PodScheduled", "False", reason="Unschedulable", message=_UNFIT)
                 ],
@@ -287,7 +285,7 @@ FAILING_WAITS = {
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "web", timeout="2m"),
         (
             {
-                **pod(
+                **job_pod(
                     "web",
                     "Pending",
                     conditions=[
@@ -381,10 +379,10 @@ FAILING_WAITS = {
         ),
         logs={"sleepers-x7k2p/main": "bad input"},
     ),
-    "job-suspended": FailingWait(_three, job=job(spec={"suspend": True})),
+    "job-suspended": FailingWait(_three, job=created_job(spec={"suspend": True})),
     "job-pods-refused": FailingWait(
         _three,
-        job=job(),
+        job=created_job(),
         events=tuple(
             (
                 "Job/sleepers",
@@ -400,7 +398,7 @@ FAILING_WAITS = {
     "job-over-quota": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         events=(
             (
                 "Job/sleepers",
@@ -414,18 +412,18 @@ FAILING_WAITS = {
     "job-too-small": FailingWait(
         _three,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(spec={"parallelism": 2, "completions": 2}),
+        job=created_job(spec={"parallelism": 2, "completions": 2}),
     ),
     "job-deleted": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         then=lambda session: session.drop(JOBS, "sleepers"),
     ),
     "job-made-anew": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         then=_recreate,
     ),
 }

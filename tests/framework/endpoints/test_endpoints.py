@@ -20,10 +20,12 @@ from pytest_kwait.framework.endpoints import (
     wait_for_endpoint_ports,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
@@ -62,7 +64,7 @@ def member(name: str, phase: str = "Running", **more: Any) -> Any:
 def unplaced(name: str) -> Any:
     facts = {"reason": "Unschedulable", "message": "0/1 nodes"}
     return member(
-        name, "Pending", conditions=[condition("PodScheduled", "False", **facts)], node=None
+        name, "Pending", conditions=[condition("PodScheduled", "False", **facts)], nodeName=None
     )
 
 

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.controllers.controller_history import (
 )
 from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, template
+from tests.simulator.cluster import NAMESPACE, Cluster, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 _KIND = ("apps/v1", "StatefulSet")
 _LABEL = "controller.kubernetes.io/hash"
 _OTHER_DATA = {"spec": {"template": {"spec": {}, "$patch": "replace"}}}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _spec(**fields: Any) -> Obj:

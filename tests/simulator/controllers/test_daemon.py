@@ -14,7 +14,8 @@ from pytest_kwait.simulator.controllers.daemon import (
     find_target_node,
     plan_rolling_update,
 )
-from tests.simulator.controllers.cluster import Cluster, template
+from tests.objects import condition, pod
+from tests.simulator.cluster import Cluster, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -259,28 +260,67 @@ def test_target_node_of_a_pod() -> None:
     assert find_target_node({"spec": {}}) is None
 
 
-def _pod(name: str, new: bool, ready: bool) -> Obj:
-    labels = {"controller-revision-hash": "new" if new else "old"}
-    status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-    metadata = {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {"metadata": metadata, "spec": {"nodeName": name}, "status": status}
+def _daemon_pod(name: str, new: bool, ready: bool) -> Obj:
+    return pod(
+        name,
+        nodeName=name,
+        labels={"controller-revision-hash": "new" if new else "old"},
+        creationTimestamp="2026-01-01T00:00:00Z",
+        conditions=[condition("Ready", str(ready))],
+    )
 
 
 @pytest.mark.parametrize(
     ("surge", "unavailable", "pods", "created", "deleted"),
     [
-        (0, 1, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, [], ["a"]),
-        (0, "50%", {"a": [_pod("a", True, False)], "b": [_pod("b", False, True)]}, [], []),
-        (0, 1, {"a": [_pod("a", False, False)], "b": [_pod("b", False, True)]}, [], ["a"]),
-        (0, 2, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, [], ["a", "b"]),
-        (1, 0, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, ["a"], []),
-        (1, 0, {"a": [_pod("a", False, False)], "b": [_pod("b", True, True)]}, ["a"], []),
+        (
+            0,
+            1,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a"],
+        ),
+        (
+            0,
+            "50%",
+            {"a": [_daemon_pod("a", True, False)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            [],
+        ),
+        (
+            0,
+            1,
+            {"a": [_daemon_pod("a", False, False)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a"],
+        ),
+        (
+            0,
+            2,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a", "b"],
+        ),
+        (
+            1,
+            0,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            ["a"],
+            [],
+        ),
+        (
+            1,
+            0,
+            {"a": [_daemon_pod("a", False, False)], "b": [_daemon_pod("b", True, True)]},
+            ["a"],
+            [],
+        ),
         (
             1,
             0,
             {
-                "a": [_pod("a", False, True), _pod("a2", True, True)],
-                "b": [_pod("b", False, True)],
+                "a": [_daemon_pod("a", False, True), _daemon_pod("a2", True, True)],
+                "b": [_daemon_pod("b", False, True)],
             },
             ["b"],
             ["a"],
@@ -289,13 +329,13 @@ def _pod(name: str, new: bool, ready: bool) -> Obj:
             1,
             0,
             {
-                "a": [_pod("a", False, True), _pod("a2", True, False)],
-                "b": [_pod("b", False, True)],
+                "a": [_daemon_pod("a", False, True), _daemon_pod("a2", True, False)],
+                "b": [_daemon_pod("b", False, True)],
             },
             [],
             [],
         ),
-        (1, 0, {"gone": [_pod("gone", False, False)]}, [], ["gone"]),
+        (1, 0, {"gone": [_daemon_pod("gone", False, False)]}, [], ["gone"]),
     ],
 )
 def test_one_step_of_a_rolling_update(

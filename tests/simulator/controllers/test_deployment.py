@@ -13,7 +13,7 @@ from pytest_kwait.simulator.controllers.deployment import (
     set_condition,
 )
 from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
-from tests.simulator.controllers.cluster import Cluster, conditions, template
+from tests.simulator.cluster import Cluster, conditions, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -30,11 +30,6 @@ def _spec(replicas: int = 3, *command: str, **more: Any) -> Obj:
         "template": pod,
         **more,
     }
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _told(obj: Obj) -> tuple[Any, ...]:
@@ -264,7 +259,7 @@ def _set(
     return {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
 
 
-def _deployment(replicas: int, surge: int = 0) -> Obj:
+def _rolling(replicas: int, surge: int = 0) -> Obj:
     rolling = {"maxSurge": surge, "maxUnavailable": 1}
     return {"spec": {"replicas": replicas, "strategy": {"rollingUpdate": rolling}}}
 
@@ -278,7 +273,7 @@ def test_new_replica_set_grows_within_the_surge(
 ) -> None:
     newest = _set("new", own)
     sets = [_set("old", old), newest]
-    assert calculate_new_replicas(_deployment(replicas, surge), sets, newest) == expected
+    assert calculate_new_replicas(_rolling(replicas, surge), sets, newest) == expected
 
 
 @pytest.mark.parametrize(
@@ -294,7 +289,7 @@ def test_new_replica_set_grows_within_the_surge(
 def test_scaling_in_mid_rollout_is_proportional(
     replicas: int, surge: int, sets: list[Obj], sizes: dict[str, int]
 ) -> None:
-    assert calculate_proportions(_deployment(replicas, surge), sets) == sizes
+    assert calculate_proportions(_rolling(replicas, surge), sets) == sizes
 
 
 def test_equal_templates_have_equal_hashes_and_collisions_others() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.controllers.pod_control import rank_for_deletion
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec, template
+from tests.objects import condition, pod
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -17,11 +18,6 @@ _SETS = "replicasets.apps"
 def _spec(replicas: int = 2, **more: Any) -> Obj:
     selector = {"matchLabels": {"app": "web"}}
     return {"replicas": replicas, "selector": selector, "template": template("sleep", "99"), **more}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _counts(obj: Obj) -> tuple[int, ...]:
@@ -189,33 +185,33 @@ def test_refusal_shows_in_status_and_event_until_resolved(cluster: Cluster) -> N
     assert _counts(cluster.get(_SETS, "r"))[0] == 1
 
 
-def _pod(
+def _ranked_pod(
     name: str, *, node: str = "n", phase: str = "Running", ready: str | None = "00", **more: Any
 ) -> Obj:
-    status: Obj = {"phase": phase, "containerStatuses": [{"restartCount": more.get("restarts", 0)}]}
-    if ready is not None:
-        since = f"2026-01-01T00:00:{ready}Z"
-        status["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
     cost = {"controller.kubernetes.io/pod-deletion-cost": more["cost"]} if "cost" in more else {}
-    created = more.get("created", "2026-01-01T00:00:00Z")
-    return {
-        "metadata": {"name": name, "creationTimestamp": created, "annotations": cost},
-        "spec": {"nodeName": node} if node else {},
-        "status": status,
-    }
+    since = f"2026-01-01T00:00:{ready}Z"
+    return pod(
+        name,
+        phase,
+        nodeName=node,
+        annotations=cost,
+        creationTimestamp=more.get("created", "2026-01-01T00:00:00Z"),
+        conditions=[] if ready is None else [condition("Ready", lastTransitionTime=since)],
+        containerStatuses=[{"restartCount": more.get("restarts", 0)}],
+    )
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (_pod("a", node=""), _pod("b")),
-        (_pod("a", phase="Pending"), _pod("b")),
-        (_pod("a", ready=None), _pod("b")),
-        (_pod("a", cost="-5"), _pod("b", cost="nonsense")),
-        (_pod("a", node="crowded"), _pod("b")),
-        (_pod("a", ready="30"), _pod("b")),
-        (_pod("a", restarts=3), _pod("b")),
-        (_pod("a", created="2026-01-02T00:00:00Z"), _pod("b")),
+        (_ranked_pod("a", node=""), _ranked_pod("b")),
+        (_ranked_pod("a", phase="Pending"), _ranked_pod("b")),
+        (_ranked_pod("a", ready=None), _ranked_pod("b")),
+        (_ranked_pod("a", cost="-5"), _ranked_pod("b", cost="nonsense")),
+        (_ranked_pod("a", node="crowded"), _ranked_pod("b")),
+        (_ranked_pod("a", ready="30"), _ranked_pod("b")),
+        (_ranked_pod("a", restarts=3), _ranked_pod("b")),
+        (_ranked_pod("a", created="2026-01-02T00:00:00Z"), _ranked_pod("b")),
     ],
 )
 def test_order_of_deletion(first: Obj, second: Obj) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.controllers.statefulset import calculate_owners
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import Cluster, template
+from tests.simulator.cluster import Cluster, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -16,18 +16,13 @@ _REVISIONS = "controllerrevisions.apps"
 _CLAIMS = "persistentvolumeclaims"
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
 def _spec(replicas: int = 2, **more: Any) -> Obj:
     pod = template("sleep", "99", terminationGracePeriodSeconds=0, **more.pop("pod", {}))
     selector = {"matchLabels": {"app": "web"}}
     return {"replicas": replicas, "serviceName": "s", "selector": selector, "template": pod, **more}
 
 
-def _claim(name: str = "data") -> Obj:
+def _claim_template(name: str = "data") -> Obj:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     return {"metadata": {"name": name}, "spec": spec}
 
@@ -245,7 +240,7 @@ def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
 
 
 def test_each_pod_has_claims_that_outlive_it(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1, volumeClaimTemplates=[_claim()]))
+    cluster.create(_SETS, "s", _spec(1, volumeClaimTemplates=[_claim_template()]))
     cluster.run(2)
     assert cluster.events("s") == [
         "SuccessfulCreate x1: Create Claim data-s-0 Pod s-0 in StatefulSet s success",
@@ -324,7 +319,10 @@ def test_claim_of_another_controller_is_kept() -> None:
 
 def test_claims_are_deleted_by_policy(cluster: Cluster) -> None:
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-    claims = {"volumeClaimTemplates": [_claim()], "persistentVolumeClaimRetentionPolicy": policy}
+    claims = {
+        "volumeClaimTemplates": [_claim_template()],
+        "persistentVolumeClaimRetentionPolicy": policy,
+    }
     gates = {"schedulingGates": [{"name": "x/never"}]}
     spec = _spec(2, podManagementPolicy="Parallel", pod=gates, **claims)
     cluster.create(_SETS, "s", spec)
