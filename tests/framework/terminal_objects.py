@@ -80,7 +80,9 @@ def _ended(code: int, reason: str = "Error", name: str = "main", **more: Any) ->
     return _status(name, terminated={"exitCode": code, "reason": reason, **more})
 
 
-def _pod(phase: str, *containers: dict[str, Any], name: str = "web", **more: Any) -> dict[str, Any]:
+def _web_pod(
+    phase: str, *containers: dict[str, Any], name: str = "web", **more: Any
+) -> dict[str, Any]:
     made = job_pod(name, phase, containerStatuses=list(containers), **more)
     made["spec"] |= {"restartPolicy": "Never", "containers": [{"name": "main"}]}
     return made
@@ -88,7 +90,7 @@ def _pod(phase: str, *containers: dict[str, Any], name: str = "web", **more: Any
 
 def _of_job(name: str, phase: str, *containers: dict[str, Any], **more: Any) -> dict[str, Any]:
     owners = [{"controller": True, "kind": "Job", "uid": "uid-sleepers", "name": "sleepers"}]
-    return _pod(phase, *containers, name=name, metadata={"ownerReferences": owners}, **more)
+    return _web_pod(phase, *containers, name=name, metadata={"ownerReferences": owners}, **more)
 
 
 def _failed_job(reason: str, message: str, kind: str = "Failed") -> dict[str, Any]:
@@ -137,7 +139,7 @@ FAILING_WAITS = {
     "image-name-invalid": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "InvalidImageName",
@@ -150,7 +152,7 @@ FAILING_WAITS = {
     ),
     "image-not-in-registry": FailingWait(
         _running,
-        (_pod("Pending", _waiting("ErrImagePull", NO_MANIFEST)),),
+        (_web_pod("Pending", _waiting("ErrImagePull", NO_MANIFEST)),),
         events=(
             ("Pod/web", "Failed", f'Failed to pull image "team/app:1": {NO_MANIFEST}', 2),
             ("Pod/web", "Failed", "Error: ErrImagePull", 2),
@@ -159,7 +161,7 @@ FAILING_WAITS = {
     "image-registry-away": FailingWait(
         _running,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "ImagePullBackOff",
@@ -172,7 +174,7 @@ FAILING_WAITS = {
     "image-never-pulled": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "ErrImageNeverPull",
@@ -194,12 +196,12 @@ FAILING_WAITS = {
         ),
     ),
     "container-created": FailingWait(
-        _ready, (_pod("Pending", _waiting("CreateContainerError", "no command specified")),)
+        _ready, (_web_pod("Pending", _waiting("CreateContainerError", "no command specified")),)
     ),
     "container-run": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "RunContainerError",
@@ -212,7 +214,7 @@ FAILING_WAITS = {
     "crash-loop": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _waiting(
                     "CrashLoopBackOff",
@@ -228,7 +230,7 @@ FAILING_WAITS = {
     "container-finished": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _status(running={"startedAt": "2026-01-01T00:00:00Z"}),
                 _ended(0, "Completed", "migrate"),
@@ -238,7 +240,7 @@ FAILING_WAITS = {
     "init-container-failed": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting("PodInitializing", ""),
                 initContainerStatuses=[_ended(4, name="schema")],
@@ -248,13 +250,13 @@ FAILING_WAITS = {
     ),
     "pod-failed": FailingWait(
         _success,
-        (_pod("Failed", _ended(2)),),
+        (_web_pod("Failed", _ended(2)),),
         logs={"web/main": "usage: app [--port PORT]"},
     ),
     "pod-evicted": FailingWait(
         _success,
         (
-            _pod(
+            _web_pod(
                 "Failed",
                 reason="Evicted",
                 message="The node was low on resource: memory. Threshold quantity: 100Mi, "
@@ -265,13 +267,13 @@ FAILING_WAITS = {
     ),
     "pod-out-of-memory": FailingWait(
         _success,
-        (_pod("Failed", _ended(137, "OOMKilled")),),
+        (_web_pod("Failed", _ended(137, "OOMKilled")),),
         logs={"web/main": "reading the whole file"},
     ),
     "pod-unschedulable": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 nodeName=None,
                 conditions=[
@@ -304,28 +306,28 @@ FAILING_WAITS = {
     ),
     "pod-deleted": FailingWait(
         _ready,
-        (_pod("Running", _status(running={})),),
+        (_web_pod("Running", _status(running={})),),
         then=lambda session: session.drop(PODS, "web"),
     ),
     "pod-never-created": FailingWait(
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "wbe", timeout="5m"),
         (
-            _pod("Running", _status(running={})),
-            _pod("Running", _status(running={}), name="db-0"),
+            _web_pod("Running", _status(running={})),
+            _web_pod("Running", _status(running={}), name="db-0"),
         ),
         error=WaitTimeout,
     ),
     "set-out-of-reach": FailingWait(
         lambda client: kw.wait_for_pods_with_label_running_ready(client, "ci-1", "app=web", 2),
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _status(running={}),
                 name="web-0",
                 labels={"app": "web"},
                 conditions=[condition("Ready")],
             ),
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting("CreateContainerConfigError", _MISSING),
                 name="web-1",

@@ -100,6 +100,13 @@ def template(*command: str, app: str = "web", **fields: Any) -> Obj:
     return {"metadata": {"labels": {"app": app}}, "spec": pod_spec(*command, **fields)}
 
 
+def set_spec(*command: str, pod: Obj | None = None, **fields: Any) -> Obj:
+    """The spec of a controller of pods labelled `web`, which sleep and end at once."""
+    fields_of_pod = {"terminationGracePeriodSeconds": 0, **(pod or {})}
+    made = template(*(command or ("sleep", "99")), **fields_of_pod)
+    return {"selector": {"matchLabels": {"app": "web"}}, "template": made, **fields}
+
+
 def conditions(obj: Obj) -> dict[str, str]:
     """Status and reason of the conditions by type, in their order."""
     return {

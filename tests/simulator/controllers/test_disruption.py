@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.selectors import format_go_selector
-from tests.simulator.cluster import Cluster, conditions, pod_spec, template
+from tests.simulator.cluster import Cluster, conditions, pod_spec, set_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -19,12 +19,7 @@ def _add_budget(cluster: Cluster, **spec: Any) -> None:
 
 
 def _add_deployment(cluster: Cluster, replicas: int = 3) -> None:
-    spec = {
-        "replicas": replicas,
-        "selector": _SELECTOR,
-        "template": template("sleep", "99", terminationGracePeriodSeconds=0),
-    }
-    cluster.create("deployments.apps", "d", spec)
+    cluster.create("deployments.apps", "d", set_spec(replicas=replicas))
 
 
 def _told(obj: Obj) -> tuple[int, ...]:
