@@ -3,18 +3,13 @@ from __future__ import annotations
 import base64
 import json
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kwait.apimachinery.secret_mask import SecretMask
-
-
-def secret(**data: str) -> dict[str, Any]:
-    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-    return {"kind": "Secret", "type": "Opaque", "data": encoded}
+from tests.objects import secret
 
 
 @pytest.mark.parametrize(

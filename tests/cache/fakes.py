@@ -16,6 +16,7 @@ from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.client.responses import Item, ObjectList, WatchEvent, decode_object
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
@@ -25,21 +26,11 @@ PATIENCE = 60.0
 """Seconds of real time after which a test that waits for a thread gives up."""
 
 
-def pod(
-    name: str,
-    version: int | str = 1,
-    *,
-    uid: str | None = None,
-    namespace: str = "default",
-    **more: Any,
+def pod_at(
+    name: str, version: int | str = 1, *, namespace: str = "default", **fields: Any
 ) -> dict[str, Any]:
-    metadata = {
-        "name": name,
-        "namespace": namespace,
-        "uid": uid or f"uid-{name}",
-        "resourceVersion": str(version),
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **more}
+    """Return a pod at a resource version."""
+    return pod(name, namespace=namespace, resourceVersion=str(version), **fields)
 
 
 def raw(obj: dict[str, Any]) -> bytes:

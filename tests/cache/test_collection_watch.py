@@ -15,7 +15,17 @@ from pytest_kwait.cache.collection_watch import (
     VeryShortWatchError,
 )
 from pytest_kwait.clock import Deadline
-from tests.cache.fakes import PATIENCE, Live, Script, event, expired, listed, pod, pods_of, refused
+from tests.cache.fakes import (
+    PATIENCE,
+    Live,
+    Script,
+    event,
+    expired,
+    listed,
+    pod_at,
+    pods_of,
+    refused,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,8 +85,8 @@ class Watching:
 
 def test_every_subscriber_gets_the_list_and_all_events() -> None:
     script = Script()
-    script.lists.append(listed(pod("a"), version=10))
-    script.watches.append((event("ADDED", pod("b", 11)), event("DELETED", pod("a", 12))))
+    script.lists.append(listed(pod_at("a"), version=10))
+    script.watches.append((event("ADDED", pod_at("b", 11)), event("DELETED", pod_at("a", 12))))
     watching = Watching(script)
     recorders = [watching.subscribe(), watching.subscribe()]
     watching.watch.run()
@@ -91,7 +101,12 @@ def test_outcomes_tell_short_watches_and_their_events() -> None:
     error = refused(0, "ConnectionReset", "reset by peer")
     script.lists.extend([listed(version=10), listed(version=20), listed(version=30)])
     script.watches.extend(
-        [(5.0,), (event("ADDED", pod("a", 11)),), (event("ADDED", pod("b", 12)), error), (0.5,)]
+        [
+            (5.0,),
+            (event("ADDED", pod_at("a", 11)),),
+            (event("ADDED", pod_at("b", 12)), error),
+            (0.5,),
+        ]
     )
     watching = Watching(script)
     watching.watch.run()
@@ -149,7 +164,7 @@ def test_error_of_the_policy_ends_it_for_all_subscribers() -> None:
 def test_error_of_a_subscriber_ends_it_for_all_subscribers() -> None:
     script = Script()
     script.lists.append(listed())
-    script.watches.append((event("ADDED", pod("poison", 11)),))
+    script.watches.append((event("ADDED", pod_at("poison", 11)),))
     watching = Watching(script)
     recorders = [watching.subscribe(), watching.subscribe()]
     watching.watch.run()
@@ -237,7 +252,7 @@ def test_leaving_ends_it_only_with_the_last_subscription(last: bool) -> None:
 
 
 def test_shared_ones_are_made_once_and_end_with_their_last_subscription() -> None:
-    live, here = Live(pod("a")), CollectionWatches()
+    live, here = Live(pod_at("a")), CollectionWatches()
     made: list[CollectionWatch] = []
 
     def make(lister_watcher: Any) -> CollectionWatch:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait import cache
 from pytest_kwait.cache.shared_informer import DeltaProcessor
 from pytest_kwait.client.resource import PODS
-from tests.cache.fakes import item, pod, raw
+from tests.cache.fakes import item, pod_at, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ def test_a_list_is_taken_in_without_a_second_copy_of_its_objects() -> None:
     def change(apply: Callable[[cache.Indexer], Sequence[cache.Delta]], listed: bool) -> None:
         apply(store)
 
-    bare: list[dict[str, Any]] = [pod(name) for name in ("a", "b")]
+    bare: list[dict[str, Any]] = [pod_at(name) for name in ("a", "b")]
     for obj in bare:
         del obj["kind"], obj["apiVersion"]
     items: list[Any] = [item(obj) for obj in (*bare, {"metadata": {}})]

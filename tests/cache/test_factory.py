@@ -11,7 +11,7 @@ from pytest_kwait.client.resource import JOBS, NODES, PODS, Resource
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.testing import FakeClock
-from tests.cache.fakes import PATIENCE, Live, pod, refused
+from tests.cache.fakes import PATIENCE, Live, pod_at, refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget", namespaced=True)
 
 
-class Cluster(Live):
+class FactorySession(Live):
     """A session that also knows what names mean."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
@@ -48,14 +48,14 @@ class Cluster(Live):
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    cluster = Cluster(pod("a"))
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FactorySession:
+    cluster = FactorySession(pod_at("a"))
     monkeypatch.setattr(ApiSession, "of", staticmethod(lambda client: cluster))
     return cluster
 
 
 @pytest.fixture
-def make(cluster: Cluster) -> Iterator[Callable[..., SharedInformerFactory]]:
+def make(cluster: FactorySession) -> Iterator[Callable[..., SharedInformerFactory]]:
     made: list[SharedInformerFactory] = []
 
     def make(*arguments: Any, **options: Any) -> SharedInformerFactory:
@@ -74,7 +74,7 @@ def all_synced(factory: SharedInformerFactory) -> None:
 
 
 def test_names_of_a_resource_share_one_informer(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     factory = make("ci")
 
@@ -97,7 +97,7 @@ def test_unknown_resource_is_the_servers_to_refuse(
 
 
 def test_start_starts_the_requested_informers_and_later_ones(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     factory = make("ci", label_selector="app=web", field_selector={"spec.nodeName": "n"})
     pods = factory.informer_for("pods")
@@ -131,7 +131,7 @@ def test_wait_for_cache_sync_maps_the_started_informers(
 
 
 def test_wait_for_cache_sync_waits_for_a_start_that_is_still_to_come(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     factory = make()
     pods = factory.informer_for("pods")
@@ -160,7 +160,7 @@ def test_wait_for_cache_sync_says_what_was_never_started(
 
 
 def test_wait_for_cache_sync_ends_with_the_factory(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     cluster.list_gate.clear()
     factory = make()
@@ -216,8 +216,8 @@ def test_transform_and_resync_are_passed_on(make: Callable[..., SharedInformerFa
 
     periods = [informer._default_resync for informer in (*made.values(), widgets)]
     assert periods == [600.0, 30.0, 0.0, 5.0]
-    assert made[PODS].store.list() == [bare(pod("a"))]
-    assert widgets.store.list() == [pod("a")]
+    assert made[PODS].store.list() == [bare(pod_at("a"))]
+    assert widgets.store.list() == [pod_at("a")]
 
 
 def test_listers_of_a_factory_read_one_namespace_by_its_index(
@@ -228,7 +228,7 @@ def test_listers_of_a_factory_read_one_namespace_by_its_index(
     factory.start()
     all_synced(factory)
 
-    assert pods.lister().pods("default").list() == [pod("a")]
+    assert pods.lister().pods("default").list() == [pod_at("a")]
     assert pods.store.list_index_func_values(cache.NAMESPACE_INDEX) == ("default",)
     assert dict(nodes.store.get_indexers()) == {}
 
@@ -263,7 +263,7 @@ def test_wait_for_cache_sync_of_none_is_empty(make: Callable[..., SharedInformer
 
 
 def test_wait_for_cache_sync_ends_when_the_rest_never_will(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     cluster.refused.add(JOBS)
     factory = make()
@@ -278,7 +278,7 @@ def test_wait_for_cache_sync_ends_when_the_rest_never_will(
 
 @pytest.mark.parametrize("end", ["timeout", "stop"])
 def test_wait_for_cache_sync_ends_in_time(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster, end: str
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession, end: str
 ) -> None:
     cluster.list_gate.clear()
     factory = make()
@@ -314,7 +314,7 @@ def test_factory_is_awaited_like_an_informer(
 
 
 def test_stop_stops_all_and_returns_at_once(
-    make: Callable[..., SharedInformerFactory], cluster: Cluster
+    make: Callable[..., SharedInformerFactory], cluster: FactorySession
 ) -> None:
     cluster.list_gate.clear()
     factory = make()

@@ -7,7 +7,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.cache.handlers import HandlerRegistration
-from tests.cache.fakes import PATIENCE, pod
+from tests.cache.fakes import PATIENCE, pod_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,9 +56,13 @@ def test_handler_hears_every_change_in_order_in_its_own_thread(
     recorder: Recorder, registration: HandlerRegistration
 ) -> None:
     store = cache.Store()
-    for delta in store.add(pod("a", 1)):
+    for delta in store.add(pod_at("a", 1)):
         registration.notify(delta, initial=True)
-    for change in (store.add(pod("b", 2)), store.update(pod("a", 3)), store.delete(pod("a", 4))):
+    for change in (
+        store.add(pod_at("b", 2)),
+        store.update(pod_at("a", 3)),
+        store.delete(pod_at("a", 4)),
+    ):
         registration.notify(change[0])
     for delta in store.replace([], "9"):
         registration.notify(delta)
@@ -94,10 +98,10 @@ def test_functions_may_be_left_out() -> None:
     only_delete = cache.ResourceEventHandlerFuncs(delete=added.append)
 
     for handler in (only_add, only_delete):
-        handler.on_add(pod("a"), True)
-        handler.on_update(pod("a"), pod("b"))
-    only_delete.on_delete(pod("c"))
-    only_add.on_delete(pod("d"))
+        handler.on_add(pod_at("a"), True)
+        handler.on_update(pod_at("a"), pod_at("b"))
+    only_delete.on_delete(pod_at("c"))
+    only_add.on_delete(pod_at("d"))
 
     assert [obj["metadata"]["name"] for obj in added] == ["a", "c"]
 
@@ -106,9 +110,9 @@ def test_update_function_gets_both_states() -> None:
     seen: list[tuple[Object, Object]] = []
     handler = cache.ResourceEventHandlerFuncs(update=lambda old, new: seen.append((old, new)))
 
-    handler.on_update(pod("a", 1), pod("a", 2))
+    handler.on_update(pod_at("a", 1), pod_at("a", 2))
 
-    assert seen == [(pod("a", 1), pod("a", 2))]
+    assert seen == [(pod_at("a", 1), pod_at("a", 2))]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_filter_turns_updates_into_what_they_mean(
 ) -> None:
     handler = cache.FilteringResourceEventHandler(lambda obj: bool(obj["passes"]), recorder)
 
-    handler.on_update(pod("a", 1, passes=before), pod("a", 2, passes=after))
+    handler.on_update(pod_at("a", 1, passes=before), pod_at("a", 2, passes=after))
 
     assert recorder.calls == expected
 
@@ -138,8 +142,8 @@ def test_filter_passes_on_additions_and_deletions(
 ) -> None:
     handler = cache.FilteringResourceEventHandler(lambda obj: passes, recorder)
 
-    handler.on_add(pod("a"), True)
-    handler.on_delete(pod("a"))
+    handler.on_add(pod_at("a"), True)
+    handler.on_delete(pod_at("a"))
 
     assert recorder.calls == expected
 
@@ -155,7 +159,7 @@ def test_stopped_handler_is_not_called_for_what_was_queued() -> None:
     ended = threading.Event()
     registration = HandlerRegistration(cache.ResourceEventHandlerFuncs(stop_after_first), "one")
     for name in ("a", "b"):
-        registration.notify(store.add(pod(name))[0])
+        registration.notify(store.add(pod_at(name))[0])
     registration.end_initial_list()
     registration.start()
     assert ended.wait(PATIENCE)
@@ -178,7 +182,7 @@ def test_handler_that_raises_is_logged_and_called_again(
 
     registration = HandlerRegistration(cache.ResourceEventHandlerFuncs(fail_first), "watcher")
     for name in ("a", "b"):
-        registration.notify(store.add(pod(name))[0])
+        registration.notify(store.add(pod_at(name))[0])
     registration.start()
     all_delivered(registration)
     registration.stop()

@@ -9,11 +9,11 @@ from pytest_kwait.cache import Lister
 from pytest_kwait.cache.store import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.client.resource import JOBS, NODES, PODS, Resource
 from pytest_kwait.errors import ApiError, InvalidArgument
-from tests.cache.fakes import pod
+from tests.cache.fakes import pod_at
 
 
 def labelled(name: str, namespace: str, **labels: str) -> dict[str, Any]:
-    made = pod(name, namespace=namespace)
+    made = pod_at(name, namespace=namespace)
     made["metadata"]["labels"] = labels
     return made
 
@@ -30,7 +30,7 @@ OBJECTS = (
     labelled("a", "one", app="web"),
     labelled("b", "one", app="db"),
     labelled("a", "two", app="web"),
-    pod("bare", namespace="one"),
+    pod_at("bare", namespace="one"),
 )
 
 
@@ -88,11 +88,11 @@ def test_the_index_by_namespace_decodes_nothing(monkeypatch: pytest.MonkeyPatch)
 def test_an_update_keeps_the_order_and_a_deletion_leaves_the_index() -> None:
     indexer = cache.Indexer(indexers={NAMESPACE_INDEX: meta_namespace_index_func})
     for name in ("a", "b"):
-        indexer.add(pod(name))
-    indexer.update(pod("a", 2))
+        indexer.add(pod_at(name))
+    indexer.update(pod_at("a", 2))
     assert indexer.index_keys(NAMESPACE_INDEX, "default") == ("default/a", "default/b")
     for name in ("a", "b"):
-        indexer.delete(pod(name, 3))
+        indexer.delete(pod_at(name, 3))
     assert indexer.list_index_func_values(NAMESPACE_INDEX) == ()
 
 
@@ -113,5 +113,5 @@ def test_keys_of_another_kind_are_indexed_by_the_function() -> None:
     indexer = cache.Indexer(
         lambda obj: obj["metadata"]["uid"], {NAMESPACE_INDEX: meta_namespace_index_func}
     )
-    indexer.add(pod("a", namespace="one"))
+    indexer.add(pod_at("a", namespace="one"))
     assert indexer.index_keys(NAMESPACE_INDEX, "one") == ("uid-a",)

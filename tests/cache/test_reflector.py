@@ -19,7 +19,7 @@ from tests.cache.fakes import (
     event,
     expired,
     listed,
-    pod,
+    pod_at,
     pods_of,
     refused,
 )
@@ -73,12 +73,12 @@ def in_steps(pause: float, least: float) -> bool:
 
 def test_lists_then_watches_from_the_list() -> None:
     script, told = Script(), Told()
-    script.lists.append(listed(pod("a"), pod("b"), version=10))
+    script.lists.append(listed(pod_at("a"), pod_at("b"), version=10))
     script.watches.append(
         (
-            event("ADDED", pod("c", 11)),
-            event("MODIFIED", pod("a", 12)),
-            event("DELETED", pod("b", 13)),
+            event("ADDED", pod_at("c", 11)),
+            event("MODIFIED", pod_at("a", 12)),
+            event("DELETED", pod_at("b", 13)),
             bookmark(20),
         )
     )
@@ -105,12 +105,12 @@ def test_lists_then_watches_from_the_list() -> None:
 
 def test_a_list_of_a_part_precedes_the_watch_of_the_whole() -> None:
     script, told = Script(), Told()
-    script.watches.append((event("ADDED", pod("c", 11)),))
+    script.watches.append((event("ADDED", pod_at("c", 11)),))
     limits: list[float] = []
 
     def list_part(deadline: Deadline) -> ObjectList:
         limits.append(deadline.remaining)
-        return listed(pod("a"), version=10)
+        return listed(pod_at("a"), version=10)
 
     reflector = reflector_of(script, told, send_list=list_part, list_timeout=11.0)
     reflector.run()
@@ -125,7 +125,7 @@ def test_a_list_of_a_part_precedes_the_watch_of_the_whole() -> None:
 
 def test_a_refreshed_reflector_lists_again() -> None:
     script, told = Script(), Told()
-    script.lists += [listed(pod("a"), version=10), listed(pod("b"), version=12)]
+    script.lists += [listed(pod_at("a"), version=10), listed(pod_at("b"), version=12)]
     reflector = reflector_of(script, told)
     script.watches.append((reflector.refresh,))
     reflector.run()
@@ -270,7 +270,7 @@ def test_connection_lost_after_a_while_goes_on_where_it_was_at_once() -> None:
     script.lists.append(listed(version=10))
     reset = refused(0, "ConnectionReset", "reset by peer")
     silent = refused(0, "WatchInactive", "nothing came for 150s")
-    script.watches.extend([(event("ADDED", pod("a", 12)), reset), (150.0, silent)])
+    script.watches.extend([(event("ADDED", pod_at("a", 12)), reset), (150.0, silent)])
     errors: list[Exception] = []
 
     reflector_of(script, on_error=errors.append).run()
@@ -443,7 +443,7 @@ def test_deadline_limits_every_request_and_ends_the_run() -> None:
 def test_stop_from_the_store_ends_the_run_after_that_event() -> None:
     script = Script()
     script.lists.append(listed())
-    script.watches.append((event("ADDED", pod("a", 11)), event("ADDED", pod("b", 12))))
+    script.watches.append((event("ADDED", pod_at("a", 11)), event("ADDED", pod_at("b", 12))))
 
     class Once(Told):
         def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
@@ -492,7 +492,7 @@ def test_stop_during_the_list_drops_its_answer() -> None:
             return super().list(*args, **kwargs)
 
     script, told = StopsMeanwhile(), Told()
-    script.lists.append(listed(pod("a")))
+    script.lists.append(listed(pod_at("a")))
     reflector = reflector_of(script, told)
     reflector.run()
 
@@ -523,7 +523,7 @@ def test_exceptions_of_store_and_error_handler_end_the_run(culprit: str) -> None
 def test_unknown_event_is_reported_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     script, told = Script(), Told()
     script.lists.append(listed())
-    script.watches.append((event("RENAMED", pod("a", 11)), event("ADDED", pod("b", 12))))
+    script.watches.append((event("RENAMED", pod_at("a", 11)), event("ADDED", pod_at("b", 12))))
 
     reflector_of(script, told).run()
 
@@ -559,9 +559,9 @@ def test_a_watch_is_lost_after_as_long_a_silence_as_that_of_a_wait() -> None:
 def test_a_half_open_watch_is_opened_again_where_it_was_once_it_is_noticed() -> None:
     script, told = Script(), list[Exception]()
     silent = refused(0, "WatchInactive", "nothing came for 90s")
-    script.lists.append(listed(pod("a", 1), version=10))
+    script.lists.append(listed(pod_at("a", 1), version=10))
     script.watches.extend(
-        [(bookmark(20), 90.0, silent), (event("ADDED", pod("b", 21)), 90.0, silent), ()]
+        [(bookmark(20), 90.0, silent), (event("ADDED", pod_at("b", 21)), 90.0, silent), ()]
     )
     store = Told()
     reflector = Reflector(pods_of(script), store, on_error=told.append)

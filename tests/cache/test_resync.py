@@ -11,7 +11,7 @@ import pytest
 from pytest_kwait import cache
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.testing import FakeClock
-from tests.cache.fakes import PATIENCE, Live, event, pod, pods_of
+from tests.cache.fakes import PATIENCE, Live, event, pod_at, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Heard:
 
 @pytest.fixture
 def live() -> Live:
-    return Live(pod("pod1", 1), pod("pod2", 2), clock=FakeClock(auto=False))
+    return Live(pod_at("pod1", 1), pod_at("pod2", 2), clock=FakeClock(auto=False))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_resync_sends_the_present_state_of_the_store(
     heard = Heard()
     informer.add_event_handler(heard, resync=2)
     informer.start()
-    live.next_watch().put(event("MODIFIED", pod("pod1", 11)))
+    live.next_watch().put(event("MODIFIED", pod_at("pod1", 11)))
     assert heard.take(1) == ["pod1 1->11"]
     live.clock.until_blocked()
     live.clock.advance(2)

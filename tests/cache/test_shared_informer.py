@@ -23,7 +23,7 @@ from tests.cache.fakes import (
     event,
     expired,
     listed,
-    pod,
+    pod_at,
     pods_of,
     raw,
     refused,
@@ -90,17 +90,17 @@ def synced(informer: cache.SharedInformer) -> None:
 
 
 def test_store_and_handlers_follow_list_and_watch(inform: Inform) -> None:
-    live, recorder = Live(pod("a", 1), pod("b", 2)), Recorder()
+    live, recorder = Live(pod_at("a", 1), pod_at("b", 2)), Recorder()
     informer = inform(live, recorder)
     watch = live.next_watch()
 
-    watch.put(event("ADDED", pod("c", 11)))
-    watch.put(event("MODIFIED", pod("a", 12)))
-    watch.put(event("DELETED", pod("b", 13)))
+    watch.put(event("ADDED", pod_at("c", 11)))
+    watch.put(event("MODIFIED", pod_at("a", 12)))
+    watch.put(event("DELETED", pod_at("b", 13)))
     calls = recorder.after(5)
 
     assert calls == ["initial add a@1", "initial add b@2", "add c@11", "update a@12", "delete b@13"]
-    assert informer.store.list() == [pod("a", 12), pod("c", 11)]
+    assert informer.store.list() == [pod_at("a", 12), pod_at("c", 11)]
     assert informer.has_synced()
     assert informer.last_sync_resource_version == "13"
     assert (informer.started, informer.stopped, informer.last_error) == (True, False, None)
@@ -108,7 +108,7 @@ def test_store_and_handlers_follow_list_and_watch(inform: Inform) -> None:
 
 
 def test_has_synced_means_that_the_initial_list_is_in_the_store(inform: Inform) -> None:
-    live = Live(pod("a"))
+    live = Live(pod_at("a"))
     live.list_gate.clear()
     informer = inform(live)
     assert live.listing.wait(PATIENCE)
@@ -118,11 +118,11 @@ def test_has_synced_means_that_the_initial_list_is_in_the_store(inform: Inform) 
     synced(informer)
 
     assert before == (False, "")
-    assert informer.store.list() == [pod("a")]
+    assert informer.store.list() == [pod_at("a")]
 
 
 def test_handler_sees_the_change_in_the_store(inform: Inform) -> None:
-    live, seen = Live(pod("a", 1)), list[Any]()
+    live, seen = Live(pod_at("a", 1)), list[Any]()
     told = threading.Event()
     informer = inform(live)
     watch = live.next_watch()
@@ -132,23 +132,23 @@ def test_handler_sees_the_change_in_the_store(inform: Inform) -> None:
         told.set()
 
     informer.add_event_handler(delete=look)
-    watch.put(event("DELETED", pod("a", 11)))
+    watch.put(event("DELETED", pod_at("a", 11)))
     assert told.wait(PATIENCE)
 
     assert seen == [None]
 
 
 def test_late_handler_gets_the_present_objects(inform: Inform) -> None:
-    live, early, late = Live(pod("a", 1)), Recorder(), Recorder()
+    live, early, late = Live(pod_at("a", 1)), Recorder(), Recorder()
     informer = inform(live, early)
     watch = live.next_watch()
-    watch.put(event("ADDED", pod("b", 11)))
+    watch.put(event("ADDED", pod_at("b", 11)))
     early.after(2)
 
     registration = informer.add_event_handler(late)
     assert registration.done.wait(PATIENCE)
     told = list(late.calls)
-    watch.put(event("MODIFIED", pod("a", 12)))
+    watch.put(event("MODIFIED", pod_at("a", 12)))
 
     assert told == ["initial add a@1", "initial add b@11"]
     assert late.after(3)[2] == "update a@12"
@@ -156,7 +156,7 @@ def test_late_handler_gets_the_present_objects(inform: Inform) -> None:
 
 
 def test_each_handler_has_its_own_has_synced(inform: Inform) -> None:
-    live, gate = Live(pod("a")), threading.Event()
+    live, gate = Live(pod_at("a")), threading.Event()
     informer = inform(live)
     slow = informer.add_event_handler(add=lambda obj: gate.wait(PATIENCE), name="slow")
     quick = informer.add_event_handler(Recorder())
@@ -176,11 +176,11 @@ def test_handler_that_raises_does_not_hold_up_others(
     def fail(obj: Object) -> None:
         raise ValueError(obj["metadata"]["name"])
 
-    live, recorder = Live(pod("a", 1)), Recorder()
+    live, recorder = Live(pod_at("a", 1)), Recorder()
     informer = inform(live)
     failing = informer.add_event_handler(add=fail, name="failing")
     informer.add_event_handler(recorder)
-    live.next_watch().put(event("ADDED", pod("b", 11)))
+    live.next_watch().put(event("ADDED", pod_at("b", 11)))
     recorder.after(2)
     assert failing.done.wait(PATIENCE)
 
@@ -194,13 +194,13 @@ def test_removed_handler_is_not_called(inform: Inform) -> None:
     registration = informer.add_event_handler(leaving)
     foreign = inform(Live()).add_event_handler(Recorder())
     watch = live.next_watch()
-    watch.put(event("ADDED", pod("a", 11)))
+    watch.put(event("ADDED", pod_at("a", 11)))
     leaving.after(1)
 
     informer.remove_event_handler(registration)
     informer.remove_event_handler(registration)
     informer.remove_event_handler(foreign)
-    watch.put(event("ADDED", pod("b", 12)))
+    watch.put(event("ADDED", pod_at("b", 12)))
 
     assert staying.after(2) == ["add a@11", "add b@12"]
     assert leaving.calls == ["add a@11"]
@@ -220,7 +220,7 @@ def test_thread_of_a_handler_ends_with_it(inform: Inform, end: str) -> None:
 
 
 def test_nobody_can_change_what_others_see(inform: Inform) -> None:
-    live, recorder = Live(pod("a", 1)), Recorder()
+    live, recorder = Live(pod_at("a", 1)), Recorder()
     informer = inform(live)
     spoiler = informer.add_event_handler(add=lambda obj: obj.clear())
     assert spoiler.done.wait(PATIENCE)
@@ -229,14 +229,14 @@ def test_nobody_can_change_what_others_see(inform: Inform) -> None:
     informer.add_event_handler(recorder)
 
     assert recorder.after(1) == ["initial add a@1"]
-    assert informer.store.list() == [pod("a", 1)]
+    assert informer.store.list() == [pod_at("a", 1)]
 
 
 def test_410_tells_only_what_changed_meanwhile(inform: Inform) -> None:
-    live, recorder = Live(pod("same", 1), pod("changed", 2), pod("gone", 3)), Recorder()
+    live, recorder = Live(pod_at("same", 1), pod_at("changed", 2), pod_at("gone", 3)), Recorder()
     informer = inform(live, recorder)
     watch = live.next_watch()
-    live.answer = listed(pod("same", 1), pod("changed", 50), pod("new", 60), version=70)
+    live.answer = listed(pod_at("same", 1), pod_at("changed", 50), pod_at("new", 60), version=70)
 
     watch.put(expired())
     live.next_watch()
@@ -249,10 +249,10 @@ def test_410_tells_only_what_changed_meanwhile(inform: Inform) -> None:
 
 
 def test_recreated_object_is_not_an_update(inform: Inform) -> None:
-    live, recorder = Live(pod("a", 1, uid="first")), Recorder()
+    live, recorder = Live(pod_at("a", 1, uid="first")), Recorder()
     inform(live, recorder)
     watch = live.next_watch()
-    live.answer = listed(pod("a", 50, uid="second"), version=70)
+    live.answer = listed(pod_at("a", 50, uid="second"), version=70)
 
     watch.put(expired())
 
@@ -266,7 +266,7 @@ def test_watch_is_opened_again_where_it_ended(inform: Inform) -> None:
 
     watch.put(bookmark(30))
     watch.put(None)
-    live.next_watch().put(event("ADDED", pod("a", 31)))
+    live.next_watch().put(event("ADDED", pod_at("a", 31)))
 
     assert recorder.after(1) == ["add a@31"]
     assert (live.list_count, live.watch_count) == (1, 2)
@@ -286,7 +286,7 @@ def test_stop_returns_at_once_and_ends_the_watch(inform: Inform) -> None:
 
 
 def test_stop_during_the_initial_list_opens_no_watch(inform: Inform) -> None:
-    live = Live(pod("a"))
+    live = Live(pod_at("a"))
     live.list_gate.clear()
     informer = inform(live)
     assert live.listing.wait(PATIENCE)
@@ -309,7 +309,7 @@ def test_stop_right_after_start(inform: Inform) -> None:
 
 
 def test_stop_from_a_handler(inform: Inform) -> None:
-    live, stopped = Live(pod("a")), threading.Event()
+    live, stopped = Live(pod_at("a")), threading.Event()
     informer = inform(live)
 
     def stop(obj: Object) -> None:
@@ -430,12 +430,12 @@ def test_error_that_ends_the_thread_is_kept_and_logged(
 
 
 def test_object_without_name_is_left_out(inform: Inform, caplog: pytest.LogCaptureFixture) -> None:
-    live, recorder = Live(pod("a", 1), {"metadata": {"uid": "x"}}), Recorder()
+    live, recorder = Live(pod_at("a", 1), {"metadata": {"uid": "x"}}), Recorder()
     informer = inform(live, recorder)
     watch = live.next_watch()
     for kind in ("ADDED", "MODIFIED", "DELETED"):
         watch.put(event(kind, {"kind": "Pod", "metadata": {"uid": "x", "resourceVersion": "11"}}))
-    watch.put(event("ADDED", pod("b", 12)))
+    watch.put(event("ADDED", pod_at("b", 12)))
 
     assert recorder.after(2) == ["initial add a@1", "add b@12"]
     assert len(caplog.messages) == 4
@@ -446,13 +446,13 @@ def test_object_without_name_is_left_out(inform: Inform, caplog: pytest.LogCaptu
 
 
 def test_listed_objects_say_their_type_as_watched_ones_do(inform: Inform) -> None:
-    bare = {key: value for key, value in pod("a", 1).items() if key == "metadata"}
+    bare = {key: value for key, value in pod_at("a", 1).items() if key == "metadata"}
     live = Live()
     live.answer = ObjectList([Item(bare, b" " + raw(bare))], "10")
     informer = inform(live)
     synced(informer)
 
-    assert informer.store.list() == [pod("a", 1)]
+    assert informer.store.list() == [pod_at("a", 1)]
 
 
 def test_custom_resources_are_like_built_in_ones() -> None:
@@ -474,11 +474,11 @@ def test_indexes_cover_what_came_before_and_after(inform: Inform) -> None:
     def by_phase(obj: Object) -> list[str]:
         return [obj["status"]["phase"]]
 
-    live, recorder = Live(pod("a", 1, status={"phase": "Pending"})), Recorder()
+    live, recorder = Live(pod_at("a", 1, status={"phase": "Pending"})), Recorder()
     informer = inform(live, recorder, indexers={"phase": by_phase})
     watch = live.next_watch()
     informer.add_indexers({cache.NAMESPACE_INDEX: cache.meta_namespace_index_func})
-    watch.put(event("MODIFIED", pod("a", 11, status={"phase": "Running"})))
+    watch.put(event("MODIFIED", pod_at("a", 11, status={"phase": "Running"})))
     recorder.after(2)
 
     assert informer.store.list_index_func_values("phase") == ("Running",)
@@ -493,9 +493,9 @@ def test_only_metadata_of_unread_objects_is_decoded(inform: Inform) -> None:
             asked.append(kwargs["type"])
             return super().list(*args, **kwargs)
 
-    informer = inform(Asked(pod("a", 1, spec={"nodeName": "n"})))
+    informer = inform(Asked(pod_at("a", 1, spec={"nodeName": "n"})))
     synced(informer)
 
     assert asked == [ObjectMetadata]
     assert set(ObjectMetadata.__annotations__) == {"kind", "metadata"}
-    assert informer.store.list() == [pod("a", 1, spec={"nodeName": "n"})]
+    assert informer.store.list() == [pod_at("a", 1, spec={"nodeName": "n"})]

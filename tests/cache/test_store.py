@@ -10,7 +10,7 @@ import pytest
 
 from pytest_kwait import cache
 from pytest_kwait.errors import InvalidArgument
-from tests.cache.fakes import item, pod, raw
+from tests.cache.fakes import item, pod_at, raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_key_is_namespace_and_name() -> None:
-    assert cache.meta_namespace_key_func(pod("a", namespace="ci")) == "ci/a"
+    assert cache.meta_namespace_key_func(pod_at("a", namespace="ci")) == "ci/a"
 
 
 def test_key_without_namespace_is_the_name() -> None:
@@ -47,15 +47,15 @@ def test_key_with_two_slashes_is_refused() -> None:
 
 
 def test_tombstone_reads_like_its_object_and_keeps_its_key() -> None:
-    gone = cache.DeletedFinalStateUnknown("ci/a", pod("a", 3, namespace="ci"))
+    gone = cache.DeletedFinalStateUnknown("ci/a", pod_at("a", 3, namespace="ci"))
 
     assert gone["metadata"]["resourceVersion"] == "3"
     assert cache.deletion_handling_meta_namespace_key_func(gone) == "ci/a"
-    assert cache.deletion_handling_meta_namespace_key_func(pod("b")) == "default/b"
+    assert cache.deletion_handling_meta_namespace_key_func(pod_at("b")) == "default/b"
 
 
 def test_namespace_index_has_one_value() -> None:
-    assert list(cache.meta_namespace_index_func(pod("a", namespace="ci"))) == ["ci"]
+    assert list(cache.meta_namespace_index_func(pod_at("a", namespace="ci"))) == ["ci"]
     assert list(cache.meta_namespace_index_func({"metadata": {"name": "node-1"}})) == [""]
 
 
@@ -66,13 +66,13 @@ def told(deltas: Sequence[Delta]) -> list[tuple[str, str]]:
 def test_store_gives_back_what_it_was_given() -> None:
     store = cache.Store()
 
-    store.add(pod("a", 1))
-    store.add(pod("b", 2, namespace="ci"))
+    store.add(pod_at("a", 1))
+    store.add(pod_at("b", 2, namespace="ci"))
 
-    assert store.get_by_key("default/a") == pod("a", 1)
-    assert store.get(pod("b", namespace="ci")) == pod("b", 2, namespace="ci")
-    assert store.list() == [pod("a", 1), pod("b", 2, namespace="ci")]
-    assert store.list("ci") == [pod("b", 2, namespace="ci")]
+    assert store.get_by_key("default/a") == pod_at("a", 1)
+    assert store.get(pod_at("b", namespace="ci")) == pod_at("b", 2, namespace="ci")
+    assert store.list() == [pod_at("a", 1), pod_at("b", 2, namespace="ci")]
+    assert store.list("ci") == [pod_at("b", 2, namespace="ci")]
     assert store.list_keys() == ("default/a", "ci/b")
     assert len(store) == 2
     assert "ci/b" in store
@@ -82,34 +82,34 @@ def test_unknown_key_gives_none() -> None:
     store = cache.Store()
 
     assert store.get_by_key("default/a") is None
-    assert store.get(pod("a")) is None
+    assert store.get(pod_at("a")) is None
     assert "default/a" not in store
 
 
 def test_store_tells_what_changed() -> None:
     store = cache.Store()
 
-    added = store.add(pod("a", 1))
-    updated = store.update(pod("a", 2))
-    deleted = store.delete(pod("a", 3))
+    added = store.add(pod_at("a", 1))
+    updated = store.update(pod_at("a", 2))
+    deleted = store.delete(pod_at("a", 3))
 
     assert told([*added, *updated, *deleted]) == [
         ("ADDED", "default/a"),
         ("MODIFIED", "default/a"),
         ("DELETED", "default/a"),
     ]
-    assert (updated[0].old_object(), updated[0].object()) == (pod("a", 1), pod("a", 2))
-    assert (deleted[0].old_object(), deleted[0].object()) == (pod("a", 2), pod("a", 3))
+    assert (updated[0].old_object(), updated[0].object()) == (pod_at("a", 1), pod_at("a", 2))
+    assert (deleted[0].old_object(), deleted[0].object()) == (pod_at("a", 2), pod_at("a", 3))
     assert added[0].old_object() is None
     assert len(store) == 0
 
 
 def test_same_version_again_is_no_change() -> None:
     store = cache.Store()
-    store.add(pod("a", 1))
+    store.add(pod_at("a", 1))
 
-    assert store.add(pod("a", 1)) == ()
-    assert store.update(pod("a", 1)) == ()
+    assert store.add(pod_at("a", 1)) == ()
+    assert store.update(pod_at("a", 1)) == ()
 
 
 def test_object_without_version_changes_with_its_content() -> None:
@@ -122,34 +122,34 @@ def test_object_without_version_changes_with_its_content() -> None:
 
 def test_another_uid_is_another_object() -> None:
     store = cache.Store()
-    store.add(pod("a", 1, uid="first"))
+    store.add(pod_at("a", 1, uid="first"))
 
-    deltas = store.update(pod("a", 5, uid="second"))
+    deltas = store.update(pod_at("a", 5, uid="second"))
 
     assert told(deltas) == [("DELETED", "default/a"), ("ADDED", "default/a")]
     gone = deltas[0].object()
     assert isinstance(gone, cache.DeletedFinalStateUnknown)
-    assert gone == pod("a", 1, uid="first")
-    assert store.list() == [pod("a", 5, uid="second")]
+    assert gone == pod_at("a", 1, uid="first")
+    assert store.list() == [pod_at("a", 5, uid="second")]
 
 
 def test_late_deletion_of_a_predecessor_leaves_the_successor() -> None:
     store = cache.Store()
-    store.add(pod("a", 5, uid="second"))
+    store.add(pod_at("a", 5, uid="second"))
 
-    assert store.delete(pod("a", 2, uid="first")) == ()
-    assert store.list() == [pod("a", 5, uid="second")]
+    assert store.delete(pod_at("a", 2, uid="first")) == ()
+    assert store.list() == [pod_at("a", 5, uid="second")]
 
 
 def test_deleting_what_is_unknown_is_no_change() -> None:
-    assert cache.Store().delete(pod("a")) == ()
+    assert cache.Store().delete(pod_at("a")) == ()
 
 
 def test_tombstone_deletes_by_its_key() -> None:
     store = cache.Store()
-    store.add(pod("a", 1))
+    store.add(pod_at("a", 1))
 
-    deltas = store.delete(cache.DeletedFinalStateUnknown("default/a", pod("a", 1)))
+    deltas = store.delete(cache.DeletedFinalStateUnknown("default/a", pod_at("a", 1)))
 
     assert told(deltas) == [("DELETED", "default/a")]
     assert isinstance(deltas[0].object(), cache.DeletedFinalStateUnknown)
@@ -157,15 +157,20 @@ def test_tombstone_deletes_by_its_key() -> None:
 
 def test_replace_tells_only_what_differs_deletions_first() -> None:
     store = cache.Store()
-    for obj in (pod("same", 1), pod("changed", 2), pod("gone", 3), pod("anew", 4, uid="first")):
+    for obj in (
+        pod_at("same", 1),
+        pod_at("changed", 2),
+        pod_at("gone", 3),
+        pod_at("anew", 4, uid="first"),
+    ):
         store.add(obj)
 
     deltas = store.replace(
         [
-            item(pod("new", 7)),
-            item(pod("same", 1)),
-            item(pod("changed", 5)),
-            item(pod("anew", 6, uid="second")),
+            item(pod_at("new", 7)),
+            item(pod_at("same", 1)),
+            item(pod_at("changed", 5)),
+            item(pod_at("anew", 6, uid="second")),
         ],
         "8",
     )
@@ -189,13 +194,13 @@ def test_replace_tells_only_what_differs_deletions_first() -> None:
 def test_resource_version_follows_objects_lists_and_bookmarks() -> None:
     store = cache.Store()
     seen = [store.resource_version]
-    store.replace([item(pod("a", 3))], "10")
+    store.replace([item(pod_at("a", 3))], "10")
     seen.append(store.resource_version)
-    store.update(pod("a", 11))
+    store.update(pod_at("a", 11))
     seen.append(store.resource_version)
     store.bookmark("15")
     seen.append(store.resource_version)
-    store.delete(pod("a", 16))
+    store.delete(pod_at("a", 16))
     seen.append(store.resource_version)
 
     assert seen == ["", "10", "11", "15", "16"]
@@ -203,19 +208,19 @@ def test_resource_version_follows_objects_lists_and_bookmarks() -> None:
 
 def test_nobody_can_change_what_others_see() -> None:
     store = cache.Store()
-    given = pod("a", 1, status={"phase": "Pending"})
+    given = pod_at("a", 1, status={"phase": "Pending"})
     [delta] = store.add(given)
 
     given["status"]["phase"] = "Failed"
     store.list()[0]["status"]["phase"] = "Running"
     delta.object()["status"]["phase"] = "Unknown"
 
-    assert store.get(given) == pod("a", 1, status={"phase": "Pending"})
+    assert store.get(given) == pod_at("a", 1, status={"phase": "Pending"})
 
 
 def test_raw_json_is_kept_as_it_came_though_less_was_decoded() -> None:
     store = cache.Store()
-    whole = pod("a", 1, spec={"nodeName": "n"})
+    whole = pod_at("a", 1, spec={"nodeName": "n"})
 
     store.add({"metadata": whole["metadata"]}, raw(whole))
 
@@ -228,7 +233,7 @@ def by_label(obj: dict[str, Any]) -> Iterable[str]:
 
 
 def labelled(name: str, *labels: str, version: int = 1) -> dict[str, Any]:
-    return pod(name, version, labels=list(labels))
+    return pod_at(name, version, labels=list(labels))
 
 
 def test_index_finds_objects_by_every_value() -> None:
@@ -299,7 +304,7 @@ def test_index_function_that_raises_is_logged_and_leaves_the_object_in_the_store
     store = cache.Indexer(indexers={"label": by_label})
 
     with caplog.at_level(logging.ERROR, "pytest_kwait.cache"):
-        store.add(pod("a"))
+        store.add(pod_at("a"))
 
     assert store.list_keys() == ("default/a",)
     assert store.list_index_func_values("label") == ()
@@ -317,9 +322,9 @@ def test_index_function_cannot_change_the_object() -> None:
         return ("spoilt",)
 
     store = cache.Indexer(indexers={"spoil": spoil})
-    store.add(pod("a"))
+    store.add(pod_at("a"))
 
-    assert store.by_index("spoil", "spoilt") == [pod("a")]
+    assert store.by_index("spoil", "spoilt") == [pod_at("a")]
 
 
 def calls_of_an_update(size: int) -> int:

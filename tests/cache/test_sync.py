@@ -9,7 +9,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.testing import FakeClock
-from tests.cache.fakes import PATIENCE, Live, connection_refused, listed, pod, pods_of, refused
+from tests.cache.fakes import PATIENCE, Live, connection_refused, listed, pod_at, pods_of, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,7 +285,7 @@ def informers() -> Iterator[list[cache.SharedInformer]]:
 
 
 def test_real_informers_and_their_handlers_sync(informers: list[cache.SharedInformer]) -> None:
-    informers += [cache.SharedInformer(pods_of(Live(pod("a")))) for _ in range(2)]
+    informers += [cache.SharedInformer(pods_of(Live(pod_at("a")))) for _ in range(2)]
     heard: list[Any] = []
     handler = informers[0].add_event_handler(add=heard.append)
     for informer in informers:

@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.errors import WaitFailed
 from pytest_kwait.testing import FakeClock
-from tests.cache.fakes import PATIENCE, Live, event, item, listed, pod, pods_of
+from tests.cache.fakes import PATIENCE, Live, event, item, listed, pod_at, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,26 +40,26 @@ def without_spec(obj: dict[str, Any]) -> dict[str, Any]:
 def test_store_and_handlers_have_what_the_transform_returns(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
-    live = Live(pod("a", spec=SECRET))
+    live = Live(pod_at("a", spec=SECRET))
     informer = informer_of(live)
     informer.set_transform(without_spec)
     told: queue.Queue[Any] = queue.Queue()
     informer.add_event_handler(add=told.put, update=lambda *both: told.put(both), delete=told.put)
     informer.start()
     watch = live.next_watch()
-    watch.put(event("ADDED", pod("b", 11, spec=SECRET)))
-    watch.put(event("MODIFIED", pod("a", 12, spec=SECRET)))
-    watch.put(event("DELETED", pod("b", 13, spec=SECRET)))
+    watch.put(event("ADDED", pod_at("b", 11, spec=SECRET)))
+    watch.put(event("MODIFIED", pod_at("a", 12, spec=SECRET)))
+    watch.put(event("DELETED", pod_at("b", 13, spec=SECRET)))
     heard = [told.get(timeout=PATIENCE) for _ in range(4)]
 
-    assert heard == [pod("a"), pod("b", 11), (pod("a"), pod("a", 12)), pod("b", 13)]
-    assert informer.store.list() == [pod("a", 12)]
+    assert heard == [pod_at("a"), pod_at("b", 11), (pod_at("a"), pod_at("a", 12)), pod_at("b", 13)]
+    assert informer.store.list() == [pod_at("a", 12)]
 
 
 def test_transform_gets_typed_objects_and_cannot_change_their_identity(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
-    bare = pod("a")
+    bare = pod_at("a")
     del bare["kind"], bare["apiVersion"]
     seen: list[str] = []
 
@@ -70,7 +70,7 @@ def test_transform_gets_typed_objects_and_cannot_change_their_identity(
     live = Live(bare)
     informer = informer_of(live, transform=transform)
     informer.start()
-    live.next_watch().put(event("DELETED", pod("a", 11)))
+    live.next_watch().put(event("DELETED", pod_at("a", 11)))
     gone: queue.Queue[Any] = queue.Queue()
     informer.add_event_handler(delete=gone.put)
 
@@ -88,7 +88,7 @@ def broken(obj: dict[str, Any]) -> dict[str, Any]:
 def test_a_list_that_cannot_be_transformed_fails_the_wait_with_the_reason(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
-    live = Live(pod("a"), pod("bad"))
+    live = Live(pod_at("a"), pod_at("bad"))
     informer = informer_of(live, transform=broken)
     informer.start()
     live.clock.until_blocked()
@@ -100,7 +100,7 @@ def test_a_list_that_cannot_be_transformed_fails_the_wait_with_the_reason(
     )
     assert len(informer.store) == 0
 
-    live.answer = listed(pod("a"))
+    live.answer = listed(pod_at("a"))
     live.clock.advance(2)
     assert informer.done.wait(PATIENCE)
     live.next_watch()
@@ -111,7 +111,7 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
     informer_of: Callable[..., cache.SharedInformer], caplog: pytest.LogCaptureFixture
 ) -> None:
     live = Live()
-    live.answer = listed(pod("a", 1))
+    live.answer = listed(pod_at("a", 1))
     fails = False
 
     def transform(obj: dict[str, Any]) -> dict[str, Any]:
@@ -125,12 +125,12 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
     informer.start()
     watch = live.next_watch()
     fails = True
-    watch.put(event("MODIFIED", pod("a", 11)))
-    watch.put(event("DELETED", pod("a", 12)))
+    watch.put(event("MODIFIED", pod_at("a", 11)))
+    watch.put(event("DELETED", pod_at("a", 12)))
     gone = told.get(timeout=PATIENCE)
 
     assert isinstance(gone, cache.DeletedFinalStateUnknown)
-    assert gone == pod("a", 1)
+    assert gone == pod_at("a", 1)
     assert len(informer.store) == 0
     assert caplog.messages == [
         "Unable to transform a changed object",
@@ -145,7 +145,7 @@ def test_of_a_watched_change_that_fails_the_store_keeps_the_state_before(
 )
 def test_transform_must_return_an_object(returned: Any, problem: str) -> None:
     with pytest.raises(cache.TransformError) as caught:
-        cache.transform.apply_transform(lambda obj: returned, "ns/a", item(pod("a")).raw)
+        cache.transform.apply_transform(lambda obj: returned, "ns/a", item(pod_at("a")).raw)
     assert str(caught.value).startswith(f"the transform of ns/a {problem}")
 
 

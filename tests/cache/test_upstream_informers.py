@@ -26,7 +26,7 @@ from tests.cache.fakes import (
     event,
     expired,
     listed,
-    pod,
+    pod_at,
     pods_of,
     refused,
 )
@@ -76,12 +76,12 @@ def test_an_object_deleted_unseen_as_it_could_not_be_read_goes_with_the_next_lis
     unreadable = refused(
         500, "StorageReadError", "failed to prepare objects: corrupt object has been deleted"
     )
-    script.lists = deque([listed(pod("a", 1), version=3), listed(pod("a", 1), version=5)])
+    script.lists = deque([listed(pod_at("a", 1), version=3), listed(pod_at("a", 1), version=5)])
     seen: list[bool] = []
     script.watches = deque(
         [
             (
-                event("ADDED", pod("corrupt", 4)),
+                event("ADDED", pod_at("corrupt", 4)),
                 lambda: seen.append("default/corrupt" in store),
                 unreadable,
             )
@@ -101,7 +101,7 @@ def test_handlers_with_and_without_resync_see_the_same_after_a_disruption(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestSharedInformerWatchDisruption: who is not resynced misses nothing either."""
-    live = Live(pod("pod1", 1), pod("pod2", 2), clock=FakeClock(auto=False))
+    live = Live(pod_at("pod1", 1), pod_at("pod2", 2), clock=FakeClock(auto=False))
     informer = informer_of(live)
     without, resynced = Recorder(), Recorder()
     informer.add_event_handler(without)
@@ -110,7 +110,7 @@ def test_handlers_with_and_without_resync_see_the_same_after_a_disruption(
     watch = live.next_watch()
     for recorder in (without, resynced):
         recorder.after(2)
-    live.answer = listed(pod("pod2", 12), pod("pod3", 13), version=13)
+    live.answer = listed(pod_at("pod2", 12), pod_at("pod3", 13), version=13)
     watch.put(expired())
     live.next_watch()
 
@@ -145,7 +145,7 @@ def test_a_handler_may_come_while_the_informer_starts(
 ) -> None:
     """TestSharedInformerInitializationRace."""
     for _ in range(20):
-        informer = informer_of(Live(pod("a")))
+        informer = informer_of(Live(pod_at("a")))
         recorder = Recorder()
         adding = threading.Thread(target=informer.add_event_handler, args=(recorder,))
         adding.start()
@@ -159,7 +159,7 @@ def test_a_handler_that_is_another_informers_or_gone_is_not_removed(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestSharedInformerRemoveForeignHandler, TestRemovingRemovedSharedInformer."""
-    live, other = Live(pod("a")), Live(pod("a"))
+    live, other = Live(pod_at("a")), Live(pod_at("a"))
     mine, theirs = informer_of(live), informer_of(other)
     recorder = Recorder()
     registration = mine.add_event_handler(recorder)
@@ -178,7 +178,7 @@ def test_handler_can_be_registered_twice_and_removed_once(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestSharedInformerMultipleRegistration."""
-    live, recorder, marker = Live(pod("a")), Recorder(), Recorder()
+    live, recorder, marker = Live(pod_at("a")), Recorder(), Recorder()
     informer = informer_of(live)
     first = informer.add_event_handler(recorder)
     second = informer.add_event_handler(recorder)
@@ -186,7 +186,7 @@ def test_handler_can_be_registered_twice_and_removed_once(
     recorder.after(2)
     informer.remove_event_handler(first)
     informer.add_event_handler(marker)
-    live.next_watch().put(event("ADDED", pod("b", 11)))
+    live.next_watch().put(event("ADDED", pod_at("b", 11)))
     marker.after(2)
 
     assert recorder.after(3)[2:] == ["add b@11"]
@@ -233,7 +233,7 @@ def test_handlers_that_come_and_go_all_the_time_do_no_harm(
     for abuser in abusers:
         abuser.start()
     for number in range(100):
-        watch.put(event("ADDED", pod(f"p{number}", 11 + number)))
+        watch.put(event("ADDED", pod_at(f"p{number}", 11 + number)))
     calls = steady.after(100)
     over.set()
     for abuser in abusers:
@@ -247,7 +247,7 @@ def test_a_removed_handler_ends_though_its_queue_is_full(
     informer_of: Callable[..., cache.SharedInformer],
 ) -> None:
     """TestShutdown: nothing is delivered any more, and no thread stays behind."""
-    live = Live(*(pod(f"p{n}") for n in range(50)))
+    live = Live(*(pod_at(f"p{n}") for n in range(50)))
     entered, release = threading.Event(), threading.Event()
     informer = informer_of(live)
     calls: list[str] = []

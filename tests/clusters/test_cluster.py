@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-class Server:
+class PathAnswers:
     """Answers in place of the network."""
 
     def __init__(self) -> None:
@@ -45,8 +45,8 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Server:
-    server = Server()
+def server(monkeypatch: pytest.MonkeyPatch) -> PathAnswers:
+    server = PathAnswers()
 
     def request(_session: ApiSession, method: str, path: str, **arguments: Any) -> Response:
         return server.request(method, path, **arguments)
@@ -72,7 +72,7 @@ def test_properties_of_a_cluster(file: Path) -> None:
     assert connected(file, "west").context == "west"
 
 
-def test_check_sends_three_requests_and_caches_the_version(file: Path, server: Server) -> None:
+def test_check_sends_three_requests_and_caches_the_version(file: Path, server: PathAnswers) -> None:
     cluster = connected(file)
     cluster.check()
     assert server.asked == ["GET /api", "GET /version", "GET /kwait/v1/timing"]
@@ -94,7 +94,7 @@ def test_check_sends_three_requests_and_caches_the_version(file: Path, server: S
     ],
 )
 def test_timing_of_a_cluster_by_kwait_up_sets_graces(
-    file: Path, server: Server, answer: bytes | Exception, scale: float
+    file: Path, server: PathAnswers, answer: bytes | Exception, scale: float
 ) -> None:
     server.answers["/kwait/v1/timing"] = answer
     cluster = connected(file)
@@ -114,7 +114,7 @@ def test_timing_of_a_cluster_by_kwait_up_sets_graces(
     ],
 )
 def test_api_server_alone_of_kwait_up_is_known_to_have_no_controllers(
-    file: Path, server: Server, answer: bytes | Exception, has_controllers: bool
+    file: Path, server: PathAnswers, answer: bytes | Exception, has_controllers: bool
 ) -> None:
     server.answers["/kwait/v1/timing"] = answer
     cluster = connected(file)
@@ -122,7 +122,7 @@ def test_api_server_alone_of_kwait_up_is_known_to_have_no_controllers(
     assert cluster.has_controllers is has_controllers
 
 
-def test_version_and_nodes_are_requested_once_on_use(file: Path, server: Server) -> None:
+def test_version_and_nodes_are_requested_once_on_use(file: Path, server: PathAnswers) -> None:
     cluster = connected(file)
     assert server.asked == []
     assert (cluster.version, cluster.version) == ("v1.36.2", "v1.36.2")
@@ -131,7 +131,9 @@ def test_version_and_nodes_are_requested_once_on_use(file: Path, server: Server)
 
 
 @pytest.mark.parametrize("refusal", ["", "programs are plain processes"])
-def test_refusal_of_isolation_is_requested_once(file: Path, server: Server, refusal: str) -> None:
+def test_refusal_of_isolation_is_requested_once(
+    file: Path, server: PathAnswers, refusal: str
+) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = json.dumps({"refusal": refusal}).encode()
     cluster = connected(file)
     assert (cluster.isolation_refusal, cluster.isolation_refusal) == (refusal, refusal)
@@ -139,20 +141,20 @@ def test_refusal_of_isolation_is_requested_once(file: Path, server: Server, refu
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
-def test_other_clusters_isolate_programs(file: Path, server: Server, status: int) -> None:
+def test_other_clusters_isolate_programs(file: Path, server: PathAnswers, status: int) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = ApiError("no such path", status=status)
     assert connected(file).isolation_refusal == ""
 
 
 def test_failed_request_for_the_refusal_of_isolation_is_an_error(
-    file: Path, server: Server
+    file: Path, server: PathAnswers
 ) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = ApiError("storage is gone", status=500)
     with pytest.raises(ApiError, match="storage is gone"):
         _ = connected(file).isolation_refusal
 
 
-def test_stop_leaves_the_cluster_running(file: Path, server: Server) -> None:
+def test_stop_leaves_the_cluster_running(file: Path, server: PathAnswers) -> None:
     connected(file).stop()
     assert server.asked == []
     assert file.exists()
@@ -195,7 +197,7 @@ def test_stop_leaves_the_cluster_running(file: Path, server: Server) -> None:
     ],
 )
 def test_rejected_credentials_are_one_message(
-    file: Path, server: Server, error: Exception, message: str
+    file: Path, server: PathAnswers, error: Exception, message: str
 ) -> None:
     server.answers["/api"] = error
     with pytest.raises(ClusterError) as caught:
@@ -207,7 +209,7 @@ def test_rejected_credentials_are_one_message(
     assert caught.value.__cause__ is error
 
 
-def test_missing_user_is_named(file: Path, server: Server) -> None:
+def test_missing_user_is_named(file: Path, server: PathAnswers) -> None:
     content = contents("a") | {"contexts": [{"name": "a", "context": {"cluster": "a"}}]}
     server.answers["/api"] = ApiError("no", status=401)
     with pytest.raises(ClusterError, match=r"does not know a client without a user \(401"):

@@ -9,19 +9,19 @@ import pytest
 
 from pytest_kwait.clusters.egress import Egress, describe_ignored_egress, read_egress_fixture
 from pytest_kwait.errors import InvalidArgument
-from tests.clusters.test_faults import HOLD, SERVER, Transport
+from tests.clusters.fault_transport import HOLD, SERVER, FaultTransport
 
 if TYPE_CHECKING:
     from pytest_kwait.client.session import ApiSession
 
 
-def egress_of(transport: Transport) -> Egress:
+def egress_of(transport: FaultTransport) -> Egress:
     session = cast("ApiSession", SimpleNamespace(transport=transport))
     return Egress(lambda: session, SERVER)
 
 
 def test_a_target_is_allowed_until_it_is_undone() -> None:
-    transport = Transport()
+    transport = FaultTransport()
     egress = egress_of(transport)
     with egress.allow("localhost:80"):
         assert transport.asked[0] == HOLD
@@ -33,7 +33,7 @@ def test_a_target_is_allowed_until_it_is_undone() -> None:
 
 
 def test_an_invalid_target_is_not_sent() -> None:
-    transport = Transport()
+    transport = FaultTransport()
     with pytest.raises(InvalidArgument, match=r"^egress='pypi\.org' is not valid: use HOST:PORT "):
         egress_of(transport).allow("pypi.org")
     assert transport.asked == []
@@ -41,7 +41,7 @@ def test_an_invalid_target_is_not_sent() -> None:
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_cluster_with_a_network_of_its_own_ignores_targets(status: int) -> None:
-    egress = egress_of(Transport(status))
+    egress = egress_of(FaultTransport(status))
     egress.allow("b.org:1").undo()
     egress.allow("b.org:1")
     assert egress.ignored == ["b.org:1"]

@@ -19,7 +19,7 @@ SERVER = "https://127.0.0.1:6443"
 PATH = "/kwait/v1/exploration"
 
 
-class Server:
+class ExplorationServer:
     """Answers requests; refuses them with a status if there is one."""
 
     def __init__(self, status: int = 0) -> None:
@@ -35,12 +35,12 @@ class Server:
         return SimpleNamespace(data=json.dumps(report).encode())
 
 
-def control_of(server: Server) -> ExplorationControl:
+def control_of(server: ExplorationServer) -> ExplorationControl:
     return ExplorationControl(lambda: cast("ApiSession", server), SERVER)
 
 
 def test_an_exploration_is_started_and_reports_at_its_end() -> None:
-    server = Server()
+    server = ExplorationServer()
     control = control_of(server)
     control.start(7, "usual")
     control.start(8, "harsh", ("work-order", "watch-delay@watch pods ADDED web 1"))
@@ -56,7 +56,7 @@ def test_an_exploration_is_started_and_reports_at_its_end() -> None:
 @pytest.mark.parametrize("status", [403, 404])
 def test_another_cluster_cannot_be_explored(status: int) -> None:
     with pytest.raises(NotEmbeddedError) as caught:
-        control_of(Server(status)).start(7, "usual")
+        control_of(ExplorationServer(status)).start(7, "usual")
     assert str(caught.value) == (
         f"only an embedded cluster can be explored, by its administrators: {SERVER} refuses it "
         f"({status})"
@@ -65,4 +65,4 @@ def test_another_cluster_cannot_be_explored(status: int) -> None:
 
 def test_other_errors_are_the_servers() -> None:
     with pytest.raises(ApiError, match="refused"):
-        control_of(Server(400)).start(7, "usual")
+        control_of(ExplorationServer(400)).start(7, "usual")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,56 +9,23 @@ import pytest
 
 from pytest_kwait.clusters.faults import Faults, FaultScope
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
+from tests.clusters.fault_transport import HOLD, SERVER, FaultTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.session import ApiSession
 
-SERVER = "https://127.0.0.1:6443"
-HOLD = ("GET", "/kwait/v1/hold", None)
-
-
-class Transport:
-    """Answers as an embedded cluster does, and remembers what it was asked."""
-
-    def __init__(self, refusal: int = 0) -> None:
-        self.asked: list[tuple[str, str, Any]] = []
-        self.refusal = refusal
-        self.open_holds = 0
-
-    def guard(self, *_: object) -> SimpleNamespace:
-        return SimpleNamespace(release=lambda: None)
-
-    def open(self, path: str, **_: object) -> SimpleNamespace:
-        self.asked.append(("GET", path, None))
-        if self.refusal:
-            raise ApiError("no", status=self.refusal, reason="", method="GET", path=path)
-        self.open_holds += 1
-        return SimpleNamespace(stream=self._lines, close=self._close)
-
-    def _lines(self, _size: int) -> Iterator[bytes]:
-        yield b'{"holder":"h1"}\n'
-
-    def _close(self) -> None:
-        self.open_holds -= 1
-
-    def send(self, method: str, path: str, *, body: bytes | None, **_: object) -> SimpleNamespace:
-        self.asked.append((method, path, None if body is None else json.loads(body)))
-        if method == "DELETE" and self.refusal:
-            raise ApiError("no", status=self.refusal, reason="", method=method, path=path)
-        return SimpleNamespace(data=json.dumps({"id": f"f{len(self.asked)}", "hits": 7}).encode())
-
 
 @pytest.fixture
-def transport() -> Transport:
-    return Transport()
+def transport() -> FaultTransport:
+    return FaultTransport()
 
 
 def faults_of(
-    transport: Transport, namespace: str = "t", client: Any = None, *, alone: bool = True
+    transport: FaultTransport, namespace: str = "t", client: Any = None, *, alone: bool = True
 ) -> Faults:
     place = FaultScope(namespace, cast("ApiClient | None", client), alone)
     session = cast("ApiSession", SimpleNamespace(transport=transport))
@@ -118,7 +84,7 @@ MEANT: list[tuple[Callable[[Faults], object], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("make", "asked"), MEANT)
 def test_requests_of_faults(
-    transport: Transport, make: Callable[[Faults], object], asked: dict[str, Any]
+    transport: FaultTransport, make: Callable[[Faults], object], asked: dict[str, Any]
 ) -> None:
     make(faults_of(transport))
     assert transport.asked == [HOLD, ("POST", "/kwait/v1/faults", asked)]
@@ -178,7 +144,7 @@ BAD: list[tuple[Callable[[Faults], object], str]] = [
 
 @pytest.mark.parametrize(("make", "message"), BAD)
 def test_invalid_arguments_are_refused_before_any_request(
-    transport: Transport, make: Callable[[Faults], object], message: str
+    transport: FaultTransport, make: Callable[[Faults], object], message: str
 ) -> None:
     with pytest.raises(InvalidArgument) as caught:
         make(faults_of(transport))
@@ -186,7 +152,7 @@ def test_invalid_arguments_are_refused_before_any_request(
     assert transport.asked == []
 
 
-def test_a_test_without_a_namespace_must_name_one(transport: Transport) -> None:
+def test_a_test_without_a_namespace_must_name_one(transport: FaultTransport) -> None:
     faults = faults_of(transport, "")
     with pytest.raises(InvalidArgument) as caught:
         faults.refuse(500)
@@ -213,7 +179,7 @@ def test_a_test_without_a_namespace_must_name_one(transport: Transport) -> None:
     ],
 )
 def test_cluster_wide_faults_need_serial_tests(
-    transport: Transport, make: Callable[[Faults], object], what: str
+    transport: FaultTransport, make: Callable[[Faults], object], what: str
 ) -> None:
     with pytest.raises(KwaitError) as caught:
         make(faults_of(transport, alone=False))
@@ -224,7 +190,7 @@ def test_cluster_wide_faults_need_serial_tests(
     assert transport.asked == []
 
 
-def test_client_header_is_set_while_faults_need_it(transport: Transport) -> None:
+def test_client_header_is_set_while_faults_need_it(transport: FaultTransport) -> None:
     client = SimpleNamespace(default_headers={})
     faults = faults_of(transport, client=client)
     faults.refuse(500, target="client")
@@ -236,7 +202,7 @@ def test_client_header_is_set_while_faults_need_it(transport: Transport) -> None
     assert client.default_headers == {}
 
 
-def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: Transport) -> None:
+def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: FaultTransport) -> None:
     faults = faults_of(transport)
     first, second, third = (faults.refuse(500) for _ in range(3))
     assert (first.hits, transport.open_holds) == (7, 1)
@@ -263,7 +229,7 @@ def test_a_fault_ends_with_its_block_or_its_test_and_once(transport: Transport) 
     ("status", "why"), [(404, "has none to offer"), (403, "does not let us make them")]
 )
 def test_other_clusters_have_no_faults(status: int, why: str) -> None:
-    transport = Transport(status)
+    transport = FaultTransport(status)
     with pytest.raises(ClusterError) as caught:
         faults_of(transport).refuse(500)
     assert str(caught.value) == (
@@ -272,7 +238,7 @@ def test_other_clusters_have_no_faults(status: int, why: str) -> None:
     )
 
 
-def test_ended_faults_can_be_undone(transport: Transport) -> None:
+def test_ended_faults_can_be_undone(transport: FaultTransport) -> None:
     faults = faults_of(transport)
     fault = faults.refuse(500)
     transport.refusal = 404
@@ -281,7 +247,7 @@ def test_ended_faults_can_be_undone(transport: Transport) -> None:
     assert transport.open_holds == 0
 
 
-def test_the_connection_ends_where_a_fault_cannot_be_ended(transport: Transport) -> None:
+def test_the_connection_ends_where_a_fault_cannot_be_ended(transport: FaultTransport) -> None:
     faults = faults_of(transport)
     faults.refuse(500)
     transport.refusal = 503

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kwait.clusters.images import Images, describe_ignored_images, read_fixture
 from pytest_kwait.errors import InvalidArgument
-from tests.clusters.test_faults import HOLD, SERVER, Transport
+from tests.clusters.fault_transport import HOLD, SERVER, FaultTransport
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pytest_kwait.client.session import ApiSession
 
 
-def images_of(transport: Transport) -> Images:
+def images_of(transport: FaultTransport) -> Images:
     session = cast("ApiSession", SimpleNamespace(transport=transport))
     return Images(lambda: session, SERVER)
 
 
 def test_a_mapping_holds_until_it_is_undone() -> None:
-    transport = Transport()
+    transport = FaultTransport()
     images = images_of(transport)
     with images.run("shop/web:*", "python -m shop", env={"A": "1"}) as mapped:
         assert transport.asked[0] == HOLD
@@ -39,7 +39,7 @@ def test_a_mapping_holds_until_it_is_undone() -> None:
 
 
 def test_restrictions_of_the_isolation_are_asked_for() -> None:
-    class Isolated(Transport):
+    class Isolated(FaultTransport):
         def send(self, method: str, path: str, **_: object) -> SimpleNamespace:
             assert (method, path) == ("GET", "/kwait/v1/isolation")
             return SimpleNamespace(data=b'{"missing": ["no cgroups"]}')
@@ -49,7 +49,7 @@ def test_restrictions_of_the_isolation_are_asked_for() -> None:
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_cluster_that_pulls_images_ignores_mappings(status: int) -> None:
-    images = images_of(Transport(status))
+    images = images_of(FaultTransport(status))
     mapped = images.run("shop/web", ["x"])
     images.run("shop/web", ["x"])
     mapped.undo()

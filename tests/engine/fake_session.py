@@ -420,30 +420,3 @@ def _matcher(options: Obj) -> Callable[[Obj], bool]:
         return labels.items() <= (metadata.get("labels") or {}).items()
 
     return matches
-
-
-def job(name: str = "sleepers", **parts: Any) -> Obj:
-    """Return a Job; `spec`, `status`, `uid` and other metadata as given."""
-    uid = parts.pop("uid", f"uid-{name}")
-    selector = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
-    spec = {"parallelism": 3, "completions": 3, "selector": selector, **parts.pop("spec", {})}
-    status = parts.pop("status", {})
-    return {"metadata": {"name": name, "uid": uid, **parts}, "spec": spec, "status": status}
-
-
-def condition(kind: str, status: str = "True", **more: Any) -> Obj:
-    """Return one status condition."""
-    return {"type": kind, "status": status, **more}
-
-
-def pod(name: str, phase: str = "Running", *, owner: str = "uid-sleepers", **parts: Any) -> Obj:
-    """Return a pod of a Job; `waiting=(reason, message)` and the rest of its status as given."""
-    labels = parts.pop("labels", {"batch.kubernetes.io/controller-uid": owner})
-    node = parts.pop("node", "node-1")
-    metadata = {"name": name, "labels": labels, **parts.pop("metadata", {})}
-    status: Obj = {"phase": phase}
-    waiting = parts.pop("waiting", None)
-    if waiting is not None:
-        state = {"waiting": {"reason": waiting[0], "message": waiting[1]}}
-        status["containerStatuses"] = [{"name": "main", "state": state, "restartCount": 0}]
-    return {"metadata": metadata, "spec": {"nodeName": node}, "status": status | parts}

@@ -24,7 +24,8 @@ from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.framework.job.wait import wait_for_job_complete, wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
-from tests.engine.fake_session import FakeSession, job
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job
 
 
 class Ears(WaitObserver):
@@ -41,7 +42,7 @@ class Ears(WaitObserver):
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_wait_is_active_until_it_ends(mode: str) -> None:
     session = FakeSession()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     seen: list[str] = []
     session.at(3.0, lambda: seen.extend(str(wait) for wait in ACTIVE_WAITS.waits()))
     ears = Ears()
@@ -210,8 +211,8 @@ def test_an_error_names_the_innermost_step_once() -> None:
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_a_wait_reports_each_change_of_what_it_sees(mode: str) -> None:
     session, events = FakeSession(), Events()
-    session.put(JOBS, job())
-    session.at(3.0, lambda: session.put(JOBS, job(status={"succeeded": 1})))
+    session.put(JOBS, created_job())
+    session.at(3.0, lambda: session.put(JOBS, created_job(status={"succeeded": 1})))
     ACTIVE_WAITS.add(events)
     settings = WaitSettings(6.0, mode=mode, fail_fast=False)  # type: ignore[arg-type]
     try:

@@ -15,7 +15,8 @@ from pytest_kwait.errors import WaitFailed
 from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.pod.wait import wait_for_pod_not_found, wait_for_pod_running
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,7 @@ class Waits(WaitObserver):
         return wait_for_condition(self.session, condition, settings)
 
     def put(self, phase: str) -> None:
-        self.session.put(PODS, pod("a", phase))
+        self.session.put(PODS, job_pod("a", phase))
 
     def sleep(self, seconds: float) -> None:
         """Let time pass until every reader has nothing left to do."""

@@ -20,7 +20,8 @@ from pytest_kwait.engine.condition import (
 )
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
-from tests.engine.fake_session import FakeSession, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import job_pod
 
 
 class Uids(ObjectSink):
@@ -83,8 +84,8 @@ def test_a_sink_without_pods_has_none_that_are_being_created() -> None:
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_a_wait_for_a_condition_without_optional_parts(mode: Any) -> None:
     session = FakeSession()
-    session.put(PODS, pod("a"))
-    session.at(2, session.put, PODS, pod("b"))
+    session.put(PODS, job_pod("a"))
+    session.at(2, session.put, PODS, job_pod("b"))
     settings = WaitSettings(timeout=60.0, mode=mode, poll=1.0)
     assert wait_for_condition(session, TwoPods(), settings) == 2
 

@@ -30,7 +30,8 @@ from pytest_kwait.framework.pod.wait import wait_for_pod_ready
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.replicaset import wait_for_ready_replica_set
 from pytest_kwait.framework.storage.claims import wait_for_persistent_volume_claim_phase
-from tests.engine.fake_session import FakeSession, Obj, job, pod
+from tests.engine.fake_session import FakeSession, Obj
+from tests.objects import created_job, event, job_pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 GOING = {"metadata": {"name": "ci-1", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
@@ -271,26 +272,17 @@ NO_CONFIG = f'{MOUNT}configmap "web-cfg" not found'
 
 
 def creating(name: str = "a", **more: Any) -> Obj:
-    obj = pod(name, "Pending", waiting=CREATING, **more)
+    obj = job_pod(name, "Pending", waiting=CREATING, **more)
     obj["metadata"] |= {"uid": f"uid-{name}", "labels": {**obj["metadata"]["labels"], "app": "web"}}
     obj["metadata"].setdefault("ownerReferences", [])
     return obj
 
 
-def event(
-    about: str, reason: str, message: str, second: int = 0, kind: str = "Pod", count: int = 1
+def timed_event(
+    subject: str, reason: str, message: str, second: int = 0, kind: str = "Pod", **fields: Any
 ) -> Obj:
-    return {
-        "metadata": {
-            "name": f"{about}.{reason}.{message[:40]}",
-            "uid": f"{about}{reason}{message}",
-        },
-        "involvedObject": {"kind": kind, "name": about, "uid": f"uid-{about}"},
-        "reason": reason,
-        "message": message,
-        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
-        "count": count,
-    }
+    made = event(reason, message, f"{kind}/{subject}", name=f"{subject}.{reason}.{message[:40]}")
+    return {**made, "lastTimestamp": f"2026-01-01T00:00:{second:02}Z", "count": 1, **fields}
 
 
 def pod_ready() -> Any:
@@ -316,7 +308,7 @@ def pod_ready() -> Any:
 )
 def test_pods_whose_volume_cannot_be_mounted(make: Any, subject: str, mode: Any) -> None:
     session = FakeSession()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     selector = {"matchLabels": {"app": "web"}}
     web = {"metadata": {"name": "web", "uid": "uid-sleepers", "generation": 1}}
     session.put(
@@ -327,10 +319,10 @@ def test_pods_whose_volume_cannot_be_mounted(make: Any, subject: str, mode: Any)
     session.put(PODS, creating(metadata={"ownerReferences": owner}))
     session.put(CONFIG_MAPS, {"metadata": {"name": "web-config"}})
     session.put(CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt"}})
-    session.put(EVENTS, event("a", "Scheduled", "assigned", 1))
-    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2, count=50))
+    session.put(EVENTS, timed_event("a", "Scheduled", "assigned", 1))
+    session.put(EVENTS, timed_event("a", "FailedMount", NO_CONFIG, 2, count=50))
     late = "Unable to attach or mount volumes: timed out"
-    session.put(EVENTS, event("a", "FailedMount", late, 3))
+    session.put(EVENTS, timed_event("a", "FailedMount", late, 3))
 
     with pytest.raises(WaitFailed) as caught:
         wait(session, make(), timeout=300, mode=mode, poll=1.0)
@@ -345,9 +337,9 @@ def test_pods_whose_volume_is_mounted_in_time(mode: Any) -> None:
     """An image may take longer than the grace, with the same status of the containers."""
     session = FakeSession()
     session.put(PODS, creating())
-    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
-    session.at(30, session.put, EVENTS, event("a", "Pulling", "an image", 30))
-    ready = pod("a", conditions=[{"type": "Ready", "status": "True"}])
+    session.put(EVENTS, timed_event("a", "FailedMount", NO_CONFIG, 2))
+    session.at(30, session.put, EVENTS, timed_event("a", "Pulling", "an image", 30))
+    ready = job_pod("a", conditions=[{"type": "Ready", "status": "True"}])
     session.at(200, session.put, PODS, {**ready, "metadata": creating()["metadata"]})
 
     wait(session, pod_ready(), timeout=300, mode=mode, poll=1.0)
@@ -360,7 +352,7 @@ def test_late_cache_of_the_kubelet_is_no_failed_mount(kind: str) -> None:
     session = FakeSession()
     session.put(PODS, creating())
     late = f"{MOUNT}failed to sync {kind} cache: timed out waiting for the condition"
-    session.put(EVENTS, event("a", "FailedMount", late, 2))
+    session.put(EVENTS, timed_event("a", "FailedMount", late, 2))
 
     with pytest.raises(WaitTimeout, match="ContainerCreating"):
         wait(session, pod_ready(), timeout=300, grace=0.0)
@@ -372,7 +364,7 @@ def test_each_pod_has_its_own_grace() -> None:
     """A pod that fails to mount later is not judged by when the wait got stuck."""
     session = FakeSession()
     session.put(PODS, creating())
-    session.at(100, session.put, EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
+    session.at(100, session.put, EVENTS, timed_event("a", "FailedMount", NO_CONFIG, 2))
 
     with pytest.raises(WaitFailed):
         wait(session, pod_ready(), timeout=600)
@@ -383,7 +375,7 @@ def test_each_pod_has_its_own_grace() -> None:
 def test_pods_that_are_created_without_failing_mounts_are_awaited() -> None:
     session = FakeSession()
     session.put(PODS, creating())
-    session.put(EVENTS, event("a", "Pulling", "an image", 2))
+    session.put(EVENTS, timed_event("a", "Pulling", "an image", 2))
 
     with pytest.raises(WaitTimeout, match="ContainerCreating"):
         wait(session, pod_ready(), timeout=300)
@@ -394,7 +386,7 @@ def test_pods_that_are_created_without_failing_mounts_are_awaited() -> None:
 def test_other_tests_of_pods_do_not_depend_on_mounts() -> None:
     session = FakeSession()
     session.put(PODS, creating())
-    session.put(EVENTS, event("a", "FailedMount", NO_CONFIG, 2))
+    session.put(EVENTS, timed_event("a", "FailedMount", NO_CONFIG, 2))
     labelled = general_condition(
         "ci-1", "pods", "jsonpath={.metadata.annotations.x}=y", selector="app=web"
     )
@@ -414,7 +406,7 @@ def test_a_claim_whose_class_is_missing(mode: Any) -> None:
     session.put(PERSISTENT_VOLUME_CLAIMS, claim)
     text = 'storageclass.storage.k8s.io "fast" not found'
     session.put(
-        EVENTS, event("data", "ProvisioningFailed", text, kind=PERSISTENT_VOLUME_CLAIMS.kind)
+        EVENTS, timed_event("data", "ProvisioningFailed", text, kind=PERSISTENT_VOLUME_CLAIMS.kind)
     )
     bound = general_condition("ci-1", "pvc/data", "jsonpath={.status.phase}=Bound")
 

@@ -16,7 +16,7 @@ from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, job
+from tests.engine.fake_session import FakeSession
 from tests.engine.test_modes_agree import (
     JOB_HISTORIES,
     JOB_WAITS,
@@ -26,6 +26,7 @@ from tests.engine.test_modes_agree import (
     change,
 )
 from tests.examples import scaled
+from tests.objects import created_job
 
 ENDED = "the embedded cluster has ended (signal 9)"
 STOPPED = "the embedded cluster does not answer: its process 7 is stopped (SIGSTOP)"
@@ -187,7 +188,7 @@ def test_waits_name_a_server_that_is_lost_in_the_last_look(
 ) -> None:
     """The first list of that look, or the second, gets no answer."""
     session = FakeSession()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     loss = Loss(session, fate)
     poll, limit = 7.0, 30.0
     session.at(limit - 0.5, session.at_step, "list", 1 + second, loss.begin)
@@ -228,7 +229,7 @@ def test_error_of_a_retried_request_names_its_tries() -> None:
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> FakeSession:
     session = FakeSession()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     monkeypatch.setattr(session.availability, "describe_outage", lambda: OUTAGE)
     return session
 

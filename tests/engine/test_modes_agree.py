@@ -30,8 +30,9 @@ from pytest_kwait.framework.pod.wait import (
 )
 from pytest_kwait.framework.predicates import parse_predicate
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.engine.fake_session import FakeSession
 from tests.examples import scaled
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,17 +95,17 @@ def made_pod(name: str, uid: str, state: str) -> dict[str, Any]:
         "metadata": {"uid": uid},
     }
     if state == "ready":
-        return pod(name, conditions=[condition("Ready")], **more)
+        return job_pod(name, conditions=[condition("Ready")], **more)
     if state == "stuck":
-        return pod(name, "Pending", waiting=("InvalidImageName", "no"), **more)
-    return pod(name, state.capitalize(), **more)
+        return job_pod(name, "Pending", waiting=("InvalidImageName", "no"), **more)
+    return job_pod(name, state.capitalize(), **more)
 
 
 def made_job(uid: str, state: str) -> dict[str, Any]:
     spec = {"parallelism": 2, "completions": 2, "suspend": state == "suspended"}
     ends = {"complete": "Complete", "failed": "Failed"}
     status = {"conditions": [condition(ends[state], reason="Said")]} if state in ends else {}
-    return job(uid=uid, spec=spec, status=status)
+    return created_job(uid=uid, spec=spec, status=status)
 
 
 def befall(session: FakeSession, what: str) -> None:

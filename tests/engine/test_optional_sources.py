@@ -13,13 +13,9 @@ from pytest_kwait.errors import ApiError, WaitTimeout
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.storage.claims import wait_for_persistent_volume_claim_phase
 from tests.engine.fake_session import FakeSession
+from tests.objects import claim
 
 FORBIDDEN = ApiError('User "robot" cannot list resource "events"', status=403, reason="Forbidden")
-
-
-def claim(phase: str) -> dict[str, Any]:
-    metadata = {"name": "data", "uid": "uid-data"}
-    return {"metadata": metadata, "spec": {}, "status": {"phase": phase}}
 
 
 def wait(session: FakeSession, mode: Any, timeout: float = 60.0) -> Any:

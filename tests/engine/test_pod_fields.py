@@ -7,26 +7,31 @@ import pytest
 from pytest_kwait.apimachinery.conditions import get_condition
 from pytest_kwait.engine import pod_fields
 from pytest_kwait.framework import named_objects
-from tests.engine.fake_session import condition, pod
+from tests.objects import condition, job_pod
 
 
 @pytest.mark.parametrize(
     ("obj", "label"),
     [
-        (pod("a"), "Running"),
-        (pod("a", "Pending"), "Pending"),
-        (pod("a", "Pending", waiting=("ContainerCreating", None)), "Pending (ContainerCreating)"),
-        (pod("a", "Running", waiting=("CrashLoopBackOff", "")), "Running (CrashLoopBackOff)"),
+        (job_pod("a"), "Running"),
+        (job_pod("a", "Pending"), "Pending"),
         (
-            pod("a", "Pending", conditions=[condition("PodScheduled", "False", reason="Gated")]),
+            job_pod("a", "Pending", waiting=("ContainerCreating", None)),
+            "Pending (ContainerCreating)",
+        ),
+        (job_pod("a", "Running", waiting=("CrashLoopBackOff", "")), "Running (CrashLoopBackOff)"),
+        (
+            job_pod(
+                "a", "Pending", conditions=[condition("PodScheduled", "False", reason="Gated")]
+            ),
             "Pending (Gated)",
         ),
         (
-            pod("a", "Pending", conditions=[condition("PodScheduled", "False")]),
+            job_pod("a", "Pending", conditions=[condition("PodScheduled", "False")]),
             "Pending (not scheduled)",
         ),
-        (pod("a", "Failed"), "Failed"),
-        (pod("a", "Failed", reason="Evicted"), "Failed (Evicted)"),
+        (job_pod("a", "Failed"), "Failed"),
+        (job_pod("a", "Failed", reason="Evicted"), "Failed (Evicted)"),
         ({"metadata": {"name": "a"}}, "Pending"),
         ({"metadata": {"name": "a"}, "status": {"phase": None, "conditions": None}}, "Pending"),
     ],
@@ -36,19 +41,19 @@ def test_labels(obj: dict[str, Any], label: str) -> None:
 
 
 def test_predicates() -> None:
-    ready = pod("a", conditions=[condition("Ready")], metadata={"deletionTimestamp": "now"})
+    ready = job_pod("a", conditions=[condition("Ready")], metadata={"deletionTimestamp": "now"})
 
     assert pod_fields.is_ready(ready)
-    assert not pod_fields.is_ready(pod("a", conditions=[condition("Ready", "False")]))
-    assert not pod_fields.is_ready(pod("a"))
+    assert not pod_fields.is_ready(job_pod("a", conditions=[condition("Ready", "False")]))
+    assert not pod_fields.is_ready(job_pod("a"))
     assert get_condition(ready, "Ready") == {"type": "Ready", "status": "True"}
     assert get_condition(ready, "Initialized") is None
     assert pod_fields.is_terminating(ready)
-    assert not pod_fields.is_terminating(pod("a"))
+    assert not pod_fields.is_terminating(job_pod("a"))
     assert pod_fields.node_of(ready) == "node-1"
     assert pod_fields.node_of({"metadata": {"name": "a"}, "spec": None}) == ""
     assert [
-        pod_fields.is_finished(pod("a", phase))
+        pod_fields.is_finished(job_pod("a", phase))
         for phase in ("Pending", "Running", "Succeeded", "Failed", "Unknown")
     ] == [
         False,
@@ -62,6 +67,8 @@ def test_predicates() -> None:
 def test_controller() -> None:
     owners = [{"uid": "x"}, {"uid": "y", "controller": True}]
 
-    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": owners})) == "y"
-    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": owners[:1]})) == ""
-    assert named_objects.controller_uid(pod("a", metadata={"ownerReferences": None})) == ""
+    assert named_objects.controller_uid(job_pod("a", metadata={"ownerReferences": owners})) == "y"
+    assert (
+        named_objects.controller_uid(job_pod("a", metadata={"ownerReferences": owners[:1]})) == ""
+    )
+    assert named_objects.controller_uid(job_pod("a", metadata={"ownerReferences": None})) == ""

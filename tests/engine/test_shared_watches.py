@@ -16,7 +16,8 @@ from pytest_kwait.engine.waiter import subscribe, wait_for_condition
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.events import EventSource
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, job, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +90,7 @@ def readers() -> list[threading.Thread]:
 
 
 def web(name: str, phase: str = "Running") -> dict[str, Any]:
-    return pod(name, phase, labels={"app": "web"})
+    return job_pod(name, phase, labels={"app": "web"})
 
 
 def close(*shares: Subscription) -> None:
@@ -335,7 +336,7 @@ def test_waits_on_a_job_and_on_its_pods_share_the_watch_of_the_job() -> None:
     from pytest_kwait.framework.job.wait import wait_for_job_complete, wait_for_job_pods_running
 
     session = PatientSession()
-    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
+    session.put(JOBS, created_job(spec={"parallelism": 1, "completions": 1}))
     session.gate.clear()
     results: list[Any] = []
 
@@ -356,11 +357,11 @@ def test_waits_on_a_job_and_on_its_pods_share_the_watch_of_the_job() -> None:
         threads[0].join(0.01)
     while session.count("watch") < 2:
         threads[0].join(0.01)
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
     while len(results) < 5:
         threads[0].join(0.01)
     ended = [{"type": "Complete", "status": "True"}]
-    session.put(JOBS, job(status={"succeeded": 3, "conditions": ended}))
+    session.put(JOBS, created_job(status={"succeeded": 3, "conditions": ended}))
     for thread in threads:
         thread.join(60.0)
     assert len(results) == 10

@@ -14,8 +14,8 @@ from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.pod_fields import PodFields
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import job, pod
 from tests.engine.test_shared_watches import PatientSession, RecordingSubscriber, web
+from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ def test_wait_on_one_object_gets_only_its_events(session: PatientSession, runnin
     running.inform()
     ear = running.listen(name="b")
     for name in ("a", "b", "c"):
-        session.put(PODS, pod(name))
+        session.put(PODS, job_pod(name))
     session.drop(PODS, "b")
     until(lambda: len(ear.heard) == 3)
 
@@ -117,8 +117,8 @@ def test_object_that_loses_its_label_is_deleted_for_the_wait(
     session.put(PODS, web("a"))
     running.inform()
     ear = running.listen()
-    session.put(PODS, pod("a", labels={}))
-    session.put(PODS, pod("a", "Failed", labels={}))
+    session.put(PODS, job_pod("a", labels={}))
+    session.put(PODS, job_pod("a", "Failed", labels={}))
     session.put(PODS, web("a"))
     until(lambda: len(ear.heard) == 3)
     assert ear.heard == ["listed a", "DELETED a", "MODIFIED a"]
@@ -229,11 +229,11 @@ def test_wait_on_a_job_follows_the_informer_of_pods_and_watches_the_job(
     from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 
     running.inform()
-    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
+    session.put(JOBS, created_job(spec={"parallelism": 1, "completions": 1}))
 
     def bring_about() -> None:
         until(lambda: session.count("watch jobs"))
-        session.put(PODS, pod("a"))
+        session.put(PODS, job_pod("a"))
 
     later = threading.Thread(target=bring_about)
     later.start()

@@ -15,7 +15,8 @@ from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import Canceled
-from tests.engine.fake_session import FakeSession, job
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("kind", ["event", "function"])
 def test_a_wait_is_stopped(mode: Any, kind: str) -> None:
     session, stop = FakeSession(), threading.Event()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(3.0, stop.set)
     given: threading.Event | Callable[[], bool] = stop if kind == "event" else stop.is_set
     settings = resolve_options({"stop": given, "mode": mode, "timeout": 60}, timeout="job")

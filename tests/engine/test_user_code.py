@@ -22,7 +22,8 @@ from pytest_kwait.framework.pod.wait import wait_for_pod_condition
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
-from tests.engine.fake_session import FakeSession, job, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +41,8 @@ WAITS: dict[str, Callable[[Any], Any]] = {
 
 
 def wait(session: FakeSession, condition: Any, **options: Any) -> Any:
-    session.put(PODS, pod("a", labels={"app": "a"}))
-    session.put(JOBS, job())
+    session.put(PODS, job_pod("a", labels={"app": "a"}))
+    session.put(JOBS, created_job())
     return wait_for_condition(session, condition, WaitSettings(**options))
 
 

@@ -16,7 +16,8 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_pods_succeeded,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, Silence, condition, job, pod
+from tests.engine.fake_session import FakeSession, Silence
+from tests.objects import condition, created_job, job_pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 
@@ -48,16 +49,16 @@ def names(objects: Any) -> list[str]:
 
 @MODES
 def test_returns_what_is_there_already(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "cab":
-        session.put(PODS, pod(name))
+        session.put(PODS, job_pod(name))
 
     pods = running(session, mode=mode)
 
     assert names(pods) == ["a", "b", "c"]
     assert pods[0]["kind"] == "Pod"
     assert pods[0]["apiVersion"] == "v1"
-    assert pods[0]["spec"] == {"nodeName": "node-1"}
+    assert pods[0]["spec"]["nodeName"] == "node-1"
     assert session.clock.monotonic() == 0.0
 
 
@@ -65,10 +66,10 @@ def test_returns_what_is_there_already(session: FakeSession, mode: Mode) -> None
 def test_waits_for_the_job_to_be_created_and_its_pods_to_run(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.at(3, session.put, JOBS, job())
+    session.at(3, session.put, JOBS, created_job())
     for second, name in ((4, "a"), (5, "b"), (6, "c")):
-        session.at(second, session.put, PODS, pod(name, "Pending"))
-        session.at(second + 3, session.put, PODS, pod(name))
+        session.at(second, session.put, PODS, job_pod(name, "Pending"))
+        session.at(second + 3, session.put, PODS, job_pod(name))
 
     pods = running(session, mode=mode)
 
@@ -77,10 +78,10 @@ def test_waits_for_the_job_to_be_created_and_its_pods_to_run(
 
 
 def test_costs_two_requests_per_watched_resource_however_long(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for second, name in ((10, "a"), (50, "b"), (200, "c")):
-        session.at(1, session.put, PODS, pod(name, "Pending"))
-        session.at(second, session.put, PODS, pod(name))
+        session.at(1, session.put, PODS, job_pod(name, "Pending"))
+        session.at(second, session.put, PODS, job_pod(name))
 
     running(session, timeout=280.0)
 
@@ -97,9 +98,9 @@ def test_costs_two_requests_per_watched_resource_however_long(session: FakeSessi
 def test_pods_of_an_earlier_job_of_the_same_name_do_not_count(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job(uid="new"))
+    session.put(JOBS, created_job(uid="new"))
     for name in "abc":
-        session.put(PODS, pod(f"old-{name}", owner="old"))
+        session.put(PODS, job_pod(f"old-{name}", owner="old"))
 
     with pytest.raises(WaitTimeout) as caught:
         running(session, mode=mode, timeout=5.0)
@@ -119,7 +120,7 @@ def test_list_that_fails_until_the_deadline_is_the_reason(session: FakeSession, 
 
 @MODES
 def test_deadline_is_kept(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     with pytest.raises(WaitTimeout):
         running(session, mode=mode, timeout=7.5)
@@ -129,7 +130,7 @@ def test_deadline_is_kept(session: FakeSession, mode: Mode) -> None:
 
 @MODES
 def test_deleted_job_ends_the_wait(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(4, session.drop, JOBS, "sleepers")
 
     with pytest.raises(WaitFailed) as caught:
@@ -140,9 +141,9 @@ def test_deleted_job_ends_the_wait(session: FakeSession, mode: Mode) -> None:
 
 
 def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(3, session.drop, JOBS, "sleepers")
-    session.at(3, session.put, JOBS, job(uid="another"))
+    session.at(3, session.put, JOBS, created_job(uid="another"))
 
     with pytest.raises(WaitFailed) as caught:
         running(session, mode="poll")
@@ -152,11 +153,11 @@ def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) ->
 
 
 def test_job_recreated_while_no_watch_was_open_is_another_one(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     def replace() -> None:
         session.silently(session.drop, JOBS, "sleepers")
-        session.silently(session.put, JOBS, job(uid="another"))
+        session.silently(session.put, JOBS, created_job(uid="another"))
         session.send(JOBS, ApiError("too old resource version", status=410, reason="Expired"))
 
     session.at(30, replace)
@@ -173,10 +174,10 @@ def test_job_recreated_while_no_watch_was_open_is_another_one(session: FakeSessi
 def test_a_new_job_of_the_name_is_followed(
     session: FakeSession, mode: Mode, options: dict[str, Any]
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(3, session.drop, JOBS, "sleepers")
-    session.at(9, session.put, JOBS, job(uid="another"))
-    session.at(10, session.put, PODS, pod("a", owner="another"))
+    session.at(9, session.put, JOBS, created_job(uid="another"))
+    session.at(10, session.put, PODS, job_pod("a", owner="another"))
 
     pods = running(session, 1, mode=mode, timeout=20.0, **options)
 
@@ -186,7 +187,7 @@ def test_a_new_job_of_the_name_is_followed(
 
 @MODES
 def test_a_new_job_of_the_name_is_awaited_after_the_first(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(3, session.drop, JOBS, "sleepers")
 
     with pytest.raises(WaitTimeout) as caught:
@@ -197,10 +198,10 @@ def test_a_new_job_of_the_name_is_awaited_after_the_first(session: FakeSession, 
 
 @MODES
 def test_a_followed_job_fails_early_by_its_own_state(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(3, session.drop, JOBS, "sleepers")
     failed = {"conditions": [condition("Failed", reason="BackoffLimitExceeded", message="no")]}
-    session.at(9, session.put, JOBS, job(uid="another", status=failed))
+    session.at(9, session.put, JOBS, created_job(uid="another", status=failed))
 
     with pytest.raises(WaitFailed) as caught:
         running(session, 1, mode=mode, follow_name=True, timeout=20.0)
@@ -212,9 +213,9 @@ def test_a_followed_job_fails_early_by_its_own_state(session: FakeSession, mode:
 
 @MODES
 def test_failed_job_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     ended = [condition("Failed", reason="BackoffLimitExceeded", message="Job has reached\nit")]
-    session.at(6, session.put, JOBS, job(status={"conditions": ended}))
+    session.at(6, session.put, JOBS, created_job(status={"conditions": ended}))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for_condition(
@@ -232,8 +233,8 @@ def test_failed_job_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> N
 def test_a_terminal_pod_ends_the_wait_after_the_short_grace(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
-    bad = pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
+    session.put(JOBS, created_job())
+    bad = job_pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
     session.at(2, session.put, PODS, bad)
 
     with pytest.raises(WaitFailed) as caught:
@@ -247,21 +248,23 @@ def test_a_terminal_pod_ends_the_wait_after_the_short_grace(
 def test_a_terminal_state_that_passes_within_its_grace_does_not_fail(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "abc":
-        bad = pod(name, "Pending", waiting=("CreateContainerConfigError", "configmap not found"))
+        bad = job_pod(
+            name, "Pending", waiting=("CreateContainerConfigError", "configmap not found")
+        )
         session.at(2, session.put, PODS, bad)
-        session.at(44, session.put, PODS, pod(name))
+        session.at(44, session.put, PODS, job_pod(name))
 
     assert names(running(session, mode=mode)) == ["a", "b", "c"]
 
 
 @MODES
 def test_a_terminal_state_must_hold_without_a_break(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
-    bad = pod("a", "Pending", waiting=("ErrImagePull", "i/o timeout"))
+    session.put(JOBS, created_job())
+    bad = job_pod("a", "Pending", waiting=("ErrImagePull", "i/o timeout"))
     session.at(2, session.put, PODS, bad)
-    session.at(40, session.put, PODS, pod("a", "Pending"))
+    session.at(40, session.put, PODS, job_pod("a", "Pending"))
     session.at(44, session.put, PODS, bad)
 
     with pytest.raises(WaitFailed):
@@ -271,11 +274,11 @@ def test_a_terminal_state_must_hold_without_a_break(session: FakeSession, mode: 
 
 
 def test_an_expired_grace_fails_only_after_another_list(session: FakeSession) -> None:
-    session.put(JOBS, job())
-    bad = pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
+    session.put(JOBS, created_job())
+    bad = job_pod("a", "Pending", waiting=("ErrImagePull", "manifest unknown"))
     session.put(PODS, bad)
     for name in "abc":
-        session.at(4, session.silently, session.put, PODS, pod(name))
+        session.at(4, session.silently, session.put, PODS, job_pod(name))
 
     pods = running(session)
 
@@ -286,10 +289,10 @@ def test_an_expired_grace_fails_only_after_another_list(session: FakeSession) ->
 
 @MODES
 def test_stable_for_restarts_when_the_condition_breaks(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job(spec={"parallelism": 1, "completions": None}))
-    session.at(2, session.put, PODS, pod("a"))
-    session.at(6, session.put, PODS, pod("a", "Pending"))
-    session.at(8, session.put, PODS, pod("a"))
+    session.put(JOBS, created_job(spec={"parallelism": 1, "completions": None}))
+    session.at(2, session.put, PODS, job_pod("a"))
+    session.at(6, session.put, PODS, job_pod("a", "Pending"))
+    session.at(8, session.put, PODS, job_pod("a"))
 
     running(session, 1, mode=mode, stable_for=10.0)
 
@@ -299,7 +302,7 @@ def test_stable_for_restarts_when_the_condition_breaks(session: FakeSession, mod
 @MODES
 def test_forbidden_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> None:
     error = ApiError("pods is forbidden", status=403, reason="Forbidden")
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.fail("list", PODS, error)
 
     with pytest.raises(ApiError) as caught:
@@ -314,8 +317,8 @@ def test_forbidden_ends_the_wait_at_once(session: FakeSession, mode: Mode) -> No
 def test_forbidden_right_after_an_outage_must_hold(session: FakeSession, mode: Mode) -> None:
     away = ApiError("connection refused", reason="ConnectionRefused")
     forbidden = ApiError("roles are not read yet", status=403, reason="Forbidden")
-    session.put(JOBS, job())
-    session.put(PODS, pod("a"))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("a"))
     session.fail("list", JOBS, away, forbidden)
 
     running(session, 1, mode=mode, poll=1.0)
@@ -333,7 +336,7 @@ def test_forbidden_right_after_an_outage_must_hold(session: FakeSession, mode: M
 def test_server_errors_are_retried_and_reported(session: FakeSession, mode: Mode) -> None:
     refused = ApiError("connection refused", reason="ConnectionRefused")
     busy = ApiError("etcdserver: leader changed", status=500, reason="InternalError")
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.fail("list", JOBS, refused, busy)
 
     with pytest.raises(WaitTimeout) as caught:
@@ -351,8 +354,8 @@ def test_server_errors_are_retried_and_reported(session: FakeSession, mode: Mode
 def test_a_list_without_an_answer_is_not_waited_for_to_the_end(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
-    session.put(PODS, pod("a"))
+    session.put(JOBS, created_job(spec={"parallelism": 1, "completions": 1}))
+    session.put(PODS, job_pod("a"))
     session.fail("list", JOBS, Silence("no complete answer within 30s"))
 
     running(session, 1, mode=mode)
@@ -365,9 +368,9 @@ def test_a_list_without_an_answer_is_not_waited_for_to_the_end(
 def test_retry_after_is_honoured_and_cut_off_by_the_deadline(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "abc":
-        session.put(PODS, pod(name))
+        session.put(PODS, job_pod(name))
     session.fail("list", JOBS, ApiError("slow down", status=429, retry_after=20.0))
 
     running(session, mode=mode)
@@ -383,9 +386,9 @@ def test_retry_after_is_honoured_and_cut_off_by_the_deadline(
 
 @MODES
 def test_objects_are_listed_once_more_when_the_time_is_up(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "abc":
-        session.at(1.0, session.put, PODS, pod(name))
+        session.at(1.0, session.put, PODS, job_pod(name))
 
     running(session, mode=mode, poll=10.0, timeout=3.0)
 
@@ -395,10 +398,10 @@ def test_objects_are_listed_once_more_when_the_time_is_up(session: FakeSession, 
 def test_the_last_list_finds_changes_that_a_silent_watch_has_not_sent(
     session: FakeSession,
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "ab":
-        session.put(PODS, pod(name))
-    session.at(1.0, session.silently, session.put, PODS, pod("c"))
+        session.put(PODS, job_pod(name))
+    session.at(1.0, session.silently, session.put, PODS, job_pod("c"))
 
     running(session, mode="watch", timeout=3.0)
 
@@ -409,8 +412,8 @@ def test_the_last_list_finds_changes_that_a_silent_watch_has_not_sent(
 def test_errors_of_the_last_list_leave_the_reason_of_the_timeout(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
-    session.put(PODS, pod("a"))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("a"))
     session.at(2.9, session.fail, "list", PODS, ApiError("no", status=403))
 
     with pytest.raises(WaitTimeout) as caught:
@@ -420,7 +423,7 @@ def test_errors_of_the_last_list_leave_the_reason_of_the_timeout(
 
 
 def test_limit_of_zero_evaluates_once(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     with pytest.raises(WaitTimeout):
         running(session, mode="poll", timeout=0.0)
@@ -430,7 +433,7 @@ def test_limit_of_zero_evaluates_once(session: FakeSession) -> None:
 
 @MODES
 def test_garbage_is_final_when_it_repeats(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     garbage = [ApiError("expected a list, got <p>", status=200, reason="NotJSON") for _ in range(3)]
     session.fail("list", JOBS, *garbage)
 
@@ -441,22 +444,22 @@ def test_garbage_is_final_when_it_repeats(session: FakeSession, mode: Mode) -> N
 
 
 def test_garbage_with_a_right_list_between_does_not_repeat(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     garbage = ApiError("expected a watch event, got <p>", status=200, reason="NotJSON")
     session.fail("list", JOBS, garbage)
     session.fail("watch", JOBS, garbage, garbage)
     for name in "abc":
-        session.at(20, session.put, PODS, pod(name))
+        session.at(20, session.put, PODS, job_pod(name))
 
     assert len(running(session)) == 3
 
 
 def test_expired_watch_lists_again(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     def expire() -> None:
         for name in "abc":
-            session.silently(session.put, PODS, pod(name))
+            session.silently(session.put, PODS, job_pod(name))
         session.send(PODS, ApiError("too old resource version", status=410, reason="Expired"))
 
     session.at(30, expire)
@@ -466,12 +469,12 @@ def test_expired_watch_lists_again(session: FakeSession) -> None:
 
 
 def test_watch_that_ends_cleanly_goes_on_where_it_was(session: FakeSession) -> None:
-    session.put(JOBS, job())
-    session.put(PODS, pod("a", "Pending"))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("a", "Pending"))
     session.at(30, session.bookmark, PODS)
     session.at(40, session.send, PODS, None)
     for name in "abc":
-        session.at(50, session.put, PODS, pod(name))
+        session.at(50, session.put, PODS, job_pod(name))
 
     running(session)
 
@@ -481,11 +484,11 @@ def test_watch_that_ends_cleanly_goes_on_where_it_was(session: FakeSession) -> N
 
 
 def test_watch_that_ends_at_once_and_empty_is_not_trusted(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     def end() -> None:
         for name in "abc":
-            session.silently(session.put, PODS, pod(name))
+            session.silently(session.put, PODS, job_pod(name))
         session.send(PODS, None)
 
     session.at(0.5, end)
@@ -497,7 +500,7 @@ def test_watch_that_ends_at_once_and_empty_is_not_trusted(session: FakeSession) 
 
 
 def test_endless_instant_closes_are_no_storm(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for tenth in range(1, 600):
         session.at(tenth / 10, session.send, PODS, None)
 
@@ -508,10 +511,10 @@ def test_endless_instant_closes_are_no_storm(session: FakeSession) -> None:
 
 
 def test_lost_connection_is_watched_from_where_it_was(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(30, session.send, PODS, ApiError("reset", reason="ConnectionReset"))
     for name in "abc":
-        session.at(40, session.put, PODS, pod(name))
+        session.at(40, session.put, PODS, job_pod(name))
 
     running(session)
 
@@ -520,9 +523,9 @@ def test_lost_connection_is_watched_from_where_it_was(session: FakeSession) -> N
 
 
 def test_lost_events_are_found_by_the_safety_list(session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for name in "abc":
-        session.at(20, session.silently, session.put, PODS, pod(name))
+        session.at(20, session.silently, session.put, PODS, job_pod(name))
     session.at(400, session.send, PODS, None)
 
     running(session, timeout=900.0)
@@ -533,7 +536,7 @@ def test_lost_events_are_found_by_the_safety_list(session: FakeSession) -> None:
 
 @MODES
 def test_ctrl_c_ends_the_wait_and_says_what_was_awaited(session: FakeSession, mode: Mode) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     def interrupt() -> None:
         raise KeyboardInterrupt
@@ -552,11 +555,11 @@ def test_every_change_of_the_verdict_is_logged(
     session: FakeSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="pytest_kwait.wait")
-    session.put(JOBS, job(spec={"parallelism": 1, "completions": 1}))
-    session.at(1, session.put, PODS, pod("a", "Pending"))
-    session.at(2, session.put, PODS, pod("a", "Pending"))
+    session.put(JOBS, created_job(spec={"parallelism": 1, "completions": 1}))
+    session.at(1, session.put, PODS, job_pod("a", "Pending"))
+    session.at(2, session.put, PODS, job_pod("a", "Pending"))
     session.at(3, session.send, PODS, ApiError("too old", status=410, reason="Expired"))
-    session.at(3.25, session.put, PODS, pod("a"))
+    session.at(3.25, session.put, PODS, job_pod("a"))
 
     running(session, 1)
 
@@ -574,9 +577,9 @@ def test_every_change_of_the_verdict_is_logged(
 def test_succeeded_pods_are_counted_without_their_job_being_done(
     session: FakeSession, mode: Mode
 ) -> None:
-    session.put(JOBS, job())
-    session.put(PODS, pod("a", "Succeeded"))
-    session.at(4, session.put, PODS, pod("b", "Succeeded"))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("a", "Succeeded"))
+    session.at(4, session.put, PODS, job_pod("b", "Succeeded"))
     settings = WaitSettings(60.0, mode=mode)
 
     pods = wait_for_condition(

@@ -16,12 +16,14 @@ from pytest_kwait.errors import WaitFailed, WaitTimeout
 from pytest_kwait.framework.cluster.api_server import API_SERVICES
 from pytest_kwait.framework.cluster.webhooks import wait_for_webhook_ready
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition
+from tests.objects import condition, definition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 
 @dataclass(frozen=True)
@@ -46,12 +48,8 @@ class FailingClusterWait:
         session.kubectl_args = ("--kubeconfig", "/home/me/.kube/config", "--context", "ci")
 
 
-def _definition(*conditions: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "gadgets.example.com", **metadata},
-        "spec": {"versions": [{"name": "v1", "served": True}]},
-        "status": {"conditions": list(conditions)},
-    }
+def _gadgets(*conditions: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return definition("gadgets", "Gadget", conditions=list(conditions), **fields)
 
 
 def _established(client: ApiClient) -> Any:
@@ -100,7 +98,7 @@ FAILING_CLUSTER_WAITS = {
     "definition-names-taken": FailingClusterWait(
         _established,
         CUSTOM_RESOURCE_DEFINITIONS,
-        _definition(
+        _gadgets(
             condition("NamesAccepted", "False", reason="KindConflict", message=_CONFLICT),
             condition(
                 "Established", "False", reason="NotAccepted", message="not all names are accepted"
@@ -110,7 +108,7 @@ FAILING_CLUSTER_WAITS = {
     "definition-deleted": FailingClusterWait(
         _established,
         CUSTOM_RESOURCE_DEFINITIONS,
-        _definition(condition("Established"), deletionTimestamp="2026-01-01T00:00:00Z"),
+        _gadgets(condition("Established"), deletionTimestamp="2026-01-01T00:00:00Z"),
     ),
     "api-service-without-service": FailingClusterWait(
         lambda client: kw.wait_for_api_service_available(client, "v1.example.com"),

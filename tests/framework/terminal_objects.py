@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest_kwait as kw
 from pytest_kwait.client.resource import EVENTS, JOBS, PODS
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.objects import condition, created_job, event, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
     Wait = Callable[[ApiClient], Any]
 
@@ -55,12 +57,8 @@ class FailingWait:
         for each in self.pods:
             session.put(PODS, each)
         for number, (about, reason, message, count) in enumerate(self.events):
-            kind, _, name = about.partition("/")
-            involved = {"kind": kind, "name": name, "uid": f"uid-{name}"}
-            facts = {"type": "Warning", "reason": reason, "message": message, "count": count}
-            session.put(
-                EVENTS, {"metadata": {"name": f"e{number}"}, "involvedObject": involved, **facts}
-            )
+            facts = {"name": f"e{number}", "type": "Warning", "count": count}
+            session.put(EVENTS, event(reason, message, about, **facts))
         session.log_texts = dict(self.logs)
         session.kubectl_args = ("--kubeconfig", "/home/me/.kube/config", "--context", "ci")
         if self.then is not None:
@@ -82,20 +80,22 @@ def _ended(code: int, reason: str = "Error", name: str = "main", **more: Any) ->
     return _status(name, terminated={"exitCode": code, "reason": reason, **more})
 
 
-def _pod(phase: str, *containers: dict[str, Any], name: str = "web", **more: Any) -> dict[str, Any]:
-    made = pod(name, phase, containerStatuses=list(containers), **more)
+def _web_pod(
+    phase: str, *containers: dict[str, Any], name: str = "web", **more: Any
+) -> dict[str, Any]:
+    made = job_pod(name, phase, containerStatuses=list(containers), **more)
     made["spec"] |= {"restartPolicy": "Never", "containers": [{"name": "main"}]}
     return made
 
 
 def _of_job(name: str, phase: str, *containers: dict[str, Any], **more: Any) -> dict[str, Any]:
     owners = [{"controller": True, "kind": "Job", "uid": "uid-sleepers", "name": "sleepers"}]
-    return _pod(phase, *containers, name=name, metadata={"ownerReferences": owners}, **more)
+    return _web_pod(phase, *containers, name=name, metadata={"ownerReferences": owners}, **more)
 
 
 def _failed_job(reason: str, message: str, kind: str = "Failed") -> dict[str, Any]:
     ended = condition(kind, reason=reason, message=message)
-    return job(status={"conditions": [ended], "failed": 1})
+    return created_job(status={"conditions": [ended], "failed": 1})
 
 
 def _ready(client: ApiClient) -> Any:
@@ -121,7 +121,7 @@ def _three(client: ApiClient) -> Any:
 def _recreate(session: FakeSession) -> None:
     def unseen() -> None:
         session.drop(JOBS, "sleepers")
-        session.put(JOBS, job(uid="uid-another"))
+        session.put(JOBS, created_job(uid="uid-another"))
 
     session.silently(unseen)
     session.send(JOBS, ApiError("too old resource version", status=410, reason="Expired"))
@@ -139,7 +139,7 @@ FAILING_WAITS = {
     "image-name-invalid": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "InvalidImageName",
@@ -152,7 +152,7 @@ FAILING_WAITS = {
     ),
     "image-not-in-registry": FailingWait(
         _running,
-        (_pod("Pending", _waiting("ErrImagePull", NO_MANIFEST)),),
+        (_web_pod("Pending", _waiting("ErrImagePull", NO_MANIFEST)),),
         events=(
             ("Pod/web", "Failed", f'Failed to pull image "team/app:1": {NO_MANIFEST}', 2),
             ("Pod/web", "Failed", "Error: ErrImagePull", 2),
@@ -161,7 +161,7 @@ FAILING_WAITS = {
     "image-registry-away": FailingWait(
         _running,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "ImagePullBackOff",
@@ -174,7 +174,7 @@ FAILING_WAITS = {
     "image-never-pulled": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "ErrImageNeverPull",
@@ -189,19 +189,19 @@ FAILING_WAITS = {
             _of_job(f"sleepers-{name}", "Pending", _waiting("CreateContainerConfigError", _MISSING))
             for name in ("4mzq8", "c9d2t", "x7k2p")
         ),
-        job=job(),
+        job=created_job(),
         events=tuple(
             (f"Pod/sleepers-{name}", "Failed", f"Error: {_MISSING}", 4)
             for name in ("4mzq8", "c9d2t", "x7k2p")
         ),
     ),
     "container-created": FailingWait(
-        _ready, (_pod("Pending", _waiting("CreateContainerError", "no command specified")),)
+        _ready, (_web_pod("Pending", _waiting("CreateContainerError", "no command specified")),)
     ),
     "container-run": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting(
                     "RunContainerError",
@@ -214,7 +214,7 @@ FAILING_WAITS = {
     "crash-loop": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _waiting(
                     "CrashLoopBackOff",
@@ -230,7 +230,7 @@ FAILING_WAITS = {
     "container-finished": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _status(running={"startedAt": "2026-01-01T00:00:00Z"}),
                 _ended(0, "Completed", "migrate"),
@@ -240,7 +240,7 @@ FAILING_WAITS = {
     "init-container-failed": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting("PodInitializing", ""),
                 initContainerStatuses=[_ended(4, name="schema")],
@@ -250,13 +250,13 @@ FAILING_WAITS = {
     ),
     "pod-failed": FailingWait(
         _success,
-        (_pod("Failed", _ended(2)),),
+        (_web_pod("Failed", _ended(2)),),
         logs={"web/main": "usage: app [--port PORT]"},
     ),
     "pod-evicted": FailingWait(
         _success,
         (
-            _pod(
+            _web_pod(
                 "Failed",
                 reason="Evicted",
                 message="The node was low on resource: memory. Threshold quantity: 100Mi, "
@@ -267,15 +267,15 @@ FAILING_WAITS = {
     ),
     "pod-out-of-memory": FailingWait(
         _success,
-        (_pod("Failed", _ended(137, "OOMKilled")),),
+        (_web_pod("Failed", _ended(137, "OOMKilled")),),
         logs={"web/main": "reading the whole file"},
     ),
     "pod-unschedulable": FailingWait(
         _ready,
         (
-            _pod(
+            _web_pod(
                 "Pending",
-                node=None,
+                nodeName=None,
                 conditions=[
                     condition("PodScheduled", "False", reason="Unschedulable", message=_UNFIT)
                 ],
@@ -287,7 +287,7 @@ FAILING_WAITS = {
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "web", timeout="2m"),
         (
             {
-                **pod(
+                **job_pod(
                     "web",
                     "Pending",
                     conditions=[
@@ -306,28 +306,28 @@ FAILING_WAITS = {
     ),
     "pod-deleted": FailingWait(
         _ready,
-        (_pod("Running", _status(running={})),),
+        (_web_pod("Running", _status(running={})),),
         then=lambda session: session.drop(PODS, "web"),
     ),
     "pod-never-created": FailingWait(
         lambda client: kw.wait_for_pod_ready(client, "ci-1", "wbe", timeout="5m"),
         (
-            _pod("Running", _status(running={})),
-            _pod("Running", _status(running={}), name="db-0"),
+            _web_pod("Running", _status(running={})),
+            _web_pod("Running", _status(running={}), name="db-0"),
         ),
         error=WaitTimeout,
     ),
     "set-out-of-reach": FailingWait(
         lambda client: kw.wait_for_pods_with_label_running_ready(client, "ci-1", "app=web", 2),
         (
-            _pod(
+            _web_pod(
                 "Running",
                 _status(running={}),
                 name="web-0",
                 labels={"app": "web"},
                 conditions=[condition("Ready")],
             ),
-            _pod(
+            _web_pod(
                 "Pending",
                 _waiting("CreateContainerConfigError", _MISSING),
                 name="web-1",
@@ -381,10 +381,10 @@ FAILING_WAITS = {
         ),
         logs={"sleepers-x7k2p/main": "bad input"},
     ),
-    "job-suspended": FailingWait(_three, job=job(spec={"suspend": True})),
+    "job-suspended": FailingWait(_three, job=created_job(spec={"suspend": True})),
     "job-pods-refused": FailingWait(
         _three,
-        job=job(),
+        job=created_job(),
         events=tuple(
             (
                 "Job/sleepers",
@@ -400,7 +400,7 @@ FAILING_WAITS = {
     "job-over-quota": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         events=(
             (
                 "Job/sleepers",
@@ -414,18 +414,18 @@ FAILING_WAITS = {
     "job-too-small": FailingWait(
         _three,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(spec={"parallelism": 2, "completions": 2}),
+        job=created_job(spec={"parallelism": 2, "completions": 2}),
     ),
     "job-deleted": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         then=lambda session: session.drop(JOBS, "sleepers"),
     ),
     "job-made-anew": FailingWait(
         _complete,
         (_of_job("sleepers-x7k2p", "Running", _status(running={})),),
-        job=job(),
+        job=created_job(),
         then=_recreate,
     ),
 }

@@ -18,7 +18,8 @@ from pytest_kwait.framework.daemonset import (
     wait_for_daemon_sets,
 )
 from pytest_kwait.framework.registry import WAITS, condition_of
-from tests.framework.workload_samples import of, stuck
+from tests.framework.workload_samples import stuck
+from tests.objects import owned_pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -29,27 +30,24 @@ SHORT, LONG = Grace.SHORT, Grace.LONG
 GOING = {"deletionTimestamp": "now"}
 
 
-def agent(desired: int = 2, ready: int = 2, *, observed: int = 1, **metadata: Any) -> Any:
-    status = {
-        "observedGeneration": observed,
-        "desiredNumberScheduled": desired,
-        "currentNumberScheduled": desired,
-        "numberReady": ready,
-        "numberAvailable": ready,
-    }
-    return {
-        "metadata": {"name": "web", "uid": "uid-web", "generation": 1, **metadata},
-        "spec": {"selector": {"matchLabels": {"app": "web"}}},
-        "status": status,
-    }
+def agent(desired: int = 2, ready: int = 2, *, name: str = "web", **fields: Any) -> Any:
+    return workload(
+        "DaemonSet",
+        name,
+        desiredNumberScheduled=desired,
+        currentNumberScheduled=desired,
+        numberReady=ready,
+        numberAvailable=ready,
+        **{"selector": {"matchLabels": {"app": "web"}}, **fields},
+    )
 
 
 def on(node: str | None, name: str = "", **parts: Any) -> Any:
-    return of("web", name or f"web-{node}", ready=True, node=node, **parts)
+    return owned_pod("web", name or f"web-{node}", ready=True, nodeName=node, **parts)
 
 
 def late(node: str, **parts: Any) -> Any:
-    return of("web", f"web-{node}", node=node, **parts)
+    return owned_pod("web", f"web-{node}", nodeName=node, **parts)
 
 
 def put(awaited: Any, position: int, obj: Any) -> None:
@@ -107,7 +105,7 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
     "one of another": (
         everywhere(),
         agent(1),
-        [of("other", "x", ready=True)],
+        [owned_pod("other", "x", ready=True)],
         Pending("0 of 1 node with one pod: 1 of another owner"),
     ),
     "one that has ended is replaced": (
@@ -221,7 +219,7 @@ def test_pods_move_and_go() -> None:
     assert (book.single, book.occupied) == (2, 2)
     assert awaited.verdict() == Met()
     assert [pod["metadata"]["name"] for pod in awaited.result()] == ["x", "z"]
-    put(awaited, 1, of("web", "z", node="b"))
+    put(awaited, 1, owned_pod("web", "z", nodeName="b"))
     assert (book.single, book.occupied) == (1, 1)
     book.drop("uid-x")
     book.drop("uid-z")

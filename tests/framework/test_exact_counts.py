@@ -43,8 +43,9 @@ from pytest_kwait.framework.statefulset import (
     wait_for_stateful_set_running_and_ready,
     wait_for_stateful_set_status_available_replicas,
 )
-from tests.engine.fake_session import FakeSession, condition, job
+from tests.engine.fake_session import FakeSession
 from tests.examples import scaled
+from tests.objects import condition, created_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,7 +239,7 @@ def test_the_number_that_the_owner_wants_is_not_held(wait: str) -> None:
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_a_number_that_no_owner_wants_satisfies_once_it_holds(mode: Any) -> None:
     session = FakeSession()
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     for number in range(2):
         labels = {"batch.kubernetes.io/controller-uid": "uid-sleepers"}
         obj = web_pod(number, None)
@@ -282,7 +283,7 @@ def settled(condition_: Any, *objects: tuple[int, Obj]) -> bool:
 )
 def test_jobs_that_want_no_pods(spec: Obj, status: Obj, expected: int, final: bool) -> None:
     running = condition_of(wait_for_job_pods_running)("ci-1", "sleepers", expected)
-    assert settled(running, (0, job(spec=spec, status=status))) is final
+    assert settled(running, (0, created_job(spec=spec, status=status))) is final
 
 
 def test_succeeded_pods_are_final_by_completions_or_by_the_end() -> None:
@@ -292,7 +293,7 @@ def test_succeeded_pods_are_final_by_completions_or_by_the_end() -> None:
 
     def one(**parts: Any) -> bool:
         succeeded = condition_of(wait_for_job_pods_succeeded)("ci-1", "sleepers", 1)
-        return settled(succeeded, (0, job(**parts)), (1, done))
+        return settled(succeeded, (0, created_job(**parts)), (1, done))
 
     assert not one()
     assert one(spec={"completions": 1})

@@ -10,13 +10,15 @@ from pytest_kwait.client.discovery import match_resource
 from pytest_kwait.client.resource import BUILT_IN, CONFIG_MAPS, JOBS
 from pytest_kwait.errors import WaitFailed, WaitTimeout
 from pytest_kwait.framework.registry import WAITS
-from tests.engine.fake_session import FakeSession, condition, job
+from tests.objects import condition, created_job
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-FAILED = job(status={"conditions": [condition("Failed")]})
-COMPLETE = job(status={"conditions": [condition("Complete")]})
+    from tests.engine.fake_session import FakeSession
+
+FAILED = created_job(status={"conditions": [condition("Failed")]})
+COMPLETE = created_job(status={"conditions": [condition("Complete")]})
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +108,7 @@ FAILURES = [
     (
         "wait_for_job_finish",
         ("sleepers",),
-        job(spec={"suspend": True}),
+        created_job(spec={"suspend": True}),
         "job ci-1/sleepers can no longer finish: the job is suspended",
     ),
     (

@@ -24,7 +24,7 @@ from pytest_kwait.client.resource import JOBS, NAMESPACES, NODES, PODS
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.named_objects import parse_object_argument
 from pytest_kwait.framework.registry import WAITS, condition_of
-from tests.engine.fake_session import condition, job, pod
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -100,8 +100,8 @@ def test_waits_take_objects(
     client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "resolve", lambda kind, **_: PODS)
-    session.put(PODS, pod("web", conditions=[condition("Ready")]))
-    session.put(JOBS, job("pi", status={"conditions": [condition("Complete")]}))
+    session.put(PODS, job_pod("web", conditions=[condition("Ready")]))
+    session.put(JOBS, created_job("pi", status={"conditions": [condition("Complete")]}))
     session.put(NODES, {"metadata": {"name": "n"}, "status": {"conditions": [condition("Ready")]}})
     wait: Any = kw.wait_for_pod_running
     assert wait(client, "ci-1", POD)["metadata"]["name"] == "web"
@@ -126,7 +126,7 @@ def test_an_object_of_another_namespace(client: ApiClient, session: FakeSession)
 
 def test_an_object_is_gone_by_its_uid(client: ApiClient, session: FakeSession) -> None:
     """A later one of the same name has another."""
-    session.put(PODS, pod("web", metadata={"uid": "uid-other"}))
+    session.put(PODS, job_pod("web", metadata={"uid": "uid-other"}))
     gone: Any = kw.wait_for_pod_not_found
     gone(client, "ci-1", POD, timeout=5)
 
@@ -139,7 +139,7 @@ def test_an_object_is_gone_by_its_uid(client: ApiClient, session: FakeSession) -
 def test_an_object_in_a_namespace_that_is_an_object(
     client: ApiClient, session: FakeSession, namespace: Any
 ) -> None:
-    session.put(PODS, pod("web", metadata={"uid": "uid-web"}))
+    session.put(PODS, job_pod("web", metadata={"uid": "uid-web"}))
     running: Any = kw.wait_for_pod_running
     assert running(client, namespace, POD)["metadata"]["name"] == "web"
     gone: Any = kw.wait_for_pod_not_found

@@ -17,8 +17,8 @@ from pytest_kwait.framework.rc import (
     wait_for_rc_to_stabilize,
 )
 from pytest_kwait.framework.registry import WAITS, condition_of
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import deployment, of, stuck
+from tests.framework.workload_samples import stuck
+from tests.objects import condition, deployment, job, owned_pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -30,20 +30,13 @@ GOING = {"deletionTimestamp": "now"}
 REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: small")
 
 
-def web(replicas: int = 2, there: int = 2, **parts: Any) -> Any:
-    metadata = {"name": "web", "uid": "uid-web", "generation": 1, **parts.pop("metadata", {})}
-    status = {"observedGeneration": 1, "replicas": there, **parts}
-    return {
-        "metadata": metadata,
-        "spec": {"replicas": replicas, "selector": {"app": "web"}},
-        "status": status,
-    }
-
-
-def job(**spec: Any) -> Any:
-    selector = {"matchLabels": {"app": "web"}}
-    metadata = {"name": "web", "uid": "uid-web", "generation": 1}
-    return {"metadata": metadata, "spec": {"selector": selector, **spec}, "status": None}
+def web(replicas: int = 2, there: int = 2, *, metadata: Any = None, **status: Any) -> Any:
+    return workload(
+        "ReplicationController",
+        replicas=replicas,
+        metadata=metadata or {},
+        status={"replicas": there, **status},
+    )
 
 
 def put(awaited: Any, position: int, obj: Any) -> None:
@@ -68,7 +61,7 @@ def stable() -> Any:
     return condition_of(wait_for_rc_to_stabilize)("ci-1", "web")
 
 
-WAITING = of("web", "w", "Pending")
+WAITING = owned_pod("web", "w", "Pending")
 ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
     "none": (a_pod(), None, [], Pending("not found yet")),
     "a pod": (a_pod(), web(), [WAITING], Met()),
@@ -76,7 +69,11 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
     "no pod any more": (
         a_pod(),
         web(),
-        [of("web", "a", metadata=GOING), of("web", "b", "Failed"), of("other", "c")],
+        [
+            owned_pod("web", "a", metadata=GOING),
+            owned_pod("web", "b", "Failed"),
+            owned_pod("other", "c"),
+        ],
         Pending("pods: 1 being deleted, 1 Failed, 1 of another owner"),
     ),
     "a pod refused": (
@@ -88,55 +85,55 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
     "a pod of a replica set": (
         a_pod("deployment/web"),
         deployment(),
-        [of("web-1", "a")],
+        [owned_pod("web-1", "a")],
         Met(),
     ),
-    "all": (all_running(), web(), [of("web", "a"), of("web", "b")], Met()),
-    "and more": (all_running(), web(1), [of("web", "a"), of("web", "b")], Met()),
+    "all": (all_running(), web(), [owned_pod("web", "a"), owned_pod("web", "b")], Met()),
+    "and more": (all_running(), web(1), [owned_pod("web", "a"), owned_pod("web", "b")], Met()),
     "all but one": (
         all_running(),
         web(),
-        [of("web", "a"), WAITING],
+        [owned_pod("web", "a"), WAITING],
         Pending("1 of 2 Running: 1 Running, 1 Pending"),
     ),
     "all but a stuck one": (
         all_running(),
         web(),
-        [of("web", "a"), stuck("web", "b")],
+        [owned_pod("web", "a"), stuck("web", "b")],
         Failed("pod b: InvalidImageName: nope", SHORT, 0.0),
     ),
     "all of none": (all_running(), web(0, 0), [], Failed("it is to have 0 pods", LONG)),
     "all of a spec that nobody has seen": (
         all_running(),
         web(metadata={"generation": 2}),
-        [of("web", "a"), of("web", "b")],
+        [owned_pod("web", "a"), owned_pod("web", "b")],
         Pending("generation 2 is not observed yet, its status is of generation 1"),
     ),
     "all of a job": (
         all_running("job/web"),
-        job(parallelism=2, completions=1),
-        [of("web", "a")],
+        job("web", selector={"matchLabels": {"app": "web"}}, parallelism=2, completions=1),
+        [owned_pod("web", "a")],
         Met(),
     ),
-    "exactly": (running(2), web(), [of("web", "a"), of("web", "b"), WAITING], Met()),
+    "exactly": (running(2), web(), [owned_pod("web", "a"), owned_pod("web", "b"), WAITING], Met()),
     "exactly none": (running(0), web(0, 0), [], Met()),
     "not yet none": (
         running(0),
         web(0, 1),
-        [of("web", "a")],
+        [owned_pod("web", "a")],
         Pending("1 of 0 Running: 1 Running"),
     ),
     "one more": (
         running(1),
         web(),
-        [of("web", "a"), of("web", "b")],
+        [owned_pod("web", "a"), owned_pod("web", "b")],
         Pending("2 of 1 Running: 2 Running"),
     ),
     "more than it is to have": (running(3), web(1), [], Failed("it is to have 1 pod", LONG)),
     "some refused": (
         running(2),
         web(conditions=[REFUSED]),
-        [of("web", "a")],
+        [owned_pod("web", "a")],
         Failed("FailedCreate: exceeded quota: small", LONG),
     ),
     "going": (
@@ -183,8 +180,8 @@ def test_verdicts(awaited: Any, obj: Any, pods: list[Any], verdict: Verdict) -> 
 def test_only_running_pods_are_returned(client: ApiClient, session: FakeSession) -> None:
     session.put(REPLICATION_CONTROLLERS, web())
     session.put(PODS, WAITING)
-    session.put(PODS, of("web", "b"))
-    session.at(2, session.put, PODS, of("web", "a"))
+    session.put(PODS, owned_pod("web", "b"))
+    session.at(2, session.put, PODS, owned_pod("web", "a"))
 
     pods = wait_for_rc_pods_running(client, "ci-1", "web", 2)
 

@@ -16,8 +16,8 @@ from pytest_kwait.framework.replicaset import (
     wait_for_replica_set_target_available_replicas,
     wait_for_replica_set_target_spec_replicas,
 )
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import enter, of, replica_set, stuck
+from tests.framework.workload_samples import enter, stuck
+from tests.objects import condition, owned_pod, replica_set
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
@@ -79,7 +79,7 @@ ROWS = {
         ready(),
         Pending("2 wanted: 2 there, 1 ready, 1 available: 1 Running, not ready"),
         rs(2, 1, 1),
-        [of("web-1", "a")],
+        [owned_pod("web-1", "a")],
     ),
     "one stuck": Row(ready(), stuck_verdict("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]),
     "a pod of another owner stuck": Row(
@@ -96,7 +96,7 @@ ROWS = {
         ready(),
         Pending("2 wanted: 2 there, 1 ready, 1 available: 2 Running, not ready"),
         rs(2, 1, 1, conditions=[REFUSED]),
-        [of("web-1", "a"), of("web-1", "b")],
+        [owned_pod("web-1", "a"), owned_pod("web-1", "b")],
     ),
     "as many available": Row(available(1), Met(), rs(2, 2, 1)),
     "none available, none awaited": Row(available(0), Met(), rs(2, 2)),
@@ -118,7 +118,7 @@ ROWS = {
         available(1),
         Pending("2 wanted: 2 there, 0 ready, 0 available: 1 Pending (InvalidImageName), 1 Pending"),
         rs(2),
-        [stuck("web-1", "a"), of("web-1", "b", "Pending")],
+        [stuck("web-1", "a"), owned_pod("web-1", "b", "Pending")],
     ),
     "a stuck pod that cannot be spared": Row(
         available(2), stuck_verdict("pod a"), rs(2, 1, 1), [stuck("web-1", "a")]
@@ -127,13 +127,13 @@ ROWS = {
         available(1),
         Pending("2 wanted: 1 there, 0 ready, 0 available: 1 Pending"),
         rs(1, conditions=[REFUSED]),
-        [of("web-1", "a", "Pending")],
+        [owned_pod("web-1", "a", "Pending")],
     ),
     "refused, and too few there": Row(
         available(2),
         Failed("FailedCreate: exceeded quota: q", LONG),
         rs(1, conditions=[REFUSED]),
-        [of("web-1", "a", "Pending")],
+        [owned_pod("web-1", "a", "Pending")],
     ),
     "scaled": Row(spec(2), Met(), rs()),
     "scaled, and not observed": Row(spec(2), OLD, rs(generation=2)),
@@ -179,5 +179,5 @@ def test_summaries() -> None:
     assert awaited.summarize() == ""
     enter(awaited, rs(2, 1, 1))
     assert awaited.summarize() == "2 wanted: 2 there, 1 ready, 1 available; pods: none"
-    enter(awaited, of("web-1", "a", ready=True), position=1)
+    enter(awaited, owned_pod("web-1", "a", ready=True), position=1)
     assert awaited.summarize() == "2 wanted: 2 there, 1 ready, 1 available; pods: 1 ready"

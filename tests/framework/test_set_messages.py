@@ -12,9 +12,9 @@ from pytest_kwait.framework.daemonset import wait_for_daemon_set_running_on_all_
 from pytest_kwait.framework.operations.rolling_update import rolling_update
 from pytest_kwait.framework.operations.scale import scale
 from pytest_kwait.framework.rc import wait_for_rc_pods_running
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import of, stuck
+from tests.framework.workload_samples import stuck
 from tests.framework.writable_session import WritingSession
+from tests.objects import condition, owned_pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -31,12 +31,8 @@ def session() -> WritingSession:
     return WritingSession()
 
 
-def rc(**status: Any) -> Any:
-    return {
-        "metadata": {"name": "web", "uid": "uid-web", "generation": 1},
-        "spec": {"replicas": 2, "selector": {"app": "web"}},
-        "status": {"observedGeneration": 1, "replicas": 1, **status},
-    }
+def web_controller(**status: Any) -> Any:
+    return workload("ReplicationController", status={"replicas": 1, **status})
 
 
 def test_a_node_without_its_daemon(client: ApiClient, session: WritingSession) -> None:
@@ -48,7 +44,7 @@ def test_a_node_without_its_daemon(client: ApiClient, session: WritingSession) -
             "status": {"observedGeneration": 1, "desiredNumberScheduled": 2},
         },
     )
-    session.put(PODS, of("web", "web-a", ready=True, node="node-a"))
+    session.put(PODS, owned_pod("web", "web-a", ready=True, nodeName="node-a"))
     session.put(PODS, stuck("web", "web-b"))
 
     with pytest.raises(WaitFailed) as caught:
@@ -74,8 +70,8 @@ daemonset ci-1/web can no longer have one available pod on each node that it is 
 
 
 def test_pods_that_are_refused(client: ApiClient, session: WritingSession) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc(conditions=[REFUSED]))
-    session.put(PODS, of("web", "web-a"))
+    session.put(REPLICATION_CONTROLLERS, web_controller(conditions=[REFUSED]))
+    session.put(PODS, owned_pod("web", "web-a"))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for_rc_pods_running(client, "ci-1", "web", 2)
@@ -102,8 +98,8 @@ def test_pods_of_another_scale(client: ApiClient, session: WritingSession) -> No
         "metadata": {"uid": "uid-web"},
         "status": {"replicas": 1, "selector": "app=web"},
     }
-    session.put(REPLICATION_CONTROLLERS, rc())
-    session.put(PODS, of("web", "web-a", ready=True))
+    session.put(REPLICATION_CONTROLLERS, web_controller())
+    session.put(PODS, owned_pod("web", "web-a", ready=True))
     session.put(PODS, stuck("web", "web-b"))
 
     with pytest.raises(WaitFailed) as caught:
@@ -131,8 +127,8 @@ replicationcontroller ci-1/web can no longer have exactly 2 pods, Running and re
 def test_a_deleted_controller_creates_no_other_pods(
     client: ApiClient, session: WritingSession
 ) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc())
-    session.put(PODS, of("web", "web-a"))
+    session.put(REPLICATION_CONTROLLERS, web_controller())
+    session.put(PODS, owned_pod("web", "web-a"))
     session.then = lambda *_: session.drop(PODS, "web-a")
     session.at(8, session.drop, REPLICATION_CONTROLLERS, "web")
 

@@ -12,8 +12,9 @@ import pytest
 from pytest_kwait import wait
 from pytest_kwait.leaderelection import JITTER_FACTOR, LeaderElector, LeaseLock
 from pytest_kwait.wait import backoff
+from tests.client.session_client import SessionClient
 from tests.examples import scaled
-from tests.leaderelection.lease_store import LeaseStore, StoreClient
+from tests.leaderelection.lease_store import LeaseStore
 from tests.leaderelection.virtual_time import FaultySession, Host, VirtualTime
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Candidate:
         self.session = FaultySession(store, self.host, rng)
         self.lease, self.renew, self.retry = rng.choice(DURATIONS)
         self.terms: list[float] = []
-        client = cast("ApiClient", StoreClient(self.session))
+        client = cast("ApiClient", SessionClient(self.session))
         self.elector = LeaderElector(
             LeaseLock(client, "ns", "lock", name),
             lease_duration=self.lease,

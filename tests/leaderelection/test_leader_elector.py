@@ -16,7 +16,8 @@ from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError
 from pytest_kwait.leaderelection import LeaderElectionRecord, LeaderElector, LeaseLock
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-from tests.leaderelection.lease_store import LeaseStore, StoreClient, StoreSession
+from tests.client.session_client import SessionClient
+from tests.leaderelection.lease_store import LeaseStore, StoreSession
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -117,7 +118,7 @@ def test_a_stolen_lease_stops_the_leader_at_its_next_look() -> None:
 
 def test_a_lease_that_somebody_has_emptied_is_lost() -> None:
     clock, store, stopped = FakeClock(), LeaseStore(), list[float]()
-    lock = LeaseLock(cast("ApiClient", StoreClient(StoreSession(store))), "ns", "lock", "a")
+    lock = LeaseLock(cast("ApiClient", SessionClient(StoreSession(store))), "ns", "lock", "a")
 
     def empty() -> None:
         lease = store.get()

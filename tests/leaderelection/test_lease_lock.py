@@ -9,7 +9,8 @@ import pytest
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.leaderelection import LeaderElectionRecord, LeaseLock
-from tests.leaderelection.lease_store import LeaseStore, StoreClient, StoreSession
+from tests.client.session_client import SessionClient
+from tests.leaderelection.lease_store import LeaseStore, StoreSession
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -25,7 +26,7 @@ def session() -> StoreSession:
 
 
 def lock_of(session: StoreSession, identity: str = "a") -> LeaseLock:
-    return LeaseLock(cast("ApiClient", StoreClient(session)), "ns", "boss", identity)
+    return LeaseLock(cast("ApiClient", SessionClient(session)), "ns", "boss", identity)
 
 
 def test_there_is_none_yet(session: StoreSession) -> None:
@@ -39,7 +40,7 @@ def test_what_is_made_is_read(session: StoreSession) -> None:
     assert session.store.lease == {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": "boss", "namespace": "ns", "resourceVersion": "1"},
+        "metadata": {"name": "boss", "namespace": "ns", "uid": "u1", "resourceVersion": "1"},
         "spec": {
             "holderIdentity": "a",
             "leaseDurationSeconds": 15,
@@ -89,7 +90,7 @@ def test_of_two_that_have_seen_the_same_one_writes(session: StoreSession) -> Non
 def test_other_errors_are_not_taken_for_absence(
     session: StoreSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse() -> None:
+    def refuse(_name: str) -> None:
         raise ApiError("you may not", status=403, reason="Forbidden")
 
     monkeypatch.setattr(session.store, "get", refuse)
@@ -114,5 +115,5 @@ def test_what_was_never_seen_is_not_written(session: StoreSession) -> None:
 )
 def test_bad_names(session: StoreSession, arguments: Any, text: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        LeaseLock(cast("ApiClient", StoreClient(session)), *arguments)
+        LeaseLock(cast("ApiClient", SessionClient(session)), *arguments)
     assert str(caught.value).startswith(text)

@@ -11,7 +11,8 @@ import pytest
 from pytest_kwait.errors import ApiError
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 from pytest_kwait.testing import FakeClock
-from tests.leaderelection.lease_store import LeaseStore, StoreClient, StoreSession
+from tests.client.session_client import SessionClient
+from tests.leaderelection.lease_store import LeaseStore, StoreSession
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -55,7 +56,7 @@ class Script(StoreSession):
     def run(self, clock: FakeClock, told: list[str], **options: Any) -> LeaderElector:
         options = {"lease_duration": 10, "renew_deadline": 5, "retry_period": 1, **options}
         elector = LeaderElector(
-            LeaseLock(cast("ApiClient", StoreClient(self)), "foo", "bar", "baz"),
+            LeaseLock(cast("ApiClient", SessionClient(self)), "foo", "bar", "baz"),
             on_started_leading=lambda ctx: None,
             on_stopped_leading=lambda: None,
             on_new_leader=told.append,

@@ -10,6 +10,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import PATIENCE, LiveWatch, event, raw
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,48 +20,19 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-def pod(
-    name: str,
-    *,
-    uid: str | None = None,
-    cpu: str = "100m",
-    scheduler: str = "mine",
-    version: int = 1,
-    phase: str = "Pending",
-    labels: dict[str, str] | None = None,
-    **spec: Any,
-) -> Obj:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": uid or f"uid-{name}",
-            "resourceVersion": str(version),
-            "generation": 1,
-            **({"labels": labels} if labels else {}),
-        },
-        "spec": {
-            "schedulerName": scheduler,
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
-            **spec,
-        },
-        "status": {"phase": phase},
+def queued_pod(name: str, *, scheduler: str = "mine", version: int = 1, **fields: Any) -> Obj:
+    """Return a pod that waits for its scheduler."""
+    defaults: Obj = {
+        "namespace": "default",
+        "resourceVersion": str(version),
+        "generation": 1,
+        "schedulerName": scheduler,
+        "status": {"phase": fields.pop("phase", "Pending")},
     }
+    return pod(name, **{"cpu": "100m", **defaults, **fields})
 
 
-def node(name: str, *, cpu: str = "4", pods: str = "110", **spec: Any) -> Obj:
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"},
-        "spec": spec,
-        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}},
-    }
-
-
-class FakeServer(ApiSession):
+class FakeApiServer(ApiSession):
     """A session whose server is a dictionary; bindings place pods as the real server does."""
 
     def __init__(self, *objects: Obj, clock: FakeClock | None = None) -> None:

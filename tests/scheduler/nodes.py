@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.scheduler.framework.node_info import NodeInfo
+from tests.objects import node
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,24 +32,6 @@ class Nodes:
 
     def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         return self._selectors
-
-
-def node(name: str = "n1", **parts: Any) -> dict[str, Any]:
-    allocatable = {"cpu": "2", "memory": "4Gi", "pods": "3", **parts.get("allocatable", {})}
-    return {
-        "metadata": {"name": name, "labels": parts.get("labels", {})},
-        "spec": parts.get("spec", {}),
-        "status": {"allocatable": allocatable},
-    }
-
-
-def pod(name: str = "p", *, cpu: str = "", memory: str = "", **spec: Any) -> dict[str, Any]:
-    requests = {key: value for key, value in (("cpu", cpu), ("memory", memory)) if value}
-    containers = [{"name": "c", "resources": {"requests": requests}, **spec.pop("container", {})}]
-    return {
-        "metadata": {"name": name, "uid": f"uid-{name}"},
-        "spec": {"containers": containers, **spec},
-    }
 
 
 def info(*pods: dict[str, Any], **parts: Any) -> NodeInfo:

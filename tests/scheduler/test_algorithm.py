@@ -24,7 +24,8 @@ from pytest_kwait.scheduler.algorithm import (
     register_predicate,
     register_priority,
 )
-from tests.scheduler.nodes import Nodes, info, node, pod
+from tests.objects import node, pod
+from tests.scheduler.nodes import Nodes, info
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -95,8 +96,8 @@ def test_ties_are_broken_by_pod_count_then_name() -> None:
 
 
 def test_fit_error_has_the_reason_of_each_node() -> None:
-    small = info(name="small", allocatable={"cpu": "1"})
-    tainted = info(name="t", spec={"taints": [{"key": "a", "effect": "NoSchedule"}]})
+    small = info(name="small", cpu="1")
+    tainted = info(name="t", taints=[{"key": "a", "effect": "NoSchedule"}])
     with pytest.raises(FitError) as caught:
         Algorithm().schedule(pod(cpu="2"), Nodes(small, tainted))
     assert str(caught.value) == (
@@ -128,13 +129,13 @@ def test_without_nodes_nothing_is_available() -> None:
 
 
 def test_feasible_nodes_are_those_that_fit_in_the_listers_order() -> None:
-    nodes = Nodes(info(name="c"), info(name="a", spec={"unschedulable": True}), info(name="b"))
+    nodes = Nodes(info(name="c"), info(name="a", unschedulable=True), info(name="b"))
     assert Algorithm().feasible(pod(), nodes) == ["c", "b"]
     assert Algorithm().feasible(pod(cpu="9"), nodes) == []
 
 
 def test_predicates_can_be_left_out() -> None:
-    cordoned = Nodes(info(spec={"unschedulable": True}))
+    cordoned = Nodes(info(unschedulable=True))
     without = [name for name in DEFAULT_PREDICATES if name != "NodeUnschedulable"]
     assert Algorithm().feasible(pod(), cordoned) == []
     assert Algorithm(without).feasible(pod(), cordoned) == ["n1"]
@@ -175,7 +176,7 @@ def test_priority_per_pod_scores_all_nodes_at_once() -> None:
 
 
 def test_node_cache_is_bounded() -> None:
-    on = info(allocatable={"cpu": "1000"})
+    on = info(cpu="1000")
     for number in range(1, 300):
         Algorithm().scores(pod(cpu=f"{number}m", memory="1"), Nodes(on))
     assert 0 < len(on.cached) <= 64
@@ -353,7 +354,7 @@ def test_null_fields_count_as_absent() -> None:
     for wanted in ({}, {"metadata": None, "spec": None}, {"metadata": {}, "spec": nothing}):
         assert Algorithm().feasible(wanted, Nodes(info())) == ["n1"]
         with pytest.raises(FitError):
-            Algorithm().schedule(wanted, Nodes(info(allocatable={"pods": "0"})))
+            Algorithm().schedule(wanted, Nodes(info(pods="0")))
 
 
 def test_malformed_node_raises_invalid_node() -> None:
@@ -363,7 +364,7 @@ def test_malformed_node_raises_invalid_node() -> None:
         NodeInfo(None)  # type: ignore[arg-type]
     good = info()
     with pytest.raises(InvalidNode) as caught:
-        good.set_node(node(allocatable={"cpu": "many"}))
+        good.set_node(node(cpu="many"))
     assert str(caught.value).startswith("status.allocatable.cpu='many' (from node n1) is not valid")
     assert good.allocatable["cpu"] == 2000
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-class Harness:
+class DispatcherHarness:
     """A dispatcher and a record of its calls."""
 
     def __init__(self, threads: int = 2, **more: Any) -> None:
@@ -62,15 +62,15 @@ class Harness:
 
 
 @pytest.fixture
-def harness() -> Iterator[Harness]:
-    harness = Harness()
+def harness() -> Iterator[DispatcherHarness]:
+    harness = DispatcherHarness()
     harness.dispatcher.start()
     yield harness
     harness.gate.set()
     harness.dispatcher.close()
 
 
-def test_calls_of_different_keys_run_concurrently(harness: Harness) -> None:
+def test_calls_of_different_keys_run_concurrently(harness: DispatcherHarness) -> None:
     harness.dispatcher.submit("a", harness.call("one", held=True))
     harness.until("one begins")
     harness.dispatcher.submit("b", harness.call("two"))
@@ -78,7 +78,7 @@ def test_calls_of_different_keys_run_concurrently(harness: Harness) -> None:
 
 
 def test_calls_of_one_key_are_serial_and_only_the_last_waiting_one_runs(
-    harness: Harness,
+    harness: DispatcherHarness,
 ) -> None:
     harness.dispatcher.submit("a", harness.call("one", held=True))
     harness.until("one begins")
@@ -90,7 +90,7 @@ def test_calls_of_one_key_are_serial_and_only_the_last_waiting_one_runs(
 
 
 def test_failed_call_does_not_stop_others(
-    harness: Harness, caplog: pytest.LogCaptureFixture
+    harness: DispatcherHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_deadline: Deadline) -> None:
         raise RuntimeError("no")
@@ -103,7 +103,7 @@ def test_failed_call_does_not_stop_others(
 
 
 def test_close_finishes_running_calls_and_drops_the_rest() -> None:
-    harness = Harness(threads=1)
+    harness = DispatcherHarness(threads=1)
     harness.dispatcher.start()
     harness.dispatcher.submit("a", harness.call("one", held=True))
     harness.until("one begins")
@@ -118,7 +118,7 @@ def test_close_finishes_running_calls_and_drops_the_rest() -> None:
 
 @pytest.mark.parametrize(("flush", "second"), [(0.0, "two dropped"), (1.0, "two ends")])
 def test_end_of_the_run_drops_waiting_calls_before_close(flush: float, second: str) -> None:
-    harness = Harness(threads=1, flush=flush)
+    harness = DispatcherHarness(threads=1, flush=flush)
     run, end_run = wait.with_cancel(wait.background(harness.clock))
     harness.dispatcher.start(run)
     harness.dispatcher.submit("a", harness.call("one", held=True))
@@ -131,7 +131,7 @@ def test_end_of_the_run_drops_waiting_calls_before_close(flush: float, second: s
 
 
 def test_flush_sends_waiting_calls() -> None:
-    harness = Harness(threads=1, flush=1.0)
+    harness = DispatcherHarness(threads=1, flush=1.0)
     harness.dispatcher.start()
     harness.dispatcher.submit("a", harness.call("one", held=True))
     harness.until("one begins")
@@ -142,7 +142,7 @@ def test_flush_sends_waiting_calls() -> None:
 
 
 def test_close_does_not_wait_for_rate_limit() -> None:
-    harness = Harness(threads=1)
+    harness = DispatcherHarness(threads=1)
     limiter = TokenBucket(0.001, 1, harness.clock)
     harness.dispatcher = APIDispatcher("test", 1, limiter, request_timeout=10, clock=harness.clock)
     harness.dispatcher.start()
@@ -154,7 +154,7 @@ def test_close_does_not_wait_for_rate_limit() -> None:
     assert harness.log[-1] == "two dropped"
 
 
-def test_call_deadline_is_the_request_timeout(harness: Harness) -> None:
+def test_call_deadline_is_the_request_timeout(harness: DispatcherHarness) -> None:
     left: list[float] = []
     done = threading.Event()
 
@@ -168,14 +168,14 @@ def test_call_deadline_is_the_request_timeout(harness: Harness) -> None:
 
 
 def test_close_before_start_drops_all() -> None:
-    harness = Harness()
+    harness = DispatcherHarness()
     harness.dispatcher.submit("a", harness.call("one"))
     assert harness.dispatcher.close()
     assert harness.log == ["one dropped"]
 
 
 def test_close_returns_within_request_timeout() -> None:
-    harness = Harness()
+    harness = DispatcherHarness()
     harness.dispatcher = APIDispatcher(
         "test", 1, NoLimit(), request_timeout=0.01, clock=harness.clock
     )

@@ -7,7 +7,8 @@ import pytest
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.scheduler.cache import SchedulerCache, SharedLister
 from pytest_kwait.testing import FakeClock
-from tests.scheduler.fakes import FakeServer, node, pod
+from tests.objects import node
+from tests.scheduler.fakes import FakeApiServer, queued_pod
 
 
 def used(cache: SchedulerCache) -> dict[str, int]:
@@ -16,7 +17,7 @@ def used(cache: SchedulerCache) -> dict[str, int]:
 
 
 def on(name: str, where: str, **more: str) -> dict[str, object]:
-    return pod(name, nodeName=where, **more)  # type: ignore[arg-type]
+    return queued_pod(name, nodeName=where, **more)  # type: ignore[arg-type]
 
 
 def test_pods_and_nodes_may_arrive_in_any_order() -> None:
@@ -31,28 +32,28 @@ def test_pods_and_nodes_may_arrive_in_any_order() -> None:
 def test_assumed_pod_counts_until_forgotten() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
-    assumed = cache.assume(pod("a"), "n1")
+    assumed = cache.assume(queued_pod("a"), "n1")
     assert assumed["spec"]["nodeName"] == "n1"
     assert used(cache) == {"n1": 100}
-    assert cache.is_assumed(pod("a"))
+    assert cache.is_assumed(queued_pod("a"))
     assert cache.forget(assumed)
     assert not cache.forget(assumed)
     assert used(cache) == {"n1": 0}
 
 
 def test_assume_does_not_change_its_argument() -> None:
-    cache, given = SchedulerCache(), pod("a")
+    cache, given = SchedulerCache(), queued_pod("a")
     cache.assume(given, "n1")
-    assert given == pod("a")
+    assert given == queued_pod("a")
 
 
 def test_confirmed_pod_counts_once_and_is_not_forgotten() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
-    cache.assume(pod("a"), "n1")
+    cache.assume(queued_pod("a"), "n1")
     cache.set_pod(on("a", "n1"))
-    assert not cache.is_assumed(pod("a"))
-    assert not cache.forget(pod("a"))
+    assert not cache.is_assumed(queued_pod("a"))
+    assert not cache.forget(queued_pod("a"))
     assert used(cache) == {"n1": 100}
 
 
@@ -62,7 +63,7 @@ def test_assumed_pod_bound_elsewhere_moves(
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_node(node("n2"))
-    cache.assume(pod("a"), "n1")
+    cache.assume(queued_pod("a"), "n1")
     cache.set_pod(on("a", "n2"))
     assert used(cache) == {"n1": 0, "n2": 100}
     assert caplog.messages == ["pod default/a was assumed on node n1 and is bound to n2"]
@@ -70,9 +71,9 @@ def test_assumed_pod_bound_elsewhere_moves(
 
 def test_pod_is_not_assumed_twice() -> None:
     cache = SchedulerCache()
-    cache.assume(pod("a"), "n1")
+    cache.assume(queued_pod("a"), "n1")
     with pytest.raises(ValueError, match=r"^pod default/a is on node n1 already$"):
-        cache.assume(pod("a"), "n2")
+        cache.assume(queued_pod("a"), "n2")
 
 
 def test_listed_nodes_change_only_with_next_list() -> None:
@@ -81,7 +82,7 @@ def test_listed_nodes_change_only_with_next_list() -> None:
     (info,) = cache.list()
     cache.set_pod(on("a", "n1"))
     cache.set_node(node("n1", cpu="8"))
-    assert (info.requested.get("cpu", 0), info.allocatable["cpu"]) == (0, 4000)
+    assert (info.requested.get("cpu", 0), info.allocatable["cpu"]) == (0, 2000)
     cache.list()
     assert (info.requested["cpu"], info.allocatable["cpu"]) == (100, 8000)
 
@@ -106,11 +107,11 @@ def test_removed_pods_do_not_count() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
     cache.set_pod(on("a", "n1"))
-    cache.assume(pod("b"), "n1")
-    assert [cache.remove_pod(pod(name)) for name in ("a", "b", "c")] == [True, True, False]
+    cache.assume(queued_pod("b"), "n1")
+    assert [cache.remove_pod(queued_pod(name)) for name in ("a", "b", "c")] == [True, True, False]
     assert used(cache) == {"n1": 0}
     assert len(cache) == 0
-    assert not cache.is_assumed(pod("b"))
+    assert not cache.is_assumed(queued_pod("b"))
 
 
 def test_returning_node_has_its_remaining_pods() -> None:
@@ -121,7 +122,7 @@ def test_returning_node_has_its_remaining_pods() -> None:
     cache.remove_node(node("n1"))
     assert used(cache) == {}
     assert not cache.has_node("n1")
-    cache.remove_pod(pod("b"))
+    cache.remove_pod(queued_pod("b"))
     cache.set_node(node("n1"))
     assert used(cache) == {"n1": 100}
     assert cache.has_node("n1")
@@ -131,8 +132,8 @@ def test_bound_pods_stay_assumed_until_watched() -> None:
     clock = FakeClock()
     cache = SchedulerCache(clock=clock)
     cache.set_node(node("n1"))
-    cache.assume(pod("a"), "n1")
-    cache.finish_binding(pod("a"))
+    cache.assume(queued_pod("a"), "n1")
+    cache.finish_binding(queued_pod("a"))
     clock.advance(10_000)
     assert used(cache) == {"n1": 100}
 
@@ -142,13 +143,13 @@ def test_assumed_pods_expire_after_ttl(caplog: pytest.LogCaptureFixture) -> None
     cache = SchedulerCache(assumed_pod_ttl="30s", clock=clock)
     cache.set_node(node("n1"))
     for name in ("bound", "binding"):
-        cache.assume(pod(name), "n1")
-    cache.finish_binding(pod("bound"))
+        cache.assume(queued_pod(name), "n1")
+    cache.finish_binding(queued_pod("bound"))
     clock.advance(29.9)
     assert used(cache) == {"n1": 200}
     clock.advance(0.1)
     assert used(cache) == {"n1": 100}
-    assert cache.is_assumed(pod("binding"))
+    assert cache.is_assumed(queued_pod("binding"))
     assert caplog.messages == [
         "pod default/bound was bound, but the watch did not confirm it within 30s"
     ]
@@ -178,7 +179,7 @@ def obj(kind: str, name: str, spec: Obj | None = None, **metadata: Any) -> Obj:
 
 def lister(*rules: str, objects: tuple[Obj, ...] = ()) -> SharedLister:
     """A lister whose informers know these objects."""
-    made = SharedLister(SchedulerCache(), SharedInformerFactory(FakeServer()), rules)
+    made = SharedLister(SchedulerCache(), SharedInformerFactory(FakeApiServer()), rules)
     for informer in made.informers:
         for one in objects:
             if one["kind"] == informer.resource.kind:
@@ -211,7 +212,7 @@ def test_only_needed_resources_are_watched(rules: tuple[str, ...], watched: list
 def test_lister_returns_cached_nodes() -> None:
     cache = SchedulerCache()
     cache.set_node(node("n1"))
-    made = SharedLister(cache, SharedInformerFactory(FakeServer()), ())
+    made = SharedLister(cache, SharedInformerFactory(FakeApiServer()), ())
     assert [info.name for info in made.list()] == ["n1"]
 
 
@@ -235,7 +236,7 @@ def test_lister_returns_selectors_of_services_and_controller() -> None:
             obj("ReplicaSet", "web", {"selector": selector}),
         ),
     )
-    mine = pod("p", labels={"app": "web"})
+    mine = queued_pod("p", labels={"app": "web"})
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
     mine["metadata"]["ownerReferences"] = [owner]
     assert list(made.spread_selectors(mine)) == [{"matchLabels": {"app": "web"}}, selector]
@@ -244,4 +245,4 @@ def test_lister_returns_selectors_of_services_and_controller() -> None:
 
 
 def test_unwatched_resources_are_unknown() -> None:
-    assert list(lister().spread_selectors(pod("p", labels={"app": "web"}))) == []
+    assert list(lister().spread_selectors(queued_pod("p", labels={"app": "web"}))) == []

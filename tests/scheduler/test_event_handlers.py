@@ -9,13 +9,14 @@ from pytest_kwait.scheduler.cache import SchedulerCache
 from pytest_kwait.scheduler.event_handlers import EventHandlers
 from pytest_kwait.scheduler.scheduling_queue import SchedulingQueue
 from pytest_kwait.testing import FakeClock
-from tests.scheduler.fakes import node, pod
+from tests.objects import node
+from tests.scheduler.fakes import queued_pod
 
 Obj = dict[str, Any]
 AFFINITY: dict[str, Any] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}}
 
 
-class Harness:
+class HandlersHarness:
     """A watch, and the queue and cache that it fills."""
 
     def __init__(self) -> None:
@@ -42,7 +43,7 @@ def heartbeat(at: str, ready: str = "True") -> Obj:
 
 
 def on(name: str, **more: Any) -> Obj:
-    return pod(name, nodeName="n", **more)
+    return queued_pod(name, nodeName="n", **more)
 
 
 @pytest.mark.parametrize(
@@ -55,14 +56,14 @@ def on(name: str, **more: Any) -> Obj:
         (lambda w: w.update_node(node("n"), node("n", unschedulable=True)), False, False),
         (lambda w: w.delete_node(node("n")), False, True),
         (lambda w: w.add_pod(on("new")), False, True),
-        (lambda w: w.update_pod(pod("old"), on("old")), False, True),
+        (lambda w: w.update_pod(queued_pod("old"), on("old")), False, True),
         (lambda w: w.update_pod(on("old"), on("old", labels={"a": "b"})), False, True),
         (lambda w: w.update_pod(on("old"), on("old", phase="Running")), False, False),
         (lambda w: w.update_pod(on("old"), on("old", cpu="1m")), True, True),
         (lambda w: w.update_pod(on("old"), on("old", phase="Succeeded")), True, True),
         (lambda w: w.delete_pod(on("old")), True, True),
-        (lambda w: w.delete_pod(pod("pending")), False, False),
-        (lambda w: w.add_pod(pod("theirs", scheduler="other")), False, False),
+        (lambda w: w.delete_pod(queued_pod("pending")), False, False),
+        (lambda w: w.add_pod(queued_pod("theirs", scheduler="other")), False, False),
     ],
 )
 def test_changes_that_help_unschedulable_pods(
@@ -71,48 +72,50 @@ def test_changes_that_help_unschedulable_pods(
     dependent: Obj = {"affinity": AFFINITY}
     plain: Obj = {}
     for spec, helped in ((plain, helps), (dependent, helps_those_with_affinity)):
-        harness = Harness()
+        harness = HandlersHarness()
         harness.watch.add_node(node("n"))
         harness.watch.add_pod(on("old"))
-        harness.fail(pod("waiting", **spec))
+        harness.fail(queued_pod("waiting", **spec))
         change(harness.watch)
         assert harness.next() == ("waiting" if helped else None)
 
 
 def test_assumed_pod_is_not_queued() -> None:
-    harness = Harness()
-    harness.cache.assume(pod("a"), "n")
-    harness.watch.add_pod(pod("a"))
-    harness.watch.update_pod(pod("a"), pod("a", version=2, labels={"a": "b"}))
+    harness = HandlersHarness()
+    harness.cache.assume(queued_pod("a"), "n")
+    harness.watch.add_pod(queued_pod("a"))
+    harness.watch.update_pod(queued_pod("a"), queued_pod("a", version=2, labels={"a": "b"}))
     assert harness.next() is None
 
 
 def test_deleted_assumed_pod_frees_resources() -> None:
-    harness = Harness()
+    harness = HandlersHarness()
     harness.watch.add_node(node("n"))
-    harness.fail(pod("waiting"))
-    harness.cache.assume(pod("a"), "n")
-    leaving = pod("a")
+    harness.fail(queued_pod("waiting"))
+    harness.cache.assume(queued_pod("a"), "n")
+    leaving = queued_pod("a")
     leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "now"}
-    harness.watch.update_pod(pod("a"), leaving)
+    harness.watch.update_pod(queued_pod("a"), leaving)
     assert not harness.cache.is_assumed(leaving)
     assert harness.next() == "waiting"
 
 
-@pytest.mark.parametrize("final", [pod("a"), on("a")], ids=["an old state", "the last state"])
+@pytest.mark.parametrize(
+    "final", [queued_pod("a"), on("a")], ids=["an old state", "the last state"]
+)
 def test_deleted_pod_leaves_queue_and_cache(final: Obj) -> None:
-    harness = Harness()
+    harness = HandlersHarness()
     harness.watch.add_node(node("n"))
-    harness.watch.add_pod(pod("a"))
-    harness.watch.update_pod(pod("a"), on("a"))
+    harness.watch.add_pod(queued_pod("a"))
+    harness.watch.update_pod(queued_pod("a"), on("a"))
     harness.watch.delete_pod(final)
     assert (len(harness.cache), len(harness.queue)) == (0, 0)
 
 
 def test_finished_pod_is_ignored() -> None:
-    harness = Harness()
+    harness = HandlersHarness()
     harness.watch.add_pod(on("a", phase="Succeeded"))
-    harness.watch.add_pod(pod("b", phase="Failed"))
+    harness.watch.add_pod(queued_pod("b", phase="Failed"))
     harness.watch.update_pod(on("a", phase="Succeeded"), on("a", phase="Succeeded", version=2))
     harness.watch.delete_pod(on("a", phase="Succeeded"))
     assert (len(harness.cache), len(harness.queue)) == (0, 0)

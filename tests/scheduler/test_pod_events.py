@@ -9,7 +9,7 @@ from pytest_kwait.client.rate_limiter import NoLimit
 from pytest_kwait.errors import ApiError
 from pytest_kwait.scheduler.api_dispatcher import APIDispatcher
 from pytest_kwait.scheduler.pod_events import EventRecorder
-from tests.scheduler.fakes import FakeServer, pod
+from tests.scheduler.fakes import FakeApiServer, queued_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-class Harness:
+class RecorderHarness:
     """A recorder, and the server that it writes to."""
 
     def __init__(self) -> None:
-        self.server = FakeServer()
+        self.server = FakeApiServer()
         self.clock = self.server.fake_clock
         self.dispatcher = APIDispatcher(
             "events", 1, NoLimit(), request_timeout=10, clock=self.clock
@@ -30,7 +30,9 @@ class Harness:
         self.dispatcher.start()
 
     def fail(self, obj: Obj | None = None, note: str = "no room") -> None:
-        self.recorder.event(obj or pod("a"), "Warning", "FailedScheduling", "Scheduling", note)
+        self.recorder.event(
+            obj or queued_pod("a"), "Warning", "FailedScheduling", "Scheduling", note
+        )
 
     def until(self, count: int) -> list[tuple[str, str, Obj]]:
         self.server.until(lambda: len(self.server.written) >= count)
@@ -49,13 +51,13 @@ class Harness:
 
 
 @pytest.fixture
-def harness() -> Iterator[Harness]:
-    harness = Harness()
+def harness() -> Iterator[RecorderHarness]:
+    harness = RecorderHarness()
     yield harness
     harness.dispatcher.close()
 
 
-def test_event_has_fields_of_kube_scheduler(harness: Harness) -> None:
+def test_event_has_fields_of_kube_scheduler(harness: RecorderHarness) -> None:
     harness.fail()
     ((method, path, event),) = harness.until(1)
     assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
@@ -81,7 +83,7 @@ def test_event_has_fields_of_kube_scheduler(harness: Harness) -> None:
     }
 
 
-def test_repeated_event_becomes_a_series_written_once(harness: Harness) -> None:
+def test_repeated_event_becomes_a_series_written_once(harness: RecorderHarness) -> None:
     harness.fail()
     harness.until(1)
     harness.clock.advance(5)
@@ -98,7 +100,7 @@ def test_repeated_event_becomes_a_series_written_once(harness: Harness) -> None:
 LAST_AT_5 = {"lastObservedTime": "2026-01-01T00:00:05.000000Z"}
 
 
-def test_series_is_written_again_at_its_end(harness: Harness) -> None:
+def test_series_is_written_again_at_its_end(harness: RecorderHarness) -> None:
     harness.fail()
     harness.until(1)
     harness.fail()
@@ -116,7 +118,7 @@ def test_series_is_written_again_at_its_end(harness: Harness) -> None:
     assert harness.until(4)[3][0] == "POST"
 
 
-def test_long_series_is_written_every_half_hour(harness: Harness) -> None:
+def test_long_series_is_written_every_half_hour(harness: RecorderHarness) -> None:
     harness.fail()
     harness.until(1)
     harness.fail()
@@ -130,10 +132,15 @@ def test_long_series_is_written_every_half_hour(harness: Harness) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [pod("b"), pod("a", version=2), pod("a", uid="2"), pod("a", scheduler="other")],
+    [
+        queued_pod("b"),
+        queued_pod("a", version=2),
+        queued_pod("a", uid="2"),
+        queued_pod("a", scheduler="other"),
+    ],
     ids=["pod", "version", "uid", "scheduler"],
 )
-def test_different_events_are_separate(harness: Harness, other: Obj) -> None:
+def test_different_events_are_separate(harness: RecorderHarness, other: Obj) -> None:
     harness.fail()
     harness.fail(other)
     assert [method for method, _, _ in harness.until(2)] == ["POST", "POST"]
@@ -149,18 +156,18 @@ def test_different_events_are_separate(harness: Harness, other: Obj) -> None:
         ("ä" * 600, "ä" * 510 + " ..."),
     ],
 )
-def test_long_note_is_cut(harness: Harness, note: str, written: str) -> None:
+def test_long_note_is_cut(harness: RecorderHarness, note: str, written: str) -> None:
     harness.fail(note=note)
     assert harness.until(1)[0][2]["note"] == written
 
 
-def test_long_event_name_is_replaced(harness: Harness) -> None:
-    harness.fail(pod("a" * 250))
+def test_long_event_name_is_replaced(harness: RecorderHarness) -> None:
+    harness.fail(queued_pod("a" * 250))
     assert len(harness.until(1)[0][2]["metadata"]["name"]) == 36
 
 
 def test_refused_event_is_logged_and_dropped(
-    harness: Harness, caplog: pytest.LogCaptureFixture
+    harness: RecorderHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.answer(ApiError("no events for you", status=403, reason="Forbidden"))
     harness.fail()
@@ -172,7 +179,7 @@ def test_refused_event_is_logged_and_dropped(
     assert len(harness.server.written) == 1
 
 
-def test_failed_event_is_retried_after_ten_seconds(harness: Harness) -> None:
+def test_failed_event_is_retried_after_ten_seconds(harness: RecorderHarness) -> None:
     harness.answer(ApiError("refused", reason="ConnectionRefused"))
     harness.fail()
     harness.until(1)
@@ -187,7 +194,7 @@ def test_failed_event_is_retried_after_ten_seconds(harness: Harness) -> None:
 
 
 def test_event_is_dropped_after_twelve_attempts(
-    harness: Harness, caplog: pytest.LogCaptureFixture
+    harness: RecorderHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.answer(*[ApiError("refused", reason="ConnectionRefused")] * 20)
     harness.fail()
@@ -202,7 +209,7 @@ def test_event_is_dropped_after_twelve_attempts(
     assert not harness.recorder._retries
 
 
-def test_series_of_a_deleted_event_is_created_again(harness: Harness) -> None:
+def test_series_of_a_deleted_event_is_created_again(harness: RecorderHarness) -> None:
     harness.answer(None, ApiError("gone", status=404, reason="NotFound"))
     harness.fail()
     harness.until(1)
@@ -211,7 +218,7 @@ def test_series_of_a_deleted_event_is_created_again(harness: Harness) -> None:
     assert harness.server.written[2][2]["series"]["count"] == 2
 
 
-def wait_until(holds: Callable[[], object], harness: Harness) -> None:
+def wait_until(holds: Callable[[], object], harness: RecorderHarness) -> None:
     """Wait for the thread's work after its request."""
     for _ in range(500):
         if holds():

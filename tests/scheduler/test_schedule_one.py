@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.schedule_one import make_unscheduled_patch
-from tests.scheduler.fakes import pod
+from tests.scheduler.fakes import queued_pod
 
 CONDITION = {
     "type": "PodScheduled",
@@ -19,11 +19,11 @@ CONDITION = {
 
 
 def with_conditions(*conditions: dict[str, Any] | None) -> dict[str, Any]:
-    return {**pod("a"), "status": {"phase": "Pending", "conditions": list(conditions)}}
+    return {**queued_pod("a"), "status": {"phase": "Pending", "conditions": list(conditions)}}
 
 
 def test_first_condition_patch() -> None:
-    assert make_unscheduled_patch(pod("a"), "Unschedulable", "no room", "now") == {
+    assert make_unscheduled_patch(queued_pod("a"), "Unschedulable", "no room", "now") == {
         "metadata": {"uid": "uid-a"},
         "status": {"conditions": [{**CONDITION, "lastTransitionTime": "now"}]},
     }
@@ -52,13 +52,13 @@ def test_new_status_has_new_transition_time() -> None:
 @pytest.mark.parametrize("status", [None, {}, {"conditions": None}, {"conditions": [{}]}])
 def test_empty_status_is_patched(status: Any) -> None:
     patch = make_unscheduled_patch(
-        {**pod("a"), "status": status}, "Unschedulable", "no room", "now"
+        {**queued_pod("a"), "status": status}, "Unschedulable", "no room", "now"
     )
     assert patch is not None
 
 
 def test_patch_without_generation_has_no_observed_generation() -> None:
-    old = pod("a")
+    old = queued_pod("a")
     del old["metadata"]["generation"]
     patch = make_unscheduled_patch(old, "Unschedulable", "no room", "now")
     assert patch is not None

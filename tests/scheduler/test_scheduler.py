@@ -13,7 +13,8 @@ from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
 from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
 from pytest_kwait.scheduler.scheduling_queue import QueueState
 from tests.cache.fakes import PATIENCE
-from tests.scheduler.fakes import FakeServer, node, pod
+from tests.objects import node
+from tests.scheduler.fakes import FakeApiServer, queued_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,11 +25,11 @@ Obj = dict[str, Any]
 FITS = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodeResourcesFit")
 
 
-class Harness:
+class SchedulerHarness:
     """A scheduler that runs, and its server."""
 
     def __init__(self, *objects: Obj) -> None:
-        self.server = FakeServer(*objects)
+        self.server = FakeApiServer(*objects)
         self.clock = self.server.fake_clock
         self.stop = threading.Event()
         self.errors: list[BaseException] = []
@@ -44,7 +45,7 @@ class Harness:
 
     def queue_length(self, queue: str, length: int) -> None: ...
 
-    def run(self, **options: Any) -> Harness:
+    def run(self, **options: Any) -> SchedulerHarness:
         defaults: dict[str, Any] = {"scheduler_names": ["mine"], "metrics": self}
         if not isinstance(options.get("scheduler_names"), dict):
             # An algorithm of pods and nodes only: each further informer has its own threads.
@@ -105,19 +106,19 @@ class Harness:
 
 
 @pytest.fixture
-def harness() -> Iterator[Harness]:
-    harness = Harness()
+def harness() -> Iterator[SchedulerHarness]:
+    harness = SchedulerHarness()
     yield harness
     harness.end()
     assert not harness.errors
 
 
-def test_pods_are_bound_with_events(harness: Harness) -> None:
+def test_pods_are_bound_with_events(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
-    harness.server.put(pod("before"))
+    harness.server.put(queued_pod("before"))
     harness.run()
     harness.until_bound("before", "n1")
-    harness.server.put(pod("after"))
+    harness.server.put(queued_pod("after"))
     harness.until_bound("after", "n1")
     event = harness.until_told("after", "Scheduled")
     assert event["note"] == "Successfully assigned default/after to n1"
@@ -134,10 +135,10 @@ def test_pods_are_bound_with_events(harness: Harness) -> None:
     assert harness.counted[-2:] == [("attempt", "mine", "scheduled"), ("scheduled", 1)]
 
 
-def test_two_requests_bind_a_pod(harness: Harness) -> None:
+def test_two_requests_bind_a_pod(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
     harness.run()
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     harness.until_told("a", "Scheduled")
     assert [path.rpartition("/")[2] for _, path, _ in harness.server.written] == [
         "binding",
@@ -145,21 +146,21 @@ def test_two_requests_bind_a_pod(harness: Harness) -> None:
     ]
 
 
-def test_pods_of_other_schedulers_and_finished_pods_are_ignored(harness: Harness) -> None:
+def test_pods_of_other_schedulers_and_finished_pods_are_ignored(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
-    harness.server.put(pod("theirs", scheduler="default-scheduler"))
-    harness.server.put(pod("over", phase="Failed"))
+    harness.server.put(queued_pod("theirs", scheduler="default-scheduler"))
+    harness.server.put(queued_pod("over", phase="Failed"))
     harness.run()
-    harness.server.put(pod("ours"))
+    harness.server.put(queued_pod("ours"))
     harness.until_told("ours", "Scheduled")
     assert len(harness.server.sent("/binding")) == 1
 
 
-def test_late_watch_does_not_overcommit(harness: Harness) -> None:
+def test_late_watch_does_not_overcommit(harness: SchedulerHarness) -> None:
     for name in ("n1", "n2"):
         harness.server.put(node(name, cpu="1"))
     for number in range(4):
-        harness.server.put(pod(f"p{number}", cpu="600m"))
+        harness.server.put(queued_pod(f"p{number}", cpu="600m"))
     harness.run()
     harness.server.until(lambda: len(harness.server.sent("/binding")) == 2)
     harness.server.until(
@@ -169,10 +170,10 @@ def test_late_watch_does_not_overcommit(harness: Harness) -> None:
     assert sorted(targets) == ["n1", "n2"]
 
 
-def test_unschedulable_pod_is_scheduled_once_a_node_is_added(harness: Harness) -> None:
+def test_unschedulable_pod_is_scheduled_once_a_node_is_added(harness: SchedulerHarness) -> None:
     harness.server.put(node("small", cpu="1"))
     harness.run()
-    harness.server.put(pod("big", cpu="3"))
+    harness.server.put(queued_pod("big", cpu="3"))
     text = (
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -181,38 +182,38 @@ def test_unschedulable_pod_is_scheduled_once_a_node_is_added(harness: Harness) -
     assert (event["note"], event["type"], event["action"]) == (text, "Warning", "Scheduling")
     condition = harness.condition("big")
     assert (condition["reason"], condition["message"]) == ("Unschedulable", text)
-    harness.server.put(node("large"))
+    harness.server.put(node("large", cpu="4"))
     harness.until_bound("big", "large")
     harness.until_told("big", "Scheduled")
     assert ("scheduled", 2) in harness.counted
     assert ("attempt", "mine", "unschedulable") in harness.counted
 
 
-def test_deleted_pod_makes_room_for_a_waiting_one(harness: Harness) -> None:
+def test_deleted_pod_makes_room_for_a_waiting_one(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1", cpu="1"))
-    harness.server.put(pod("old", cpu="1", nodeName="n1"))
+    harness.server.put(queued_pod("old", cpu="1", nodeName="n1"))
     harness.run()
-    harness.server.put(pod("new", cpu="1"))
+    harness.server.put(queued_pod("new", cpu="1"))
     harness.until_told("new", "FailedScheduling")
     harness.server.remove("Pod", "old")
     harness.until_bound("new")
 
 
-def test_finished_pod_frees_resources(harness: Harness) -> None:
+def test_finished_pod_frees_resources(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1", cpu="1"))
-    old = harness.server.put(pod("old", cpu="1", nodeName="n1", phase="Running"))
+    old = harness.server.put(queued_pod("old", cpu="1", nodeName="n1", phase="Running"))
     harness.run()
-    harness.server.put(pod("new", cpu="1"))
+    harness.server.put(queued_pod("new", cpu="1"))
     harness.until_told("new", "FailedScheduling")
     harness.server.put({**old, "status": {"phase": "Succeeded"}})
     harness.until_bound("new")
 
 
-def test_gated_pod_waits_for_its_gates(harness: Harness) -> None:
+def test_gated_pod_waits_for_its_gates(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
-    gated = harness.server.put(pod("a", schedulingGates=[{"name": "x"}]))
+    gated = harness.server.put(queued_pod("a", schedulingGates=[{"name": "x"}]))
     harness.run()
-    harness.server.put(pod("b"))
+    harness.server.put(queued_pod("b"))
     harness.until_bound("b")
     assert len(harness.scheduler.config.queue.pods(QueueState.GATED)) == 1
     harness.server.put({**gated, "spec": {**gated["spec"], "schedulingGates": []}})
@@ -235,17 +236,17 @@ def refuse(status: int, reason: str, message: str) -> Any:
     ],
 )
 def test_failed_binding_frees_resources_and_is_retried(
-    harness: Harness, status: int, reason: str, message: str
+    harness: SchedulerHarness, status: int, reason: str, message: str
 ) -> None:
     harness.server.put(node("n1", cpu="1"))
     harness.server.answers["/pods/a/binding"] = refuse(status, reason, message)
     harness.run()
-    harness.server.put(pod("a", cpu="1"))
+    harness.server.put(queued_pod("a", cpu="1"))
     event = harness.until_told("a", "FailedScheduling")
     assert event["note"] == f'running Bind plugin "DefaultBinder": {message}'
     condition = harness.condition("a")
     assert (condition["reason"], condition["message"]) == ("SchedulerError", event["note"])
-    harness.server.put(pod("b", cpu="1"))
+    harness.server.put(queued_pod("b", cpu="1"))
     harness.until_bound("b")
     assert ("attempt", "mine", "error") in harness.counted
     harness.server.remove("Pod", "b")
@@ -254,7 +255,7 @@ def test_failed_binding_frees_resources_and_is_retried(
     harness.until_bound("a")
 
 
-def test_pod_bound_by_another_scheduler_is_skipped(harness: Harness) -> None:
+def test_pod_bound_by_another_scheduler_is_skipped(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
 
     def conflict(_body: Obj) -> None:
@@ -266,19 +267,19 @@ def test_pod_bound_by_another_scheduler_is_skipped(harness: Harness) -> None:
 
     harness.server.answers["/pods/a/binding"] = conflict
     harness.run()
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     harness.until_told("a", "FailedScheduling")
-    harness.server.put(pod("b"))
+    harness.server.put(queued_pod("b"))
     harness.until_told("b", "Scheduled")
     harness.clock.advance(60)
-    harness.server.put(pod("c"))
+    harness.server.put(queued_pod("c"))
     harness.until_told("c", "Scheduled")
     assert len(harness.server.sent("/pods/a/binding")) == 1
     assert not harness.server.sent("/pods/a/status")
 
 
 def test_pod_whose_binding_is_not_seen_yet_keeps_its_condition(
-    harness: Harness, caplog: pytest.LogCaptureFixture
+    harness: SchedulerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.server.put(node("n1"))
 
@@ -293,14 +294,14 @@ def test_pod_whose_binding_is_not_seen_yet_keeps_its_condition(
     harness.server.answers["/pods/a/binding"] = conflict
     caplog.set_level(logging.INFO, "pytest_kwait.scheduler")
     harness.run()
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     harness.until_told("a", "FailedScheduling")
     harness.server.until(lambda: "Pod has a node pod=default/a node=elsewhere" in caplog.messages)
     assert len(harness.server.sent("/pods/a/status")) == 1
     assert not harness.server.pod("a")["status"].get("conditions")
 
 
-def test_condition_of_a_pod_that_others_change_is_written_again(harness: Harness) -> None:
+def test_condition_of_a_pod_that_others_change_is_written_again(harness: SchedulerHarness) -> None:
     changes: list[Obj] = []
 
     def label(_body: Obj) -> None:
@@ -311,7 +312,7 @@ def test_condition_of_a_pod_that_others_change_is_written_again(harness: Harness
 
     harness.server.answers["/pods/a/status"] = label
     harness.run()
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     assert harness.condition("a")["reason"] == "Unschedulable"
     versions = [
         each["metadata"]["resourceVersion"] for each in harness.server.sent("/pods/a/status")
@@ -320,7 +321,7 @@ def test_condition_of_a_pod_that_others_change_is_written_again(harness: Harness
 
 
 def test_pod_deleted_before_binding_is_not_retried(
-    harness: Harness, caplog: pytest.LogCaptureFixture
+    harness: SchedulerHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.server.put(node("n1", cpu="1"))
 
@@ -334,15 +335,15 @@ def test_pod_deleted_before_binding_is_not_retried(
     harness.server.answers["/pods/a/binding"] = gone
     caplog.set_level(logging.INFO, "pytest_kwait.scheduler")
     harness.run()
-    harness.server.put(pod("a", cpu="1"))
+    harness.server.put(queued_pod("a", cpu="1"))
     harness.until_told("a", "FailedScheduling")
     assert "Pod was deleted pod=default/a" in caplog.messages
-    harness.server.put(pod("b", cpu="1"))
+    harness.server.put(queued_pod("b", cpu="1"))
     harness.until_bound("b")
     assert not harness.server.sent("/pods/a/status")
 
 
-def test_pod_is_not_bound_to_a_deleted_node(harness: Harness) -> None:
+def test_pod_is_not_bound_to_a_deleted_node(harness: SchedulerHarness) -> None:
     vanishing = node("n1")
     harness.server.put(vanishing)
 
@@ -353,12 +354,12 @@ def test_pod_is_not_bound_to_a_deleted_node(harness: Harness) -> None:
             return chosen
 
     harness.run(algorithm=Vanishing())
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     assert harness.until_told("a", "FailedScheduling")["note"] == 'node "n1" not found'
     assert not harness.server.sent("/binding")
 
 
-def test_algorithm_error_is_reported_and_next_pod_follows(harness: Harness) -> None:
+def test_algorithm_error_is_reported_and_next_pod_follows(harness: SchedulerHarness) -> None:
     class Picky(Algorithm):
         def schedule(self, pod: Any, node_lister: Any) -> str:
             if pod["metadata"]["name"] == "odd":
@@ -367,8 +368,8 @@ def test_algorithm_error_is_reported_and_next_pod_follows(harness: Harness) -> N
 
     harness.server.put(node("n1"))
     harness.run(algorithm=Picky())
-    harness.server.put(pod("odd"))
-    harness.server.put(pod("even"))
+    harness.server.put(queued_pod("odd"))
+    harness.server.put(queued_pod("even"))
     harness.until_bound("even")
     assert harness.until_told("odd", "FailedScheduling")["note"] == (
         "the algorithm raised KeyError('what is this') for pod default/odd"
@@ -376,14 +377,14 @@ def test_algorithm_error_is_reported_and_next_pod_follows(harness: Harness) -> N
     assert harness.condition("odd")["reason"] == "SchedulerError"
 
 
-def test_algorithm_without_an_answer_is_reported(harness: Harness) -> None:
+def test_algorithm_without_an_answer_is_reported(harness: SchedulerHarness) -> None:
     class Silent(Algorithm):
         def schedule(self, pod: Any, node_lister: Any) -> Any:
             return None
 
     harness.server.put(node("n1"))
     harness.run(algorithm=Silent())
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     assert harness.until_told("a", "FailedScheduling")["note"] == (
         "the algorithm returned None for pod default/a; it returns the name of a node, or raises "
         "FitError"
@@ -391,19 +392,19 @@ def test_algorithm_without_an_answer_is_reported(harness: Harness) -> None:
     assert not harness.server.sent("/binding")
 
 
-def test_malformed_pod_is_reported_and_next_pod_follows(harness: Harness) -> None:
+def test_malformed_pod_is_reported_and_next_pod_follows(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
     harness.run()
-    harness.server.put(pod("odd", cpu="a lot"))
-    harness.server.put({**pod("empty"), "spec": {"schedulerName": "mine"}, "status": None})
-    harness.server.put(pod("even"))
+    harness.server.put(queued_pod("odd", cpu="a lot"))
+    harness.server.put({**queued_pod("empty"), "spec": {"schedulerName": "mine"}, "status": None})
+    harness.server.put(queued_pod("even"))
     harness.until_bound("even")
     assert "a lot" in harness.until_told("odd", "FailedScheduling")["note"]
     harness.until_bound("empty")
 
 
-def test_terminating_pod_is_reported_and_not_scheduled(harness: Harness) -> None:
-    leaving = pod("a")
+def test_terminating_pod_is_reported_and_not_scheduled(harness: SchedulerHarness) -> None:
+    leaving = queued_pod("a")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     harness.server.put(node("n1"))
     harness.run()
@@ -413,7 +414,7 @@ def test_terminating_pod_is_reported_and_not_scheduled(harness: Harness) -> None
     assert not harness.server.sent("/binding")
 
 
-def test_each_scheduler_name_can_have_an_algorithm(harness: Harness) -> None:
+def test_each_scheduler_name_can_have_an_algorithm(harness: SchedulerHarness) -> None:
     class To(Algorithm):
         def __init__(self, where: str) -> None:
             super().__init__()
@@ -425,13 +426,13 @@ def test_each_scheduler_name_can_have_an_algorithm(harness: Harness) -> None:
     for name in ("n1", "n2"):
         harness.server.put(node(name))
     harness.run(scheduler_names={"one": To("n1"), "two": To("n2")})
-    harness.server.put(pod("a", scheduler="one"))
-    harness.server.put(pod("b", scheduler="two"))
+    harness.server.put(queued_pod("a", scheduler="one"))
+    harness.server.put(queued_pod("b", scheduler="two"))
     harness.until_bound("a", "n1")
     harness.until_bound("b", "n2")
 
 
-def test_custom_binder_is_used(harness: Harness) -> None:
+def test_custom_binder_is_used(harness: SchedulerHarness) -> None:
     harness.server.put(node("n1"))
     bound: list[tuple[str, str]] = []
 
@@ -439,16 +440,16 @@ def test_custom_binder_is_used(harness: Harness) -> None:
         bound.append((pod["metadata"]["name"], where))
 
     harness.run(binder=bind)
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     harness.until_told("a", "Scheduled")
     assert bound == [("a", "n1")]
 
 
-def test_shared_informers_outlive_the_run(harness: Harness) -> None:
+def test_shared_informers_outlive_the_run(harness: SchedulerHarness) -> None:
     informers = SharedInformerFactory(harness.server)
     harness.server.put(node("n1"))
     harness.run(informers=informers, algorithm=None)
-    harness.server.put(pod("a"))
+    harness.server.put(queued_pod("a"))
     harness.until_told("a", "Scheduled")
     harness.end()
     assert {kind: len(watches) for kind, watches in harness.server.watches.items()} == {
@@ -468,14 +469,14 @@ def test_shared_informers_outlive_the_run(harness: Harness) -> None:
     informers.stop()
 
 
-def test_own_informers_end_with_the_run(harness: Harness) -> None:
+def test_own_informers_end_with_the_run(harness: SchedulerHarness) -> None:
     harness.run()
     harness.end()
     assert all(informer.stopped for informer in harness.scheduler.config.informers.informers)
 
 
 def test_run_stops_before_caches_have_synced() -> None:
-    harness = Harness()
+    harness = SchedulerHarness()
     stop, cancel = wait.with_cancel(wait.background(harness.clock))
     config = ConfigFactory(harness.server, clock=harness.clock).create()
     cancel()
@@ -484,7 +485,7 @@ def test_run_stops_before_caches_have_synced() -> None:
 
 
 def test_failed_cache_sync_ends_the_run() -> None:
-    harness = Harness()
+    harness = SchedulerHarness()
 
     def forbidden(*_: Any, **__: Any) -> Any:
         raise ApiError("no pods for you", status=403, reason="Forbidden")
@@ -496,7 +497,7 @@ def test_failed_cache_sync_ends_the_run() -> None:
     assert "cannot sync: list failed: 403 Forbidden: no pods for you" in str(error)
 
 
-def test_stop_finishes_bindings_and_drops_waiting_pods(harness: Harness) -> None:
+def test_stop_finishes_bindings_and_drops_waiting_pods(harness: SchedulerHarness) -> None:
     held, go_on = threading.Event(), threading.Event()
 
     def hold(_body: Obj) -> None:
@@ -506,8 +507,8 @@ def test_stop_finishes_bindings_and_drops_waiting_pods(harness: Harness) -> None
     harness.server.answers["/binding"] = hold
     harness.server.put(node("n1"))
     harness.run(bind_threads=1)
-    harness.server.put(pod("a"))
-    harness.server.put(pod("b"))
+    harness.server.put(queued_pod("a"))
+    harness.server.put(queued_pod("b"))
     assert held.wait(PATIENCE)
     harness.stop.set()
     go_on.set()
@@ -539,20 +540,20 @@ def test_stop_finishes_bindings_and_drops_waiting_pods(harness: Harness) -> None
 )
 def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        ConfigFactory(FakeServer(), **options)
+        ConfigFactory(FakeApiServer(), **options)
     assert str(raised.value) == message
 
 
 def test_algorithm_given_twice_is_refused() -> None:
     algorithm = Algorithm()
     with pytest.raises(InvalidArgument, match="None where scheduler_names has the algorithms"):
-        ConfigFactory(FakeServer(), scheduler_names={"a": algorithm}, algorithm=algorithm)
+        ConfigFactory(FakeApiServer(), scheduler_names={"a": algorithm}, algorithm=algorithm)
 
 
 def test_informers_of_one_namespace_are_refused() -> None:
-    informers = SharedInformerFactory(FakeServer(), "default")
+    informers = SharedInformerFactory(FakeApiServer(), "default")
     with pytest.raises(InvalidArgument) as raised:
-        ConfigFactory(FakeServer(), informers=informers).create()
+        ConfigFactory(FakeApiServer(), informers=informers).create()
     assert str(raised.value) == (
         "informers='of namespace default' is not valid: "
         "a factory whose informers see all namespaces"

@@ -17,14 +17,15 @@ from pytest_kwait.scheduler.scheduling_queue import (
     is_scaled_down,
 )
 from pytest_kwait.testing import FakeClock
-from tests.scheduler.fakes import node, pod
+from tests.objects import node
+from tests.scheduler.fakes import queued_pod
 
 
 def name_of(entry: QueuedPodInfo | None) -> str | None:
     return None if entry is None else entry.pod["metadata"]["name"]
 
 
-class Harness:
+class QueueHarness:
     """A queue and its clock."""
 
     def __init__(self, **options: Any) -> None:
@@ -52,17 +53,17 @@ class Harness:
 
 
 def test_pods_are_ordered_by_priority_then_time() -> None:
-    harness = Harness()
+    harness = QueueHarness()
     for name, priority in (("a", 0), ("b", 10), ("c", None), ("d", 10)):
-        harness.queue.add(pod(name, priority=priority))
+        harness.queue.add(queued_pod(name, priority=priority))
         harness.clock.advance(1)
     assert harness.names() == ["b", "d", "a", "c"]
 
 
 def test_pod_is_queued_once() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
+    harness.queue.add(queued_pod("a"))
     assert harness.names() == ["a"]
     assert len(harness.queue) == 1  # it is being tried
 
@@ -82,8 +83,8 @@ def test_pod_is_queued_once() -> None:
     ],
 )
 def test_backoff_doubles_up_to_its_limit(failures: int, error: bool, pause: float) -> None:
-    harness = Harness(pop_from_backoff=False)
-    harness.queue.add(pod("a"))
+    harness = QueueHarness(pop_from_backoff=False)
+    harness.queue.add(queued_pod("a"))
     for _ in range(failures - 1):
         harness.fail(harness.pop(), error=error)
         harness.queue.move_all()
@@ -95,15 +96,15 @@ def test_backoff_doubles_up_to_its_limit(failures: int, error: bool, pause: floa
 
 
 def test_backoff_can_be_disabled() -> None:
-    harness = Harness(max_backoff=0)
-    harness.queue.add(pod("a"))
+    harness = QueueHarness(max_backoff=0)
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop(), error=True)
     assert harness.names() == ["a"]
 
 
 def test_unschedulable_pod_waits_for_a_change() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop())
     assert harness.pop_soon(299) is None
     assert [p["metadata"]["name"] for p in harness.queue.pods(QueueState.UNSCHEDULABLE)] == ["a"]
@@ -112,8 +113,8 @@ def test_unschedulable_pod_waits_for_a_change() -> None:
 
 
 def test_change_during_attempt_counts() -> None:
-    harness = Harness(pop_from_backoff=False)
-    harness.queue.add(pod("a"))
+    harness = QueueHarness(pop_from_backoff=False)
+    harness.queue.add(queued_pod("a"))
     entry = harness.pop()
     harness.queue.move_all()
     harness.fail(entry)
@@ -122,16 +123,16 @@ def test_change_during_attempt_counts() -> None:
 
 
 def test_change_before_attempt_does_not_count() -> None:
-    harness = Harness()
+    harness = QueueHarness()
     harness.queue.move_all()
-    harness.queue.add(pod("a"))
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop())
     assert len(harness.queue.pods(QueueState.UNSCHEDULABLE)) == 1
 
 
 def test_pod_update_during_attempt_counts() -> None:
-    harness = Harness()
-    old, new = pod("a"), pod("a", labels={"new": "1"})
+    harness = QueueHarness()
+    old, new = queued_pod("a"), queued_pod("a", labels={"new": "1"})
     harness.queue.add(old)
     entry = harness.pop()
     harness.queue.update(old, {**old, "status": {"phase": "Pending", "conditions": []}})
@@ -152,8 +153,8 @@ SPREAD: list[dict[str, Any]] = [{"maxSkew": 1}]
     [({}, False), ({"affinity": AFFINITY}, True), ({"topologySpreadConstraints": SPREAD}, True)],
 )
 def test_pod_changes_matter_only_to_dependent_pods(spec: dict[str, Any], moved: bool) -> None:
-    harness = Harness()
-    harness.queue.add(pod("a", **spec))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a", **spec))
     harness.fail(harness.pop())
     harness.queue.move_dependents()
     entry = harness.pop_soon()
@@ -165,20 +166,20 @@ def test_pod_changes_matter_only_to_dependent_pods(spec: dict[str, Any], moved: 
 
 
 def test_idle_queue_cuts_backoff_short_but_not_after_errors() -> None:
-    harness = Harness()
+    harness = QueueHarness()
     for name in ("unfit", "broken"):
-        harness.queue.add(pod(name))
+        harness.queue.add(queued_pod(name))
         harness.fail(harness.pop(), error=name == "broken")
     harness.queue.move_all()
-    harness.queue.add(pod("new"))
+    harness.queue.add(queued_pod("new"))
     assert harness.names() == ["new", "unfit"]
     assert name_of(harness.pop_soon(2)) == "broken"
 
 
 def test_backoffs_of_the_same_second_end_by_priority() -> None:
-    harness = Harness()
+    harness = QueueHarness()
     for name, priority in (("low", 0), ("high", 5)):
-        harness.queue.add(pod(name, priority=priority))
+        harness.queue.add(queued_pod(name, priority=priority))
         harness.fail(harness.pop())
         harness.clock.advance(0.3)
     harness.queue.move_all()
@@ -186,8 +187,8 @@ def test_backoffs_of_the_same_second_end_by_priority() -> None:
 
 
 def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop())
     harness.clock.advance(300)
     harness.queue.flush_unschedulable()
@@ -198,60 +199,60 @@ def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
 
 
 def test_gated_pod_waits_for_its_last_gate() -> None:
-    harness = Harness()
-    both = pod("a", schedulingGates=[{"name": "x"}, {"name": "y"}])
-    one = pod("a", schedulingGates=[{"name": "y"}])
+    harness = QueueHarness()
+    both = queued_pod("a", schedulingGates=[{"name": "x"}, {"name": "y"}])
+    one = queued_pod("a", schedulingGates=[{"name": "y"}])
     harness.queue.add(both)
     harness.queue.move_all()
     harness.queue.update(both, one)
     assert harness.names() == []
     assert harness.queue.pods(QueueState.GATED) == [one]
-    harness.queue.update(one, pod("a"))
+    harness.queue.update(one, queued_pod("a"))
     assert harness.names() == ["a"]
 
 
 def test_waiting_pod_is_tried_in_its_latest_state() -> None:
-    harness = Harness()
-    new = pod("a", version=2)
-    harness.queue.add(pod("a"))
-    harness.queue.update(pod("a"), new)
+    harness = QueueHarness()
+    new = queued_pod("a", version=2)
+    harness.queue.add(queued_pod("a"))
+    harness.queue.update(queued_pod("a"), new)
     assert harness.pop().pod is new
 
 
 def test_status_update_of_unschedulable_pod_does_not_retry_it() -> None:
-    harness = Harness()
-    old = pod("a")
+    harness = QueueHarness()
+    old = queued_pod("a")
     harness.queue.add(old)
     harness.fail(harness.pop())
-    told = {**pod("a", version=2), "status": {"phase": "Pending", "conditions": [{}]}}
+    told = {**queued_pod("a", version=2), "status": {"phase": "Pending", "conditions": [{}]}}
     harness.queue.update(old, told)
     assert harness.names() == []
-    harness.queue.update(told, pod("a", version=3, tolerations=[{"operator": "Exists"}]))
+    harness.queue.update(told, queued_pod("a", version=3, tolerations=[{"operator": "Exists"}]))
     assert harness.names() == ["a"]
 
 
 def test_update_of_an_unknown_pod_queues_it() -> None:
-    harness = Harness()
-    harness.queue.update(pod("a"), pod("a", version=2))
+    harness = QueueHarness()
+    harness.queue.update(queued_pod("a"), queued_pod("a", version=2))
     assert harness.names() == ["a"]
 
 
 @pytest.mark.parametrize("failed", [False, True])
 def test_deleted_pod_is_not_popped(failed: bool) -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     if failed:
         harness.fail(harness.pop())
-    harness.queue.delete(pod("a"))
+    harness.queue.delete(queued_pod("a"))
     harness.queue.move_all()
     assert harness.names() == []
     assert len(harness.queue) == 0
-    harness.queue.delete(pod("a"))
+    harness.queue.delete(queued_pod("a"))
 
 
 def test_pod_deleted_during_attempt_does_not_return() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     entry = harness.pop()
     harness.queue.delete(entry.pod)
     harness.fail(entry)
@@ -259,31 +260,31 @@ def test_pod_deleted_during_attempt_does_not_return() -> None:
 
 
 def test_recreated_pod_is_another_pod() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a", uid="1"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a", uid="1"))
     first = harness.pop()
     harness.queue.delete(first.pod)
-    harness.queue.add(pod("a", uid="2"))
+    harness.queue.add(queued_pod("a", uid="2"))
     harness.fail(first)
     assert harness.pop().uid == "2"
 
 
 def test_done_pod_is_forgotten_unless_queued_again() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     entry = harness.pop()
     harness.queue.done(entry)
     assert len(harness.queue) == 0
-    harness.queue.add(pod("a"))
+    harness.queue.add(queued_pod("a"))
     harness.queue.done(entry)
     assert harness.names() == ["a"]
 
 
 def test_attempts_and_first_active_time_are_recorded() -> None:
-    harness = Harness(pop_from_backoff=False)
-    harness.queue.add(pod("a", schedulingGates=[{"name": "x"}]))
+    harness = QueueHarness(pop_from_backoff=False)
+    harness.queue.add(queued_pod("a", schedulingGates=[{"name": "x"}]))
     harness.clock.advance(5)
-    harness.queue.update(pod("a", schedulingGates=[{"name": "x"}]), pod("a"))
+    harness.queue.update(queued_pod("a", schedulingGates=[{"name": "x"}]), queued_pod("a"))
     harness.clock.advance(2)
     harness.fail(harness.pop(), error=True)
     harness.clock.advance(1)
@@ -292,8 +293,8 @@ def test_attempts_and_first_active_time_are_recorded() -> None:
 
 
 def test_error_count_is_reset_by_a_rejection() -> None:
-    harness = Harness()
-    harness.queue.add(pod("a"))
+    harness = QueueHarness()
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop())
     harness.queue.move_all()
     harness.fail(harness.pop(), error=True)
@@ -311,14 +312,14 @@ def test_waiting_ends_with_the_first_pod() -> None:
     group = wait.Group()
     group.start(lambda: taken.append(name_of(queue.pop(wait.background(clock)))))
     clock.until_blocked()
-    queue.add(pod("a"))
+    queue.add(queued_pod("a"))
     group.wait()
     assert taken == ["a"]
 
 
 def test_waiting_ends_with_a_back_off() -> None:
-    harness = Harness(pop_from_backoff=False)
-    harness.queue.add(pod("a"))
+    harness = QueueHarness(pop_from_backoff=False)
+    harness.queue.add(queued_pod("a"))
     harness.fail(harness.pop(), error=True)
     assert name_of(harness.queue.pop(wait.background(harness.clock))) == "a"
     assert harness.clock.monotonic() == 1001
@@ -349,15 +350,15 @@ def test_queue_lengths_are_measured() -> None:
         def queue_length(self, queue: str, length: int) -> None:
             lengths[queue] = length
 
-    harness = Harness(metrics=Metrics(), pop_from_backoff=False)
+    harness = QueueHarness(metrics=Metrics(), pop_from_backoff=False)
     for name in ("unfit", "broken", "ready"):
-        harness.queue.add(pod(name))
-    harness.queue.add(pod("gated", schedulingGates=[{"name": "x"}]))
+        harness.queue.add(queued_pod(name))
+    harness.queue.add(queued_pod("gated", schedulingGates=[{"name": "x"}]))
     harness.fail(harness.pop())
     harness.fail(harness.pop(), error=True)
     assert lengths == {"active": 1, "unschedulable": 1, "backoff": 1, "gated": 1}
     for name in ("unfit", "broken", "ready", "gated"):
-        harness.queue.delete(pod(name))
+        harness.queue.delete(queued_pod(name))
     assert lengths == {"active": 0, "unschedulable": 0, "backoff": 0, "gated": 0}
 
 
@@ -439,7 +440,9 @@ def test_heartbeat_helps_no_pod() -> None:
     ],
 )
 def test_pod_changes_that_help_itself(path: str, value: Any, matters: bool) -> None:
-    assert has_pod_scheduling_change(pod("p"), changed(pod("p"), path, value)) is matters
+    assert (
+        has_pod_scheduling_change(queued_pod("p"), changed(queued_pod("p"), path, value)) is matters
+    )
 
 
 @pytest.mark.parametrize(
@@ -447,7 +450,7 @@ def test_pod_changes_that_help_itself(path: str, value: Any, matters: bool) -> N
     [("1", "500m", True), ("1", "2", False), ("1", "1000m", False), ("1", "little", False)],
 )
 def test_scaling_down(before: str, after: str, down: bool) -> None:
-    assert is_scaled_down(pod("p", cpu=before), pod("p", cpu=after)) is down
+    assert is_scaled_down(queued_pod("p", cpu=before), queued_pod("p", cpu=after)) is down
 
 
 def test_null_fields_do_not_crash_hints() -> None:

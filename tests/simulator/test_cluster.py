@@ -12,17 +12,12 @@ from pytest_kwait import simulator
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
 from pytest_kwait.simulator.scheme import Scheme
-from tests.simulator.cluster import config_map, job, new_cluster, pod
+from tests.objects import config_map, job, pod
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.simulator.cluster import SimulatedCluster
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def refusal(error: pytest.ExceptionInfo[StatusError]) -> tuple[int, str]:

@@ -17,7 +17,7 @@ from pytest_kwait.framework.pod.wait import wait_for_pod_success
 from pytest_kwait.simulator import replay
 from pytest_kwait.simulator.recording.files import RawLine, read_recording
 from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
-from tests.simulator.recording.lines import STARTED, change, log, pod, recording
+from tests.simulator.recording.lines import STARTED, change, log, recorded_pod, recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +58,9 @@ def test_each_time_has_its_objects_under_their_own_versions(tmp_path: Path) -> N
 
 def test_changes_that_are_recorded_twice_count_once(tmp_path: Path) -> None:
     lines = (
-        change(0.0, "STATE", 7, pod(7)),
-        change(1.0, "MODIFIED", 7, pod(7, "Twice")),
-        change(2.0, "DELETED", 9, pod(9, name="unknown")),
+        change(0.0, "STATE", 7, recorded_pod(7)),
+        change(1.0, "MODIFIED", 7, recorded_pod(7, "Twice")),
+        change(2.0, "DELETED", 9, recorded_pod(9, name="unknown")),
     )
     cluster = recorded(tmp_path, *lines)
     cluster.advance(6.0)
@@ -74,11 +74,11 @@ def test_logs_are_those_of_the_instance_and_the_time(tmp_path: Path) -> None:
         return {"containerStatuses": [one]}
 
     lines = (
-        change(0.0, "STATE", 1, pod(1, "Running", **status("i-2", "i-1", running={}))),
+        change(0.0, "STATE", 1, recorded_pod(1, "Running", **status("i-2", "i-1", running={}))),
         log(1.0, "first\n", "i-1"),
         log(2.0, "second\n", "i-2"),
         log(3.0, "third\n", "i-2"),
-        change(4.0, "MODIFIED", 2, pod(2, "Running", **status("i-2", "i-2", waiting={}))),
+        change(4.0, "MODIFIED", 2, recorded_pod(2, "Running", **status("i-2", "i-2", waiting={}))),
     )
     cluster = recorded(tmp_path, change(0.0, "STATE", 0, node_of(), "nodes"), *lines)
     kubelet = cluster.cluster.kubelets["n-1"]

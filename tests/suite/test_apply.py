@@ -16,6 +16,7 @@ from pytest_kwait.suite.cleanup.owned_objects import Owner, read_provenance
 from pytest_kwait.suite.manifest_namespaces import move_documents, parse_moves
 from pytest_kwait.suite.manifests import InvalidManifest, ManifestWriter, read_manifests
 from pytest_kwait.wait.backoff import Backoff
+from tests.objects import definition, served_version
 from tests.suite.fakes import FakeCluster
 
 if TYPE_CHECKING:
@@ -38,19 +39,9 @@ def cluster() -> FakeCluster:
     return FakeCluster()
 
 
-def definition(**changes: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{GROUP}", **changes.pop("metadata", {})},
-        "spec": {
-            "group": GROUP,
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "scope": "Namespaced",
-            "versions": [{"name": "v1", "served": True}, {"name": "v0", "served": False}],
-            **changes,
-        },
-    }
+def widgets(**fields: Any) -> dict[str, Any]:
+    versions = [served_version(), served_version("v0", served=False)]
+    return definition(**{"versions": versions, **fields})
 
 
 def writer(
@@ -76,7 +67,7 @@ def never(crd: str) -> None:
 
 def test_defined_kind_missing_in_discovery_is_awaited(cluster: FakeCluster) -> None:
     transport = cluster.transport
-    transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = definition()
+    transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = widgets()
     awaited = []
 
     def established(crd: str) -> None:
@@ -96,11 +87,11 @@ def test_defined_kind_missing_in_discovery_is_awaited(cluster: FakeCluster) -> N
     "there",
     [
         pytest.param({}, id="nothing"),
-        pytest.param(definition(group="other.com"), id="another group"),
-        pytest.param(definition(names={"plural": "widgets", "kind": "Wicket"}), id="another kind"),
-        pytest.param(definition(versions=[{"name": "v1", "served": False}]), id="not served"),
+        pytest.param(widgets(group="other.com"), id="another group"),
+        pytest.param(widgets(names={"plural": "widgets", "kind": "Wicket"}), id="another kind"),
+        pytest.param(widgets(versions=[{"name": "v1", "served": False}]), id="not served"),
         pytest.param(
-            definition(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), id="being deleted"
+            widgets(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), id="being deleted"
         ),
     ],
 )
@@ -113,7 +104,7 @@ def test_undefined_kind_is_an_error(cluster: FakeCluster, there: dict[str, Any])
 
 
 def test_unreadable_definitions_keep_the_discovery_error(cluster: FakeCluster) -> None:
-    cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = definition()
+    cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = widgets()
     cluster.transport.refuse("GET", DEFINITIONS, ApiError("no", status=403, reason="Forbidden"))
     with pytest.raises(InvalidManifest) as caught:
         writer(cluster, never).apply(read_manifests([WIDGET], []))
@@ -121,7 +112,7 @@ def test_unreadable_definitions_keep_the_discovery_error(cluster: FakeCluster) -
 
 
 def test_a_definition_that_is_not_served_in_time_names_the_manifest(cluster: FakeCluster) -> None:
-    cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = definition()
+    cluster.transport.objects[f"{DEFINITIONS}/widgets.{GROUP}"] = widgets()
 
     def established(crd: str) -> None:
         raise WaitTimeout(f"{crd} is not served")

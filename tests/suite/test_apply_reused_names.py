@@ -12,6 +12,7 @@ from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.suite.kwait import Kwait
+from tests.objects import config_map
 from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class Lingering(FakeTransport):
         self.objects[_NOTE] = note
 
 
-def note(**metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", **metadata}}
+def note(**fields: Any) -> dict[str, Any]:
+    return config_map(**{"name": "note", **fields})
 
 
 def make_kwait(

@@ -9,7 +9,7 @@ from pytest_kwait.client.resource import JOBS, PODS, Resource
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import WaitTimeout
 from pytest_kwait.suite.informers import EventHistory, Informers, RecordedInformers
-from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod
+from tests.cache.fakes import PATIENCE, Live, LiveWatch, event, pod_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
 
 
-class Cluster(Live):
+class RecordingSession(Live):
     """A session with pods and jobs that records its requests."""
 
     def __init__(self, *objects: dict[str, Any]) -> None:
@@ -33,14 +33,14 @@ class Cluster(Live):
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    cluster = Cluster(pod("a", 1))
+def cluster(monkeypatch: pytest.MonkeyPatch) -> RecordingSession:
+    cluster = RecordingSession(pod_at("a", 1))
     monkeypatch.setattr(ApiSession, "of", staticmethod(lambda client: cluster))
     return cluster
 
 
 @pytest.fixture
-def informers(cluster: Cluster) -> Iterator[RecordedInformers]:
+def informers(cluster: RecordingSession) -> Iterator[RecordedInformers]:
     informers = RecordedInformers(object(), "ci", label_selector="app=web")  # type: ignore[arg-type] # ApiSession.of is replaced
     yield informers
     informers.stop()
@@ -48,25 +48,27 @@ def informers(cluster: Cluster) -> Iterator[RecordedInformers]:
 
 
 def test_history_has_initial_objects_and_changes(
-    informers: RecordedInformers, cluster: Cluster
+    informers: RecordedInformers, cluster: RecordingSession
 ) -> None:
     informers.start("pods")
     watch = cluster.next_watch()
-    watch.put(event("ADDED", pod("b", 11)))
-    watch.put(event("MODIFIED", pod("a", 12)))
-    watch.put(event("DELETED", pod("b", 13)))
+    watch.put(event("ADDED", pod_at("b", 11)))
+    watch.put(event("MODIFIED", pod_at("a", 12)))
+    watch.put(event("DELETED", pod_at("b", 13)))
     events = informers.wait_for_events("pods", lambda events: len(events) == 4)
 
     assert [str(each) for each in events] == ["added a", "added b", "updated a", "deleted b"]
     assert [each.initial for each in events] == [True, False, False, False]
-    assert (events[2].old, events[2].object) == (pod("a", 1), pod("a", 12))
+    assert (events[2].old, events[2].object) == (pod_at("a", 1), pod_at("a", 12))
     assert (events[3].name, events[3].namespace) == ("b", "default")
     assert informers.events("pods", "b") == [events[1], events[3]]
     assert cluster.asked[0]["label_selector"] == "app=web"
     assert cluster.asked[0]["namespace"] == "ci"
 
 
-def test_history_of_an_informer_is_shared(informers: RecordedInformers, cluster: Cluster) -> None:
+def test_history_of_an_informer_is_shared(
+    informers: RecordedInformers, cluster: RecordingSession
+) -> None:
     informers.start("pods")
     informers.start("po", "jobs")
     assert len(informers.registrations) == 2
@@ -75,10 +77,12 @@ def test_history_of_an_informer_is_shared(informers: RecordedInformers, cluster:
     assert set(informers) == {"pods", "jobs.batch"}
 
 
-def test_awaited_events_end_the_wait(informers: RecordedInformers, cluster: Cluster) -> None:
+def test_awaited_events_end_the_wait(
+    informers: RecordedInformers, cluster: RecordingSession
+) -> None:
     informers.start("pods")
     watch = cluster.next_watch()
-    later = threading.Timer(0.05, lambda: watch.put(event("DELETED", pod("a", 11))))
+    later = threading.Timer(0.05, lambda: watch.put(event("DELETED", pod_at("a", 11))))
     later.start()
     events = informers.wait_for_events(
         "pods", lambda events: events and events[-1].what == "deleted", name="a", timeout="60s"
@@ -89,8 +93,8 @@ def test_awaited_events_end_the_wait(informers: RecordedInformers, cluster: Clus
 
 def test_timeout_lists_missing_and_received_events() -> None:
     history = EventHistory("pods in namespace ci")
-    history.on_add(pod("a"), True)
-    history.on_update(pod("a"), pod("a", 2))
+    history.on_add(pod_at("a"), True)
+    history.on_update(pod_at("a"), pod_at("a", 2))
     with pytest.raises(WaitTimeout) as caught:
         history.until(lambda events: False, 0)
     assert str(caught.value) == (
@@ -104,7 +108,7 @@ def test_timeout_lists_missing_and_received_events() -> None:
         "all: none"
     )
     for number in range(10):
-        history.on_delete(pod(f"p{number}"))
+        history.on_delete(pod_at(f"p{number}"))
     with pytest.raises(WaitTimeout, match=r"the last 10 of 12: deleted p0, .*, deleted p9$"):
         history.until(lambda events: False, 0)
 
@@ -116,7 +120,7 @@ def test_unstarted_informer_is_an_error(informers: RecordedInformers) -> None:
     assert str(caught.value) == repr("no informer of 'jobs' was started; there is pods")
 
 
-def test_informers_without_a_history_have_no_handlers(cluster: Cluster) -> None:
+def test_informers_without_a_history_have_no_handlers(cluster: RecordingSession) -> None:
     informers = Informers(object(), "ci")  # type: ignore[arg-type] # ApiSession.of is replaced
     informers.start("pods")
     assert informers["pods"]._handlers == []

@@ -22,6 +22,7 @@ from pytest_kwait.suite.kwait import (
     parse_namespace_request,
 )
 from pytest_kwait.suite.manifests import InvalidManifest
+from tests.objects import condition, config_map, node, pod
 from tests.suite.fakes import FakeCluster, FakeTransport
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "/api/v1/namespaces/ci-1"
 _SETTINGS = Settings().merged({"mode": "poll", "poll": 0.01}, lambda _: "option")
-
-
-def config_map(name: str, **metadata: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
-
-
-def node(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
 
 
 @pytest.fixture
@@ -219,35 +212,27 @@ def test_logs_of_other_kinds_are_refused(kwait: Kwait, transport: FakeTransport)
     )
 
 
-def _pod(name: str, phase: str, ready: str = "", restarts: int = 0) -> dict[str, Any]:
-    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": ready}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "web"}},
-        "spec": {"nodeName": "n"},
-        "status": {
-            "phase": phase,
-            "conditions": conditions if ready else [],
-            "containerStatuses": [{"restartCount": restarts}],
-        },
-    }
+def _web_pod(name: str, phase: str, ready: str = "", restarts: int = 0) -> dict[str, Any]:
+    conditions = [condition("Ready", lastTransitionTime=ready)] if ready else []
+    statuses = [{"restartCount": restarts}]
+    labels = {"app": "web"}
+    return pod(name, phase, labels=labels, conditions=conditions, containerStatuses=statuses)
 
 
 @pytest.mark.parametrize(
     ("pods", "selected"),
     [
-        ([_pod("a", "Pending"), _pod("b", "Running")], "b"),
-        ([_pod("a", "Running"), _pod("b", "Running", "2026-01-01T00:00:00Z")], "b"),
+        ([_web_pod("a", "Pending"), _web_pod("b", "Running")], "b"),
+        ([_web_pod("a", "Running"), _web_pod("b", "Running", "2026-01-01T00:00:00Z")], "b"),
         (
             [
-                _pod("a", "Running", "2026-01-02T00:00:00Z"),
-                _pod("b", "Running", "2026-01-01T00:00:00Z"),
+                _web_pod("a", "Running", "2026-01-02T00:00:00Z"),
+                _web_pod("b", "Running", "2026-01-01T00:00:00Z"),
             ],
             "b",
         ),
-        ([_pod("a", "Running"), _pod("b", "Running", restarts=2)], "b"),
-        ([_pod("a", "Running"), _pod("b", "Running")], "a"),
+        ([_web_pod("a", "Running"), _web_pod("b", "Running", restarts=2)], "b"),
+        ([_web_pod("a", "Running"), _web_pod("b", "Running")], "a"),
     ],
     ids=["Running", "ready", "ready for longer", "restarted", "by name"],
 )
@@ -266,9 +251,9 @@ def test_logs_of_a_controller_are_those_of_the_pod_that_kubectl_selects(
     ):
         made = {"apiVersion": version, "kind": kind, "metadata": {"name": "web"}}
         kwait.create({**made, "spec": {"selector": selector}})
-    for pod in pods:
-        kwait.create(pod)
-        name = pod["metadata"]["name"]
+    for web in pods:
+        kwait.create(web)
+        name = web["metadata"]["name"]
         transport.objects[f"{_PREFIX}/pods/{name}/log"] = {"log of": name}
     assert kwait.logs(target) == f'{{"log of": "{selected}"}}'
 
@@ -485,10 +470,10 @@ def test_further_namespaces_need_owned_ones(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("pods", "logging", "attached"),
     [
-        ([_pod("a", "Failed", restarts=1), _pod("b", "Running")], "a", "b"),
-        ([_pod("a", "Running", restarts=1), _pod("b", "Running")], "a", "b"),
-        ([_pod("a", "Pending"), _pod("b", "Unknown")], "b", "b"),
-        ([_pod("a", "Running"), _pod("b", "Running", "2026-01-01T00:00:00Z", 3)], "b", "b"),
+        ([_web_pod("a", "Failed", restarts=1), _web_pod("b", "Running")], "a", "b"),
+        ([_web_pod("a", "Running", restarts=1), _web_pod("b", "Running")], "a", "b"),
+        ([_web_pod("a", "Pending"), _web_pod("b", "Unknown")], "b", "b"),
+        ([_web_pod("a", "Running"), _web_pod("b", "Running", "2026-01-01T00:00:00Z", 3)], "b", "b"),
     ],
 )
 def test_pods_are_selected_for_logs_and_for_commands_as_kubectl_does(

@@ -23,7 +23,7 @@ LISTS = [
 ]
 
 
-class Cluster(FakeCluster):
+class StartingCluster(FakeCluster):
     """A cluster whose clients are counted."""
 
     def __init__(self) -> None:
@@ -53,15 +53,15 @@ class Cluster(FakeCluster):
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    cluster = Cluster()
+def cluster() -> StartingCluster:
+    cluster = StartingCluster()
     cluster.node("a")
     cluster.pod("dns")
     cluster.daemon_set("proxy", 1, 1)
     return cluster
 
 
-def readiness(cluster: Cluster, **given: str) -> Readiness:
+def readiness(cluster: StartingCluster, **given: str) -> Readiness:
     limits = {
         "timeouts": "node_schedulable=0.1s,system_pods_startup=0.1s,system_daemonset_startup=0.1s"
     }
@@ -70,7 +70,7 @@ def readiness(cluster: Cluster, **given: str) -> Readiness:
     return Readiness(cast("Any", cluster), settings)
 
 
-def test_ready_cluster_costs_one_list_per_kind(cluster: Cluster) -> None:
+def test_ready_cluster_costs_one_list_per_kind(cluster: StartingCluster) -> None:
     ready = readiness(cluster)
     assert [ready.problem("a"), ready.problem("b")] == ["", ""]
     assert sorted(cluster.transport.requests) == sorted(LISTS)
@@ -78,7 +78,7 @@ def test_ready_cluster_costs_one_list_per_kind(cluster: Cluster) -> None:
     assert [client.closed for client in cluster.clients] == [True]
 
 
-def test_problem_is_reported_in_full_once(cluster: Cluster) -> None:
+def test_problem_is_reported_in_full_once(cluster: StartingCluster) -> None:
     cluster.node("b", ready="False")
     ready = readiness(cluster)
     said = ready.problem("t.py::a")
@@ -120,13 +120,13 @@ TAINTS = [{"key": "dedicated", "effect": "NoSchedule"}]
     ],
 )
 def test_relevant_nodes(
-    cluster: Cluster, node: dict[str, Any], settings: dict[str, str], ready: bool
+    cluster: StartingCluster, node: dict[str, Any], settings: dict[str, str], ready: bool
 ) -> None:
     cluster.node("b", **node)
     assert (readiness(cluster, **settings).problem("t") == "") is ready
 
 
-def test_a_cluster_without_nodes_is_ready_for_tests_of_its_api(cluster: Cluster) -> None:
+def test_a_cluster_without_nodes_is_ready_for_tests_of_its_api(cluster: StartingCluster) -> None:
     cluster.transport.objects.clear()
     assert readiness(cluster).problem("t") == ""
 
@@ -146,14 +146,14 @@ def test_a_cluster_without_nodes_is_ready_for_tests_of_its_api(cluster: Cluster)
         ),
     ],
 )
-def test_system_pods(cluster: Cluster, settings: dict[str, str], headline: str) -> None:
+def test_system_pods(cluster: StartingCluster, settings: dict[str, str], headline: str) -> None:
     cluster.pod("slow", "Pending", "False")
     said = readiness(cluster, **settings).problem("t")
     start = f"the cluster is not ready for tests: {headline}".rstrip()
     assert " ".join(said.split()).startswith(start) if headline else said == ""
 
 
-def test_unready_daemon_sets_are_only_reported(cluster: Cluster) -> None:
+def test_unready_daemon_sets_are_only_reported(cluster: StartingCluster) -> None:
     cluster.daemon_set("slow", 3, 1)
     ready = readiness(cluster)
     assert ready.problem("t") == ""
@@ -170,7 +170,7 @@ def test_unready_daemon_sets_are_only_reported(cluster: Cluster) -> None:
         (LISTS[4], "daemon sets of kube-system"),
     ],
 )
-def test_forbidden_kinds_are_not_awaited(cluster: Cluster, path: str, what: str) -> None:
+def test_forbidden_kinds_are_not_awaited(cluster: StartingCluster, path: str, what: str) -> None:
     method, _, path = path.partition(" ")
     denied = ApiError("no", status=403, reason="Forbidden", method=method, path=path)
     cluster.transport.refuse(method, path, denied)
@@ -181,7 +181,7 @@ def test_forbidden_kinds_are_not_awaited(cluster: Cluster, path: str, what: str)
     ]
 
 
-def test_other_errors_are_problems_except_for_daemon_sets(cluster: Cluster) -> None:
+def test_other_errors_are_problems_except_for_daemon_sets(cluster: StartingCluster) -> None:
     for path in (LISTS[4], LISTS[0]):
         refused = ApiError("no", status=401, reason="Unauthorized", method="GET", path=path[4:])
         cluster.transport.refuse("GET", path[4:], refused)
@@ -196,7 +196,7 @@ def test_other_errors_are_problems_except_for_daemon_sets(cluster: Cluster) -> N
     ]
 
 
-def test_cluster_state_can_be_saved(cluster: Cluster) -> None:
+def test_cluster_state_can_be_saved(cluster: StartingCluster) -> None:
     cluster.node("b", ready="False")
     settings = Settings().merged(
         {"poll": "10ms", "mode": "poll"}, lambda definition: "flag", "node_schedulable=50ms"

@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.recording.files import Recording, read_recording
 from pytest_kwait.suite.replayed_wait import parse_wait, run_wait
-from tests.simulator.recording.lines import LINES, change, node, pod, recording
+from tests.simulator.recording.lines import LINES, change, recorded_node, recorded_pod, recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,8 +99,8 @@ def test_a_wait_ends_with_its_limit_or_the_recording(found: Recording) -> None:
 def test_grace_shrinks_with_the_recorded_cluster(tmp_path: Path) -> None:
     lines = (
         LINES[0],
-        change(1.0, "ADDED", 5, pod(5, containerStatuses=[_stuck()])),
-        change(20.0, "DELETED", 7, pod(7)),
+        change(1.0, "ADDED", 5, recorded_pod(5, containerStatuses=[_stuck()])),
+        change(20.0, "DELETED", 7, recorded_pod(7)),
     )
     found = read_recording(recording(tmp_path / "a.gz", lines, 30.0))
     found.header.time_scale = 0.1
@@ -133,4 +133,4 @@ def test_a_recording_without_a_namespace_needs_one_in_the_call(found: Recording)
     call = parse_wait("wait_for_pod_running('web', namespace='t-1')", "--wait")
     assert run_wait(bare, call, 0.0)[0]
     call = parse_wait("wait_for_node_ready('n-1', timeout=1)", "--wait")
-    assert node()["metadata"]["name"] in run_wait(bare, call, 0.0)[1][0]
+    assert recorded_node()["metadata"]["name"] in run_wait(bare, call, 0.0)[1][0]

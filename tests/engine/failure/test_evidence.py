@@ -17,7 +17,8 @@ from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.pod_fields import report_containers
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
-from tests.engine.fake_session import FakeSession, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import event, job_pod
 
 SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
 SCOPE = EvidenceScope(
@@ -25,25 +26,22 @@ SCOPE = EvidenceScope(
 )
 
 
-def event(name: str, about: str, reason: str, message: str, **more: Any) -> dict[str, Any]:
-    kind, _, subject = about.partition("/")
-    involved = {"kind": kind, "name": subject, "uid": f"uid-{subject}"}
-    facts = {"type": "Warning", "reason": reason, "message": message, **more}
-    return {"metadata": {"name": name}, "involvedObject": involved, **facts}
+def warning(name: str, about: str, reason: str, message: str, **fields: Any) -> dict[str, Any]:
+    return event(reason, message, about, name=name, type="Warning", **fields)
 
 
 def crashed(name: str, **state: Any) -> dict[str, Any]:
     container = {"name": "main", "restartCount": 2, **state}
-    return pod(name, containerStatuses=[container])
+    return job_pod(name, containerStatuses=[container])
 
 
 def test_pods_that_decided_come_first_then_those_that_fail() -> None:
     session = FakeSession()
-    session.put(PODS, pod("a", conditions=[{"type": "Ready", "status": "True"}]))
-    session.put(PODS, pod("b"))
-    session.put(PODS, pod("c", "Failed", reason="Evicted", message="no memory"))
-    session.put(PODS, pod("d"))
-    session.put(PODS, pod("other", owner="uid-other"))
+    session.put(PODS, job_pod("a", conditions=[{"type": "Ready", "status": "True"}]))
+    session.put(PODS, job_pod("b"))
+    session.put(PODS, job_pod("c", "Failed", reason="Evicted", message="no memory"))
+    session.put(PODS, job_pod("d"))
+    session.put(PODS, job_pod("other", owner="uid-other"))
     scope = EvidenceScope("ci-1", pods=SELECTOR, suspects=["d"])
 
     findings = gather_evidence(session, scope)
@@ -56,7 +54,9 @@ def test_pods_that_decided_come_first_then_those_that_fail() -> None:
 def test_why_a_pod_is_not_scheduled_is_its_note() -> None:
     session = FakeSession()
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    session.put(PODS, pod("a", "Pending", node=None, conditions=[unscheduled | {"message": "0/2"}]))
+    session.put(
+        PODS, job_pod("a", "Pending", nodeName=None, conditions=[unscheduled | {"message": "0/2"}])
+    )
 
     (found,) = gather_evidence(session, SCOPE).pods
 
@@ -65,18 +65,18 @@ def test_why_a_pod_is_not_scheduled_is_its_note() -> None:
 
 def test_warnings_of_the_object_and_of_its_pods_are_grouped() -> None:
     session = FakeSession()
-    session.put(PODS, pod("sleepers-a"))
-    session.put(PODS, pod("sleepers-b"))
-    session.put(EVENTS, event("1", "Pod/sleepers-a", "Failed", "no image", count=3))
-    session.put(EVENTS, event("2", "Pod/sleepers-b", "Failed", "no\n image", series={"count": 2}))
+    session.put(PODS, job_pod("sleepers-a"))
+    session.put(PODS, job_pod("sleepers-b"))
+    session.put(EVENTS, warning("1", "Pod/sleepers-a", "Failed", "no image", count=3))
+    session.put(EVENTS, warning("2", "Pod/sleepers-b", "Failed", "no\n image", series={"count": 2}))
     refused = 'pods "sleepers-{}" is forbidden'
-    session.put(EVENTS, event("3", "Job/sleepers", "FailedCreate", refused.format("abcde")))
-    session.put(EVENTS, event("4", "Job/sleepers", "FailedCreate", refused.format("fghij")))
+    session.put(EVENTS, warning("3", "Job/sleepers", "FailedCreate", refused.format("abcde")))
+    session.put(EVENTS, warning("4", "Job/sleepers", "FailedCreate", refused.format("fghij")))
     for number, container in ((7, "0a" * 32), (8, "b1" * 32)):
         about = f"task {container} of 0fc2a5b0-1111-2222-3333-{number:012} is gone"
-        session.put(EVENTS, event(str(number), "Pod/sleepers-a", "Unhealthy", about))
-    session.put(EVENTS, event("5", "Pod/stranger", "Failed", "not ours"))
-    session.put(EVENTS, event("6", "Pod/sleepers-a", "Pulled", "fine") | {"type": "Normal"})
+        session.put(EVENTS, warning(str(number), "Pod/sleepers-a", "Unhealthy", about))
+    session.put(EVENTS, warning("5", "Pod/stranger", "Failed", "not ours"))
+    session.put(EVENTS, warning("6", "Pod/sleepers-a", "Pulled", "fine") | {"type": "Normal"})
 
     assert gather_evidence(session, SCOPE).events == (
         EventGroup("pod/sleepers-a", 1, "Failed", "no image", 5),
@@ -99,7 +99,7 @@ def test_logs_of_failing_containers_that_have_run() -> None:
     session = FakeSession()
     session.put(PODS, crashed("a", state=ENDED))
     session.put(PODS, crashed("b", state={"running": {}}, lastState=ENDED, ready=True))
-    session.put(PODS, pod("c", "Pending", waiting=("ErrImagePull", "")))
+    session.put(PODS, job_pod("c", "Pending", waiting=("ErrImagePull", "")))
     session.log_texts = {"a/main": "\n".join(map(str, range(30))), "b/main previous": "boom\n"}
 
     findings = gather_evidence(session, SCOPE)
@@ -243,8 +243,8 @@ def test_container_states(status: dict[str, Any], facts: tuple[object, ...]) -> 
 def test_existing_objects_are_listed_for_a_missing_name() -> None:
     session = FakeSession()
     for number in range(12):
-        session.put(PODS, pod(f"p-{number:02}"))
-    session.put(PODS, pod("wed"))
+        session.put(PODS, job_pod(f"p-{number:02}"))
+    session.put(PODS, job_pod("wed"))
     web = Source(PODS, "ci-1", SingleObject(PODS, "web"), name="web")
     there = Source(PODS, "ci-1", SingleObject(PODS, "p-00"), name="p-00")
 
@@ -268,7 +268,7 @@ def test_refused_list_of_existing_objects_is_an_error_line() -> None:
 def test_labels_are_listed_for_a_selector_that_matches_nothing() -> None:
     session = FakeSession()
     for name, labels in (("a", {"app": "web"}), ("b", {"app": "web"}), ("c", {"app": "db"})):
-        session.put(PODS, pod(name, labels={**labels, "pod-template-hash": name}))
+        session.put(PODS, job_pod(name, labels={**labels, "pod-template-hash": name}))
     source = Source(PODS, "ci-1", SingleObject(PODS, "x"), selector="app=wbe")
 
     assert gather_evidence(session, EvidenceScope("ci-1"), [source]).existing == (
@@ -280,7 +280,7 @@ def test_unbound_claims_of_unscheduled_pods_are_named_with_their_event_and_the_c
     session = FakeSession()
     why = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     why["message"] = "pod has unbound immediate PersistentVolumeClaims"
-    waiting = pod("a", "Pending", node=None, conditions=[why])
+    waiting = job_pod("a", "Pending", nodeName=None, conditions=[why])
     named = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("d", "no")]
     waiting["spec"]["volumes"] = named
     session.put(PODS, waiting)
@@ -289,7 +289,7 @@ def test_unbound_claims_of_unscheduled_pods_are_named_with_their_event_and_the_c
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     session.put(STORAGE_CLASSES, {"metadata": {"name": "standard", "annotations": notes}})
     about = "PersistentVolumeClaim/d"
-    session.put(EVENTS, event("1", about, "ProvisioningFailed", "no class"))
+    session.put(EVENTS, warning("1", about, "ProvisioningFailed", "no class"))
 
     assert gather_evidence(session, SCOPE).claims == (
         UnboundClaim("d", "fast", "ProvisioningFailed: no class", ("standard (default)",)),
@@ -328,7 +328,7 @@ def test_refusals_in_the_logs_of_an_operated_namespace() -> None:
         session.put(PODS, operator(name))
     session.put(PODS, operator("greeter", "greeter"))
     session.put(PODS, operator("helper", "helper"))
-    session.put(PODS, pod("pending", "Pending", waiting=("ContainerCreating", "")))
+    session.put(PODS, job_pod("pending", "Pending", waiting=("ContainerCreating", "")))
     quoted = refusal("patch", '"hello" ').replace('"', '\\"')
     session.log_texts = {
         "greeter/main": "\n".join(

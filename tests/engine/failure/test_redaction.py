@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 import logging
 from typing import Any
@@ -23,7 +22,8 @@ from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.wait.context import DeadlineExceeded
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import condition, created_job, job_pod, secret
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
 
@@ -97,9 +97,9 @@ def test_nothing_secret_reaches_a_failure() -> None:
     session = FakeSession()
     ended = {"terminated": {"exitCode": 3, "message": f"token={JWT}"}}
     failed = [condition("Failed", message="denied: Bearer own-credential")]
-    session.put(JOBS, job(status={"conditions": failed}))
+    session.put(JOBS, created_job(status={"conditions": failed}))
     container = {"name": "main", "state": ended}
-    session.put(PODS, pod("sleepers-a", "Failed", containerStatuses=[container]))
+    session.put(PODS, job_pod("sleepers-a", "Failed", containerStatuses=[container]))
     session.log_texts = {
         "sleepers-a/main": "-----BEGIN PRIVATE KEY-----\nMIIE0\n-----END PRIVATE KEY-----\n"
         "kind: Secret\ndata:\n  a: c2VjcmV0\nown-credential\nlast words"
@@ -124,8 +124,8 @@ def test_nothing_secret_reaches_a_failure() -> None:
         )
 
     said = str(caught.value) + json.dumps(caught.value.evidence) + repr(caught.value.args)
-    for secret in ("own-credential", "MIIE", "c2VjcmV0", "hunter2", "dXNlcjpwYXNz", "eyJ"):
-        assert secret not in said
+    for value in ("own-credential", "MIIE", "c2VjcmV0", "hunter2", "dXNlcjpwYXNz", "eyJ"):
+        assert value not in said
     assert "last words" in said
     assert "proxy said" in said
 
@@ -226,14 +226,9 @@ def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
     assert redact_object(obj, make_redactor(())) == obj
 
 
-def _secret(**data: str) -> dict[str, Any]:
-    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-    return {"kind": "Secret", "type": "Opaque", "data": encoded}
-
-
 def test_value_is_masked_in_names_of_objects() -> None:
     values = SecretValues()
-    values.learn(_secret(user="postgres", password="postgres2"))
+    values.learn(secret(user="postgres", password="postgres2"))
     assert values.mask("pod postgres-0: postgres2") == "pod (hidden)-0: (hidden)"
 
 
@@ -241,13 +236,13 @@ def test_values_beyond_the_bound_are_not_masked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     values = SecretValues(max_size=1000)
-    values.learn(_secret(a="gr8-p@ss", b="b" * 1000, c="c" * 1000))
+    values.learn(secret(a="gr8-p@ss", b="b" * 1000, c="c" * 1000))
     assert values.mask("gr8-p@ss " + "b" * 1000) == "(hidden) " + "b" * 1000
     assert caplog.messages == ["values of further Secrets are not masked: there are too many"]
 
 
 def test_log_records_are_masked(caplog: pytest.LogCaptureFixture) -> None:
-    SECRET_VALUES.learn(_secret(key="logged-gr8-p@ss"))
+    SECRET_VALUES.learn(secret(key="logged-gr8-p@ss"))
     logging.getLogger("pytest_kwait.wait").warning("it says %s", "logged-gr8-p@ss")
     logging.getLogger("pytest_kwait.wait").warning("it says %s", "hello")
     assert caplog.messages == ["it says (hidden)", "it says hello"]
@@ -255,11 +250,11 @@ def test_log_records_are_masked(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_secrets_of_the_namespace_are_masked_in_messages_and_evidence() -> None:
     session = FakeSession()
-    session.put(SECRETS, {"metadata": {"name": "db"}, **_secret(pw="waited-gr8-p@ss")})
-    session.put(JOBS, job())
+    session.put(SECRETS, {"metadata": {"name": "db"}, **secret(pw="waited-gr8-p@ss")})
+    session.put(JOBS, created_job())
     ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": "waited-gr8-p@ss"}}
     statuses = [{"name": "main", "state": ended}]
-    session.put(PODS, pod("sleepers-a", containerStatuses=statuses))
+    session.put(PODS, job_pod("sleepers-a", containerStatuses=statuses))
     session.log_texts["sleepers-a/main"] = "login with waited-gr8-p@ss\n"
 
     with pytest.raises(WaitTimeout) as caught:

@@ -31,7 +31,9 @@ def timeline(*changes: tuple[float, str], limit: int = 10) -> Timeline:
     return result
 
 
-def container(name: str = "main", state: str = "running", **facts: object) -> ContainerReport:
+def container_report(
+    name: str = "main", state: str = "running", **facts: object
+) -> ContainerReport:
     values = {
         "name": name,
         "init": False,
@@ -46,7 +48,7 @@ def container(name: str = "main", state: str = "running", **facts: object) -> Co
     return ContainerReport(**(values | facts))  # type: ignore[arg-type]  # the facts of a test
 
 
-def pod(
+def pod_report(
     name: str, phase: str, node: str, *containers: ContainerReport, **facts: object
 ) -> PodReport:
     values = {"note": "", "deleting": False, "ready": False}
@@ -72,22 +74,24 @@ FULL = WaitReport(
         "ci-1",
         (ObjectReference("Job", "sleepers", "uid", "jobs.batch"),),
         (
-            pod(
+            pod_report(
                 "sleepers-a",
                 "Pending",
                 "node-1",
-                container(state="waiting", reason="ErrImagePull", message=PULL, failing=True),
+                container_report(
+                    state="waiting", reason="ErrImagePull", message=PULL, failing=True
+                ),
             ),
-            pod(
+            pod_report(
                 "sleepers-b",
                 "Running",
                 "node-2",
-                container("setup", "terminated", init=True, reason="Completed", exit_code=0),
-                container(restarts=1, exit_code=3),
-                container("proxy", ready=True, restarts=2),
+                container_report("setup", "terminated", init=True, reason="Completed", exit_code=0),
+                container_report(restarts=1, exit_code=3),
+                container_report("proxy", ready=True, restarts=2),
             ),
-            pod("sleepers-c", "Running", "node-2", container(ready=True), ready=True),
-            pod(
+            pod_report("sleepers-c", "Running", "node-2", container_report(ready=True), ready=True),
+            pod_report(
                 "sleepers-d",
                 "Failed",
                 "",
@@ -202,7 +206,12 @@ def test_nothing_known_is_a_short_message() -> None:
 
 def test_lines_are_bounded_in_number_and_width() -> None:
     many = tuple(
-        pod(f"p-{n}", "Pending", "", container(state="waiting", reason="X", message="word " * 300))
+        pod_report(
+            f"p-{n}",
+            "Pending",
+            "",
+            container_report(state="waiting", reason="X", message="word " * 300),
+        )
         for n in range(50)
     )
     report = WaitReport(
@@ -415,8 +424,8 @@ def test_existing_objects_are_shown_for_a_missing_name() -> None:
 
 
 def test_command_leads_to_where_the_trouble_is() -> None:
-    stuck = pod("p", "Pending", "", container(state="waiting", failing=True))
-    fine = pod("q", "Running", "node-1", ready=True)
+    stuck = pod_report("p", "Pending", "", container_report(state="waiting", failing=True))
+    fine = pod_report("q", "Running", "node-1", ready=True)
 
     assert hint(stuck, name="pi") == "  try: kubectl --namespace ci-1 describe pod/p"
     assert hint(fine, name="pi") == "  try: kubectl --namespace ci-1 describe jobs.batch/pi"
@@ -442,7 +451,7 @@ def unscheduled(outlook: str = "") -> WaitReport:
             LONG,
             (ObjectReference("Deployment", "web", "uid", "deployments.apps"),),
             tuple(
-                pod(name, "Pending", "", note=f"Unschedulable: {UNSCHEDULABLE}")
+                pod_report(name, "Pending", "", note=f"Unschedulable: {UNSCHEDULABLE}")
                 for name in ("web-a", "web-b")
             ),
             (EventGroup("pod/web-a", 1, "FailedScheduling", UNSCHEDULABLE, 4),),
@@ -513,7 +522,10 @@ def test_refusals_follow_the_logs() -> None:
 def test_a_text_cut_out_of_the_headline_is_shown_below() -> None:
     text = "lookup registry.invalid on 10.0.0.10:53: no such host"
     reason = f"{'one ' * 150}{text} {'two ' * 150}"
-    waiting = (container("a", "waiting", message=text), container("b", "waiting", message=text))
+    waiting = (
+        container_report("a", "waiting", message=text),
+        container_report("b", "waiting", message=text),
+    )
     report = WaitReport(
         "pod web",
         "become ready",
@@ -522,7 +534,7 @@ def test_a_text_cut_out_of_the_headline_is_shown_below() -> None:
         300.0,
         1.0,
         "watch",
-        findings=Evidence("ci-1", pods=(pod("web", "Pending", "node-1", *waiting),)),
+        findings=Evidence("ci-1", pods=(pod_report("web", "Pending", "node-1", *waiting),)),
     )
 
     assert report.render().count(text) == 1

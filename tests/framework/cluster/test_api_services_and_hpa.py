@@ -12,12 +12,14 @@ from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument, WaitTimeout
 from pytest_kwait.framework.cluster.api_server import AvailableService
 from pytest_kwait.framework.cluster.hpa import ScaledReplicas
-from tests.engine.fake_session import FakeSession, condition
+from tests.objects import condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 

@@ -14,19 +14,14 @@ from pytest_kwait.framework.cluster.authorization import (
 )
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.wait.context import DeadlineExceeded
-from tests.framework.fake_server import FakeServer
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from tests.engine.fake_session import FakeSession
+    from tests.framework.fake_server import FakeServer
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
-
-
-@pytest.fixture
-def server(session: FakeSession, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    return FakeServer(session, monkeypatch)
 
 
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

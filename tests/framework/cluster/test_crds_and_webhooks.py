@@ -22,36 +22,25 @@ from pytest_kwait.framework.cluster.webhooks import (
     wait_for_webhook_ready,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition, pod
-from tests.framework.fake_server import FakeServer
+from tests.engine.fake_session import FakeSession
+from tests.objects import condition, definition, pod, served_version
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from tests.framework.fake_server import FakeServer
+
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
-
-
-@pytest.fixture
-def server(session: FakeSession, monkeypatch: pytest.MonkeyPatch) -> FakeServer:
-    return FakeServer(session, monkeypatch)
 
 
 CRD = "widgets.example.com"
 V1, V2 = f"/apis/example.com/v1/{CRD[:7]}", f"/apis/example.com/v2/{CRD[:7]}"
 
 
-def definition(*conditions: Any, served: bool = True, **metadata: Any) -> dict[str, Any]:
-    versions = [
-        {"name": "v1", "served": served},
-        {"name": "v2", "served": served},
-        {"name": "v0", "served": False},
-    ]
-    names = {"plural": "widgets", "kind": "Widget"}
-    return {
-        "metadata": {"name": CRD, **metadata},
-        "spec": {"names": names, "scope": "Namespaced", "versions": versions},
-        "status": {"conditions": list(conditions) or None},
-    }
+def widgets(*conditions: Any, served: bool = True, **fields: Any) -> dict[str, Any]:
+    served_in = {"v1": served, "v2": served, "v0": False}
+    versions = [served_version(name, served=value) for name, value in served_in.items()]
+    return definition(versions=versions, conditions=list(conditions) or None, **fields)
 
 
 ESTABLISHED = (condition("NamesAccepted"), condition("Established"))
@@ -61,8 +50,8 @@ ESTABLISHED = (condition("NamesAccepted"), condition("Established"))
 def test_a_definition_that_is_served_in_the_end(
     client: ApiClient, session: FakeSession, server: FakeServer, mode: Any
 ) -> None:
-    session.put(CUSTOM_RESOURCE_DEFINITIONS, definition())
-    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, widgets())
+    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, widgets(*ESTABLISHED))
     session.at(2, server.answers.update, {V1: {}})
     session.at(3, server.answers.update, {V2: {}})
     session.at(4, server.discovered.add, "widgets.v1.example.com")
@@ -79,25 +68,25 @@ def test_a_definition_that_is_served_in_the_end(
     ("obj", "answers", "reason"),
     [
         (None, {}, "not found yet"),
-        (definition(), {}, "no condition Established yet"),
+        (widgets(), {}, "no condition Established yet"),
         (
-            definition(condition("Established", "False", reason="Installing")),
+            widgets(condition("Established", "False", reason="Installing")),
             {},
             "Established is False: Installing",
         ),
         (
-            definition(*ESTABLISHED),
+            widgets(*ESTABLISHED),
             {V1: {}},
             "v2 is not served yet: page not found",
         ),
         (
-            definition(*ESTABLISHED),
+            widgets(*ESTABLISHED),
             {V1: ApiError("conversion webhook failed", status=500)},
             "v1 is not served yet: conversion webhook failed",
         ),
-        (definition(*ESTABLISHED), {V1: {}, V2: {}}, "discovery does not tell of v1 yet"),
+        (widgets(*ESTABLISHED), {V1: {}, V2: {}}, "discovery does not tell of v1 yet"),
         (
-            definition(condition("Established", observedGeneration=1), generation=2),
+            widgets(condition("Established", observedGeneration=1), generation=2),
             {},
             "Established is of generation 1, not yet of 2",
         ),
@@ -122,16 +111,16 @@ def test_definitions_that_are_not_served(
     ("obj", "after", "reason"),
     [
         (
-            definition(
+            widgets(
                 condition("NamesAccepted", "False", reason="KindConflict", message='"Widget"\nin'),
                 condition("Established", "False"),
             ),
             45.0,
             'its names are not accepted: KindConflict: "Widget" in',
         ),
-        (definition(*ESTABLISHED, served=False), 45.0, "it serves no version"),
+        (widgets(*ESTABLISHED, served=False), 45.0, "it serves no version"),
         (
-            definition(*ESTABLISHED, deletionTimestamp="now"),
+            widgets(*ESTABLISHED, deletionTimestamp="now"),
             5.0,
             "the customresourcedefinition is being deleted",
         ),
@@ -154,12 +143,12 @@ def test_definitions_that_fail_early(
 def test_a_version_added_to_a_definition_is_requested(
     client: ApiClient, session: FakeSession, server: FakeServer
 ) -> None:
-    one = definition(*ESTABLISHED)
+    one = widgets(*ESTABLISHED)
     one["spec"] = {**one["spec"], "versions": one["spec"]["versions"][:1]}
     session.put(CUSTOM_RESOURCE_DEFINITIONS, one)
     server.answers[V1] = {}
     server.discovered.update(("widgets.v1.example.com", "widgets.v2.example.com"))
-    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    session.at(1, session.put, CUSTOM_RESOURCE_DEFINITIONS, widgets(*ESTABLISHED))
     session.at(4, server.answers.update, {V2: {}})
 
     kw.wait_for_crd_established(client, CRD, stable_for="2s")
@@ -170,7 +159,7 @@ def test_a_version_added_to_a_definition_is_requested(
 def test_objects_that_may_not_be_listed(
     client: ApiClient, session: FakeSession, server: FakeServer
 ) -> None:
-    session.put(CUSTOM_RESOURCE_DEFINITIONS, definition(*ESTABLISHED))
+    session.put(CUSTOM_RESOURCE_DEFINITIONS, widgets(*ESTABLISHED))
     server.answers[V1] = ApiError("no", status=403, reason="Forbidden")
 
     with pytest.raises(ApiError, match="no"):
@@ -483,9 +472,12 @@ def await_guard(client: ApiClient, **options: Any) -> None:
     wait_for_webhook_endpoint(client, "ci-1", "guard", "w.example.com", **options)
 
 
-STARTING = pod("guard-a", labels={"app": "guard"}, conditions=[condition("Ready", "False")])
+STARTING = pod(
+    "guard-a", "Running", labels={"app": "guard"}, conditions=[condition("Ready", "False")]
+)
 CRASHING = pod(
     "guard-a",
+    "Running",
     labels={"app": "guard"},
     containerStatuses=[
         {

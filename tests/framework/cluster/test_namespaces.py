@@ -24,10 +24,12 @@ from pytest_kwait.framework.cluster.namespaces import (
 )
 from pytest_kwait.framework.events import wait_for_event
 from pytest_kwait.framework.registry import WAITS, condition_of
-from tests.engine.fake_session import FakeSession, condition
+from tests.objects import condition, event
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -170,25 +172,17 @@ def test_default_objects_of_a_namespace(client: ApiClient, session: FakeSession)
     )
 
 
-def told(name: str, reason: str, message: str | None = "", **more: Any) -> dict[str, Any]:
-    kind, _, about = more.pop("about", "Pod/web").partition("/")
-    return {
-        "metadata": {"name": name},
-        "reason": reason,
-        "message": message,
-        "type": more.pop("type", "Normal"),
-        "involvedObject": {"kind": kind, "name": about, "uid": f"uid-{about}"},
-        **more,
-    }
+def normal_event(name: str, reason: str, message: str | None = "", **fields: Any) -> dict[str, Any]:
+    return event(reason, message, name=name, **{"type": "Normal", **fields})
 
 
 @MODES
 def test_an_event(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(EVENTS, told("1", "Scheduled"))
-    session.put(EVENTS, told("2", "Killing", "Stopping", about="Pod/other"))
-    session.put(EVENTS, told("2a", "Killing", "Stopping", about="Job/web"))
-    session.put(EVENTS, told("2b", "Killing", "in vain"))
-    session.at(4, session.put, EVENTS, told("3", "Killing", "Stopping container main"))
+    session.put(EVENTS, normal_event("1", "Scheduled"))
+    session.put(EVENTS, normal_event("2", "Killing", "Stopping", about="Pod/other"))
+    session.put(EVENTS, normal_event("2a", "Killing", "Stopping", about="Job/web"))
+    session.put(EVENTS, normal_event("2b", "Killing", "in vain"))
+    session.at(4, session.put, EVENTS, normal_event("3", "Killing", "Stopping container main"))
 
     found = kw.wait_for_event(client, "ci-1", "Killing", "ping", about="pod/web", mode=mode)
 
@@ -198,9 +192,11 @@ def test_an_event(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 def test_the_latest_event_is_the_result(client: ApiClient, session: FakeSession) -> None:
     old, new = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01.000000Z"
-    session.put(EVENTS, told("b", "Pulled", lastTimestamp=old))
-    session.put(EVENTS, told("a", "Pulled", eventTime=new))
-    session.put(EVENTS, told("c", "Pulled", series={"lastObservedTime": old}, eventTime=None))
+    session.put(EVENTS, normal_event("b", "Pulled", lastTimestamp=old))
+    session.put(EVENTS, normal_event("a", "Pulled", eventTime=new))
+    session.put(
+        EVENTS, normal_event("c", "Pulled", series={"lastObservedTime": old}, eventTime=None)
+    )
     session.put(EVENTS, {"metadata": {"name": "d"}, "involvedObject": None, "reason": None})
 
     assert kw.wait_for_event(client, "ci-1", "Pulled")["metadata"]["name"] == "a"
@@ -233,10 +229,10 @@ def test_the_latest_event_is_the_result(client: ApiClient, session: FakeSession)
 def test_events_that_came_instead(
     client: ApiClient, session: FakeSession, given: Any, text: str
 ) -> None:
-    session.put(EVENTS, told("1", "Scheduled"))
-    session.put(EVENTS, told("2", "Pulled", "from\nafar"))
-    session.put(EVENTS, told("3", "Sync", None, about="Job/pi"))
-    session.put(EVENTS, told("4", "Sync", "again", about="Job/pi"))
+    session.put(EVENTS, normal_event("1", "Scheduled"))
+    session.put(EVENTS, normal_event("2", "Pulled", "from\nafar"))
+    session.put(EVENTS, normal_event("3", "Sync", None, about="Job/pi"))
+    session.put(EVENTS, normal_event("4", "Sync", "again", about="Job/pi"))
 
     with pytest.raises(WaitTimeout) as caught:
         kw.wait_for_event(client, "ci-1", **given, timeout=2)
@@ -246,7 +242,9 @@ def test_events_that_came_instead(
 
 def test_an_event_that_is_forgotten_is_not_counted() -> None:
     condition = condition_of(wait_for_event)("ci-1", "Evicted")
-    condition.put({**told("1", "Scheduled"), "metadata": {"name": "1", "uid": "u"}}, b"{}", 0.0)
+    condition.put(
+        {**normal_event("1", "Scheduled"), "metadata": {"name": "1", "uid": "u"}}, b"{}", 0.0
+    )
 
     assert condition.summarize() == "1 Scheduled (pod)"
     condition.drop("u")

@@ -16,8 +16,8 @@ from pytest_kwait.framework.deployment import (
     wait_for_observed_deployment,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import deployment, enter, of, replica_set, stuck
+from tests.framework.workload_samples import enter, stuck
+from tests.objects import condition, deployment, owned_pod, replica_set
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
@@ -102,7 +102,7 @@ ROWS = {
         Pending("2 wanted: 3 there, 1 updated, 2 available: 1 Pending"),
         deployment(3, 1, 2),
         [replica_set()],
-        [of("web-1", "a", "Pending")],
+        [owned_pod("web-1", "a", "Pending")],
     ),
     "old ones left": Row(
         complete(), Pending("2 wanted: 3 there, 2 updated, 2 available"), deployment(3, 2, 2)
@@ -112,7 +112,7 @@ ROWS = {
         Pending("2 wanted: 2 there, 2 updated, 1 available: 1 ready, 1 Running, not ready"),
         deployment(2, 2, 1),
         [replica_set()],
-        [of("web-1", "a", ready=True), of("web-1", "b")],
+        [owned_pod("web-1", "a", ready=True), owned_pod("web-1", "b")],
     ),
     "scaled down to none": Row(
         complete(),
@@ -128,7 +128,7 @@ ROWS = {
         stuck_verdict("pod a"),
         deployment(2, 2, 1),
         [replica_set()],
-        [stuck("web-1", "a"), of("web-1", "b", ready=True)],
+        [stuck("web-1", "a"), owned_pod("web-1", "b", ready=True)],
     ),
     "two pods that are stuck": Row(
         complete(),
@@ -144,8 +144,8 @@ ROWS = {
         [replica_set()],
         [
             stuck("web-1", "a"),
-            of("web-1", "b", ready=True),
-            of("web-1", "c", ready=True),
+            owned_pod("web-1", "b", ready=True),
+            owned_pod("web-1", "c", ready=True),
         ],
     ),
     "a stuck pod of an older revision": Row(
@@ -167,14 +167,14 @@ ROWS = {
         Pending("2 wanted: 2 there, 2 updated, 1 available: 1 being deleted"),
         deployment(2, 2, 1),
         [replica_set()],
-        [of("web-1", "a", "Pending", waiting=("InvalidImageName", "nope"), **GONE)],
+        [owned_pod("web-1", "a", "Pending", waiting=("InvalidImageName", "nope"), **GONE)],
     ),
     "a pod that has failed is replaced": Row(
         complete(),
         Pending("2 wanted: 2 there, 2 updated, 1 available: 1 Failed (Evicted)"),
         deployment(2, 2, 1),
         [replica_set()],
-        [of("web-1", "a", "Failed", reason="Evicted")],
+        [owned_pod("web-1", "a", "Failed", reason="Evicted")],
     ),
     "its progress deadline missed": Row(
         complete(), Failed(LATE_TEXT, SHORT), deployment(2, 1, 1, conditions=[LATE])
@@ -268,7 +268,7 @@ ROWS = {
         Pending("2 of 3 updated, 4 there"),
         deployment(4, 2, 2, replicas=3),
         [replica_set()],
-        [stuck("web-1", "a"), of("web-1", "b")],
+        [stuck("web-1", "a"), owned_pod("web-1", "b")],
     ),
     "updated pods late": Row(
         updated(2), Failed(LATE_TEXT, SHORT), deployment(2, 1, 1, conditions=[LATE])
@@ -298,7 +298,7 @@ ROWS = {
         at(1),
         Pending("replicaset web-1 has no label pod-template-hash"),
         deployment(2),
-        [replica_set(hashed=False)],
+        [replica_set(labels={"app": "web"})],
     ),
     "revision awaited of one that is paused": Row(
         at(2), Failed("the deployment is paused", LONG), deployment(2, 0, 2, paused=True)
@@ -353,7 +353,7 @@ ROWS = {
         Pending("there is no condition Available yet"),
         deployment(2, 2, 0, strategy=ROLLING),
         [replica_set()],
-        [stuck("web-1", "a"), of("web-1", "b")],
+        [stuck("web-1", "a"), owned_pod("web-1", "b")],
     ),
     "availability as condition, too many stuck": Row(
         reason(*AVAILABLE),
@@ -367,7 +367,7 @@ ROWS = {
         Pending("there is no condition Available yet"),
         deployment(3, 2, 0, revision="2", strategy=ROLLING),
         [replica_set("web-0", "1"), replica_set("web-1", "2")],
-        [stuck("web-1", "a"), stuck("web-1", "b"), of("web-0", "c")],
+        [stuck("web-1", "a"), stuck("web-1", "b"), owned_pod("web-0", "c")],
     ),
     "observed": Row(observed(2), Met(), deployment(generation=2, observed=2)),
     "observed, and another change since": Row(

@@ -21,9 +21,10 @@ from pytest_kwait.framework.deployment import (
 )
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition
+from tests.engine.fake_session import FakeSession
 from tests.examples import scaled
-from tests.framework.workload_samples import deployment, of, replica_set, stuck
+from tests.framework.workload_samples import stuck
+from tests.objects import condition, deployment, owned_pod, replica_set
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "too many": (REPLICA_SETS, replica_set("web-2", "2", replicas=2)),
     "refused": (REPLICA_SETS, replica_set("web-2", "2", replicas=1, conditions=[REFUSED])),
     "stuck": (PODS, stuck("web-2", "a")),
-    "ready": (PODS, of("web-2", "a", ready=True)),
+    "ready": (PODS, owned_pod("web-2", "a", ready=True)),
     "stuck old": (PODS, stuck("web-1", "b")),
 }
 GONE = {

@@ -20,10 +20,12 @@ from pytest_kwait.framework.endpoints import (
     wait_for_endpoint_ports,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
@@ -32,7 +34,7 @@ LABELS = {"app": "web"}
 PORT = {"name": "http", "protocol": "TCP", "port": 8080}
 
 
-def service(*ports: Any, **spec: Any) -> Any:
+def web_service(*ports: Any, **spec: Any) -> Any:
     whole = {"type": "ClusterIP", "selector": LABELS, "ports": list(ports), **spec}
     return {"metadata": {"name": "web"}, "spec": whole}
 
@@ -62,7 +64,7 @@ def member(name: str, phase: str = "Running", **more: Any) -> Any:
 def unplaced(name: str) -> Any:
     facts = {"reason": "Unschedulable", "message": "0/1 nodes"}
     return member(
-        name, "Pending", conditions=[condition("PodScheduled", "False", **facts)], node=None
+        name, "Pending", conditions=[condition("PodScheduled", "False", **facts)], nodeName=None
     )
 
 
@@ -70,7 +72,7 @@ def unplaced(name: str) -> Any:
 class Row:
     awaited: Any
     verdict: Verdict
-    service: Any = field(default_factory=service)
+    service: Any = field(default_factory=web_service)
     slices: list[Any] = field(default_factory=list)
     pods: list[Any] = field(default_factory=list)
 
@@ -105,12 +107,12 @@ ROWS = {
             "no EndpointSlice yet: the service has no selector, so its EndpointSlices "
             "must be created by hand"
         ),
-        service(selector=None),
+        web_service(selector=None),
     ),
     "no selector, a slice by hand": Row(
         count(2),
         Pending("1 of 2 endpoints: the service has no selector"),
-        service(selector=None),
+        web_service(selector=None),
         [sliced(endpoint("a"))],
     ),
     "no pod": Row(count(1), Pending(f"0 of 1 endpoints: {NO_POD}"), slices=[sliced()]),
@@ -153,24 +155,24 @@ ROWS = {
     "of type ExternalName": Row(
         count(1),
         Failed("the service is of type ExternalName, which has no endpoints", LONG),
-        service(type="ExternalName"),
+        web_service(type="ExternalName"),
     ),
     "being deleted": Row(
         count(1),
         Failed("the service is being deleted", SHORT),
-        {**service(), "metadata": {"name": "web", "deletionTimestamp": "now"}},
+        {**web_service(), "metadata": {"name": "web", "deletionTimestamp": "now"}},
     ),
     "a port that no pod has": Row(
         count(1),
         Pending("0 of 1 endpoints: no pod has a port named htp, which the service wants"),
-        service({"port": 80, "targetPort": "htp"}),
+        web_service({"port": 80, "targetPort": "htp"}),
         [sliced()],
         [{**member("a"), "spec": {"containers": [{"ports": [{"name": "http"}]}]}}],
     ),
     "a port that a sidecar has": Row(
         count(1),
         Pending("0 of 1 endpoints: 1 Running"),
-        service({"port": 80, "targetPort": "http"}, {"port": 81, "targetPort": 8081}),
+        web_service({"port": 80, "targetPort": "http"}, {"port": 81, "targetPort": 8081}),
         [sliced()],
         [
             {
@@ -328,16 +330,16 @@ def test_the_pods_are_those_of_the_selector_of_now() -> None:
     ]
     assert awaited.sources() is sources
 
-    enter(Row(awaited, Met(), service(selector={"app": "b", "tier": "c"})))
+    enter(Row(awaited, Met(), web_service(selector={"app": "b", "tier": "c"})))
     assert awaited.sources()[2].selector == "app=b,tier=c"
     assert awaited.pods.alive == 0
-    enter(Row(awaited, Met(), service(selector={})))
+    enter(Row(awaited, Met(), web_service(selector={})))
     assert len(awaited.sources()) == 2
 
 
 @MODES
 def test_count(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(SERVICES, service())
+    session.put(SERVICES, web_service())
     session.put(ENDPOINT_SLICES, sliced())
     session.at(2, session.put, ENDPOINT_SLICES, sliced(endpoint("a")))
 
@@ -352,7 +354,7 @@ def test_count(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 @MODES
 def test_pods_ports_node_and_slices(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(SERVICES, service())
+    session.put(SERVICES, web_service())
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
 
     def one(slices: list[dict[str, Any]]) -> bool:
@@ -365,7 +367,7 @@ def test_pods_ports_node_and_slices(client: ApiClient, session: FakeSession, mod
 
 
 def test_a_service_that_is_late_says_why(client: ApiClient, session: FakeSession) -> None:
-    session.put(SERVICES, service({"port": 80, "targetPort": "htp"}))
+    session.put(SERVICES, web_service({"port": 80, "targetPort": "htp"}))
     session.put(ENDPOINT_SLICES, sliced())
     session.put(PODS, member("a"))
 
@@ -386,7 +388,7 @@ def test_a_service_that_is_late_says_why(client: ApiClient, session: FakeSession
 
 
 def test_a_service_that_goes(client: ApiClient, session: FakeSession) -> None:
-    session.put(SERVICES, service())
+    session.put(SERVICES, web_service())
     session.at(2, session.drop, SERVICES, "web")
 
     with pytest.raises(WaitFailed) as caught:
@@ -540,7 +542,7 @@ WEB = "/api/v1/namespaces/ci-1/services"
 
 @MODES
 def test_responding(client: ApiClient, session: FakeSession, proxy: Proxy, mode: Any) -> None:
-    session.put(SERVICES, service({"port": 80}, {"port": 81}))
+    session.put(SERVICES, web_service({"port": 80}, {"port": 81}))
     session.put(ENDPOINT_SLICES, sliced(endpoint("a", ready=False)))
     session.at(2, session.put, ENDPOINT_SLICES, sliced(endpoint("a")))
     proxy.say(status("error trying to reach service: refused"))
@@ -554,12 +556,12 @@ def test_responding(client: ApiClient, session: FakeSession, proxy: Proxy, mode:
 
 
 def test_path_of_the_service_proxy(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
-    session.put(SERVICES, service({"port": 80}))
+    session.put(SERVICES, web_service({"port": 80}))
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
 
     kw.wait_for_service_responding(client, "ci-1", "web", "admin", "/health/z", "https")
     kw.wait_for_service_reachable(client, "ci-1", "web", 8080)
-    session.put(SERVICES, service())
+    session.put(SERVICES, web_service())
     kw.wait_for_service_reachable(client, "ci-1", "web")
 
     assert proxy.asked == [
@@ -589,7 +591,7 @@ def test_answers(
     reachable: bool,
     reason: str,
 ) -> None:
-    session.put(SERVICES, service({"port": 80}))
+    session.put(SERVICES, web_service({"port": 80}))
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
     session.put(PODS, member("a"))
     proxy.say(answer)
@@ -607,7 +609,7 @@ def test_answers(
 
 
 def test_answers_that_end_the_wait(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
-    session.put(SERVICES, service({"port": 80}))
+    session.put(SERVICES, web_service({"port": 80}))
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
     proxy.say(status("may not", 403, "Forbidden"))
 
@@ -623,7 +625,7 @@ def test_answers_that_end_the_wait(client: ApiClient, session: FakeSession, prox
 def test_a_terminating_service_is_still_requested(
     client: ApiClient, session: FakeSession, proxy: Proxy
 ) -> None:
-    gone = {**service({"port": 80}), "metadata": {"name": "web", "deletionTimestamp": "now"}}
+    gone = {**web_service({"port": 80}), "metadata": {"name": "web", "deletionTimestamp": "now"}}
     session.put(SERVICES, gone)
     session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
 

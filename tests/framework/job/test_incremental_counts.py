@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running, wait_for_job_pods_succeeded
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import job, pod
-from tests.framework.job.test_job_conditions import enter
+from tests.framework.job.test_conditions import enter
+from tests.objects import created_job, job_pod
 
 LOOKS = {
-    "new": lambda name: pod(name, "Pending"),
-    "running": lambda name: pod(name),
-    "stuck": lambda name: pod(name, "Pending", waiting=("ErrImagePull", "manifest unknown")),
-    "late": lambda name: pod(name, "Pending", waiting=("ErrImagePull", "i/o timeout")),
-    "done": lambda name: pod(name, "Succeeded"),
-    "failed": lambda name: pod(name, "Failed"),
-    "going": lambda name: pod(name, metadata={"deletionTimestamp": "now"}),
+    "new": lambda name: job_pod(name, "Pending"),
+    "running": lambda name: job_pod(name),
+    "stuck": lambda name: job_pod(name, "Pending", waiting=("ErrImagePull", "manifest unknown")),
+    "late": lambda name: job_pod(name, "Pending", waiting=("ErrImagePull", "i/o timeout")),
+    "done": lambda name: job_pod(name, "Succeeded"),
+    "failed": lambda name: job_pod(name, "Failed"),
+    "going": lambda name: job_pod(name, metadata={"deletionTimestamp": "now"}),
     "gone": None,
 }
 
@@ -47,7 +47,7 @@ def test_history_does_not_matter(
     history: list[tuple[str, str]], count: int, condition: Any
 ) -> None:
     along, anew = condition("ci-1", "sleepers", count), condition("ci-1", "sleepers", count)
-    enter(along, job(spec={"parallelism": 5, "completions": 5}), [])
+    enter(along, created_job(spec={"parallelism": 5, "completions": 5}), [])
     book = along.sources()[1].sink
     last: dict[str, str] = {}
 
@@ -62,7 +62,7 @@ def test_history_does_not_matter(
             book.put(obj, msgspec.json.encode(obj), 0.0)
 
     pods = [make(name) for name, look in last.items() if (make := LOOKS[look]) is not None]
-    enter(anew, job(spec={"parallelism": 5, "completions": 5}), pods)
+    enter(anew, created_job(spec={"parallelism": 5, "completions": 5}), pods)
     assert kind(along.verdict()) == kind(anew.verdict())
     assert sorted(along.summarize()) == sorted(anew.summarize())
     if isinstance(along.verdict(), Met):

@@ -21,10 +21,12 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_suspend,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
@@ -52,46 +54,46 @@ def pods_gone(uid: str | None = None) -> Any:
 
 
 def holding(kind: str, **more: Any) -> Any:
-    return job(status={"conditions": [condition(kind, **more)]})
+    return created_job(status={"conditions": [condition(kind, **more)]})
 
 
 def stuck(name: str) -> Any:
-    return pod(name, "Pending", waiting=("ErrImagePull", "manifest unknown"))
+    return job_pod(name, "Pending", waiting=("ErrImagePull", "manifest unknown"))
 
 
 def deleting(*finalizers: str, **more: Any) -> Any:
-    return job(deletionTimestamp="now", finalizers=list(finalizers), **more)
+    return created_job(deletionTimestamp="now", finalizers=list(finalizers), **more)
 
 
 def owned(name: str, uid: str, **more: Any) -> Any:
     owners = [{"uid": uid, "controller": True}]
-    return pod(name, metadata={"ownerReferences": owners, **more})
+    return job_pod(name, metadata={"ownerReferences": owners, **more})
 
 
 @dataclass
 class Row:
     awaited: Any
     verdict: Verdict
-    job: Any = field(default_factory=job)
+    job: Any = field(default_factory=created_job)
     pods: list[Any] = field(default_factory=list)
 
 
 STUCK = Failed("pod a: ErrImagePull: manifest unknown", SHORT, 0.0)
 ROWS = {
     "no job": Row(ready(1), Pending("not found yet"), None),
-    "ready": Row(ready(2), Met(), job(status={"ready": 2})),
+    "ready": Row(ready(2), Met(), created_job(status={"ready": 2})),
     "none ready awaited, not counted yet": Row(
         ready(0), Pending("0 ready pods counted by the job")
     ),
-    "none ready": Row(ready(0), Met(), job(status={"ready": 0})),
+    "none ready": Row(ready(0), Met(), created_job(status={"ready": 0})),
     "too few ready": Row(
         ready(2),
         Pending("1 ready pod counted by the job: 2 Running"),
-        job(status={"ready": 1}),
-        [pod("a"), pod("b")],
+        created_job(status={"ready": 1}),
+        [job_pod("a"), job_pod("b")],
     ),
     "too many ready": Row(
-        ready(1), Pending("2 ready pods counted by the job"), job(status={"ready": 2})
+        ready(1), Pending("2 ready pods counted by the job"), created_job(status={"ready": 2})
     ),
     "ready awaited of a failed job": Row(
         ready(1),
@@ -108,7 +110,7 @@ ROWS = {
         ready(0), Pending("0 ready pods counted by the job"), holding("FailureTarget")
     ),
     "ready awaited of a suspended job": Row(
-        ready(1), Failed("the job is suspended", LONG), job(spec={"suspend": True})
+        ready(1), Failed("the job is suspended", LONG), created_job(spec={"suspend": True})
     ),
     "ready awaited of a job being deleted": Row(
         ready(1), Failed("the job is being deleted", SHORT), deleting()
@@ -117,14 +119,16 @@ ROWS = {
         ready(4), Failed("the job keeps 3 pods active at most", LONG)
     ),
     "more ready than still to come": Row(
-        ready(3), Failed("the job keeps 1 pod active at most", SHORT), job(status={"succeeded": 2})
+        ready(3),
+        Failed("the job keeps 1 pod active at most", SHORT),
+        created_job(status={"succeeded": 2}),
     ),
     "ready awaited of a work queue that winds down": Row(
         ready(1),
         Pending("0 ready pods counted by the job"),
-        job(spec={"completions": None}, status={"succeeded": 1}),
+        created_job(spec={"completions": None}, status={"succeeded": 1}),
     ),
-    "ready awaited, one pod too many stuck": Row(ready(3), STUCK, pods=[stuck("a"), pod("b")]),
+    "ready awaited, one pod too many stuck": Row(ready(3), STUCK, pods=[stuck("a"), job_pod("b")]),
     "ready awaited, a stuck pod to spare": Row(
         ready(2),
         Pending("0 ready pods counted by the job: 1 Pending (ErrImagePull)"),
@@ -136,7 +140,7 @@ ROWS = {
             "pod a: CrashLoopBackOff: container main was restarted 3 times, exit code 1", LONG, 0.0
         ),
         pods=[
-            pod(
+            job_pod(
                 "a",
                 containerStatuses=[
                     {
@@ -156,11 +160,11 @@ ROWS = {
     "resumed": Row(
         suspend(),
         Pending("Suspended is False, spec.suspend is not true: 1 Running"),
-        job(status={"conditions": [condition("Suspended", "False")]}),
-        [pod("a")],
+        created_job(status={"conditions": [condition("Suspended", "False")]}),
+        [job_pod("a")],
     ),
     "asked to be suspended": Row(
-        suspend(), Pending("no condition Suspended yet"), job(spec={"suspend": True})
+        suspend(), Pending("no condition Suspended yet"), created_job(spec={"suspend": True})
     ),
     "suspension awaited of a complete job": Row(
         suspend(), Failed("the job is complete"), holding("Complete")
@@ -171,7 +175,7 @@ ROWS = {
     "suspension awaited, a pod stuck": Row(
         suspend(),
         Pending("no condition Suspended yet: 1 Pending (ErrImagePull)"),
-        job(spec={"suspend": True}),
+        created_job(spec={"suspend": True}),
         [stuck("a")],
     ),
     "complete": Row(conditioned("Complete"), Met(), holding("Complete")),
@@ -200,12 +204,12 @@ ROWS = {
         holding("SuccessCriteriaMet"),
     ),
     "failure target, every slot stuck": Row(
-        conditioned("FailureTarget"), STUCK, job(spec={"parallelism": 1}), [stuck("a")]
+        conditioned("FailureTarget"), STUCK, created_job(spec={"parallelism": 1}), [stuck("a")]
     ),
     "failure target, every slot stuck, a deadline to come": Row(
         conditioned("FailureTarget"),
         Pending("no condition FailureTarget yet: 1 Pending (ErrImagePull)"),
-        job(spec={"parallelism": 1, "activeDeadlineSeconds": 9}),
+        created_job(spec={"parallelism": 1, "activeDeadlineSeconds": 9}),
         [stuck("a")],
     ),
     "success criteria, a pod stuck": Row(
@@ -214,13 +218,13 @@ ROWS = {
     "success criteria of a policy, a pod stuck": Row(
         conditioned("SuccessCriteriaMet"),
         Pending("no condition SuccessCriteriaMet yet: 1 Pending (ErrImagePull)"),
-        job(spec={"successPolicy": {"rules": []}}),
+        created_job(spec={"successPolicy": {"rules": []}}),
         [stuck("a")],
     ),
     "success criteria of a suspended job": Row(
         conditioned("SuccessCriteriaMet"),
         Failed("the job is suspended", LONG),
-        job(spec={"suspend": True}),
+        created_job(spec={"suspend": True}),
     ),
     "another controller's condition": Row(
         conditioned("example.com/Queued"), Met(), holding("example.com/Queued")
@@ -235,19 +239,21 @@ ROWS = {
     "there, with a time to live": Row(
         gone(),
         Pending("still there, to be deleted 5s after its end, which has not come"),
-        job(spec={"ttlSecondsAfterFinished": 5}),
+        created_job(spec={"ttlSecondsAfterFinished": 5}),
     ),
     "over, with a time to live": Row(
         gone(),
         Pending("still there, to be deleted 0s after its end"),
-        job(spec={"ttlSecondsAfterFinished": 0}, status={"conditions": [condition("Complete")]}),
+        created_job(
+            spec={"ttlSecondsAfterFinished": 0}, status={"conditions": [condition("Complete")]}
+        ),
     ),
-    "being deleted": Row(gone(), Pending("being deleted"), job(deletionTimestamp="now")),
+    "being deleted": Row(gone(), Pending("being deleted"), created_job(deletionTimestamp="now")),
     "held": Row(
         gone(),
         Pending("being deleted, held by a.example/b and orphan"),
         deleting("a.example/b", "orphan"),
-        [pod("a")],
+        [job_pod("a")],
     ),
     "held by its pods": Row(
         gone(),
@@ -257,14 +263,14 @@ ROWS = {
         ),
         deleting("foregroundDeletion"),
         [
-            pod(
+            job_pod(
                 "a",
                 metadata={
                     "deletionTimestamp": "now",
                     "finalizers": ["batch.kubernetes.io/job-tracking"],
                 },
             ),
-            pod("b"),
+            job_pod("b"),
         ],
     ),
     "held by pods that are gone": Row(
@@ -276,7 +282,7 @@ ROWS = {
     "pods": Row(
         pods_gone(),
         Pending("2 pods still there: 1 Running, 1 Succeeded; the job is at work, and makes pods"),
-        pods=[owned("a", "uid-sleepers"), pod("b", "Succeeded")],
+        pods=[owned("a", "uid-sleepers"), job_pod("b", "Succeeded")],
     ),
     "pods of a job that is over": Row(
         pods_gone(),
@@ -284,13 +290,13 @@ ROWS = {
             "1 pod still there: 1 Running; those of a job that is over stay until it is deleted"
         ),
         holding("Complete"),
-        [pod("a")],
+        [job_pod("a")],
     ),
     "pods of a suspended job": Row(
         pods_gone(),
         Pending("1 pod still there: 1 being deleted"),
-        job(spec={"suspend": True}),
-        [pod("a", metadata={"deletionTimestamp": "now"})],
+        created_job(spec={"suspend": True}),
+        [job_pod("a", metadata={"deletionTimestamp": "now"})],
     ),
     "pods of another job of that name": Row(pods_gone(), Met(), pods=[owned("a", "uid-before")]),
     "pods of that job and of another": Row(
@@ -332,7 +338,7 @@ def test_pods_of_a_selector_made_by_hand() -> None:
     awaited = pods_gone()
     assert awaited.sources()[1].selector == "batch.kubernetes.io/job-name=sleepers"
     by_hand = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}}
-    enter(awaited, job(spec=by_hand), [])
+    enter(awaited, created_job(spec=by_hand), [])
 
     assert awaited.sources()[1].selector == "app=x"
     assert awaited.sources() is awaited.sources()
@@ -340,8 +346,8 @@ def test_pods_of_a_selector_made_by_hand() -> None:
 
 @MODES
 def test_ready(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(JOBS, job())
-    session.at(2, session.put, JOBS, job(status={"ready": 3}))
+    session.put(JOBS, created_job())
+    session.at(2, session.put, JOBS, created_job(status={"ready": 3}))
 
     found = kw.wait_for_job_ready(client, "ci-1", "sleepers", 3, mode=mode)
 
@@ -361,8 +367,8 @@ def test_suspend_and_condition(client: ApiClient, session: FakeSession) -> None:
 @pytest.mark.parametrize("answers", [("2 of 3", ""), (False, True), (kw.Pending("x"), kw.Met())])
 @MODES
 def test_state(client: ApiClient, session: FakeSession, answers: Any, mode: Any) -> None:
-    session.put(JOBS, job(status={"ready": 2}))
-    session.at(2, session.put, JOBS, job(status={"ready": 3}))
+    session.put(JOBS, created_job(status={"ready": 2}))
+    session.at(2, session.put, JOBS, created_job(status={"ready": 3}))
 
     def three(each: dict[str, Any]) -> Any:
         return answers[each["status"]["ready"] == 3]
@@ -375,8 +381,8 @@ def test_state(client: ApiClient, session: FakeSession, answers: Any, mode: Any)
 
 
 def test_state_that_does_not_come(client: ApiClient, session: FakeSession) -> None:
-    session.put(JOBS, job(status={"ready": 2}))
-    session.put(PODS, pod("a"))
+    session.put(JOBS, created_job(status={"ready": 2}))
+    session.put(PODS, job_pod("a"))
 
     def three(each: dict[str, Any]) -> str:
         return f"{each['status']['ready']} of 3 are there"
@@ -402,7 +408,7 @@ def test_state_of_a_test_that_is_broken(client: ApiClient, session: FakeSession)
     def odd(each: dict[str, Any]) -> Any:
         return 3
 
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
 
     with pytest.raises(ZeroDivisionError):
         kw.wait_for_job_state(client, "ci-1", "sleepers", missing)
@@ -426,9 +432,9 @@ def test_gone(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 @MODES
 def test_made_anew_is_gone(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(2, session.drop, JOBS, "sleepers")
-    session.at(2, session.put, JOBS, job(uid="another"))
+    session.at(2, session.put, JOBS, created_job(uid="another"))
 
     kw.wait_for_job_gone(client, "ci-1", "sleepers", mode=mode)
 
@@ -437,8 +443,8 @@ def test_made_anew_is_gone(client: ApiClient, session: FakeSession, mode: Any) -
 
 @MODES
 def test_all_pods_gone(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PODS, pod("a", labels=NAMED))
-    session.put(PODS, pod("stranger", labels={"app": "web"}))
+    session.put(PODS, job_pod("a", labels=NAMED))
+    session.put(PODS, job_pod("stranger", labels={"app": "web"}))
     session.at(2, session.drop, PODS, "a")
 
     kw.wait_for_all_job_pods_gone(client, "ci-1", "sleepers", mode=mode)
@@ -487,9 +493,9 @@ HEADLINES = [
 def test_headlines(
     client: ApiClient, session: FakeSession, name: str, arguments: Any, headline: str
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     if name == "wait_for_all_job_pods_gone":
-        session.put(PODS, pod("a", labels=NAMED))
+        session.put(PODS, job_pod("a", labels=NAMED))
 
     with pytest.raises(WaitTimeout) as caught:
         getattr(kw, name)(client, "ci-1", "sleepers", *arguments, timeout=2)
@@ -500,7 +506,7 @@ def test_headlines(
 def test_a_job_deleted_while_a_condition_is_awaited(
     client: ApiClient, session: FakeSession
 ) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     session.at(2, session.drop, JOBS, "sleepers")
 
     with pytest.raises(WaitFailed, match="the job was deleted"):

@@ -27,10 +27,12 @@ from pytest_kwait.framework.node.minions import (
     wait_for_pods_on_minions,
 )
 from pytest_kwait.framework.node.wait import check_ready_for_tests
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 WEB = {"app": "web"}
@@ -38,14 +40,12 @@ NO_NODE = {"reason": "Unschedulable", "message": "0/1 nodes are available"}
 READY = [condition("Ready")]
 
 
-def web(name: str, node: str | None = "node-1", **parts: Any) -> Any:
-    return pod(name, labels=WEB, node=node, **parts)
+def web(name: str, node: str | None = "node-1", phase: str = "Running", **parts: Any) -> Any:
+    return pod(name, phase, labels=WEB, nodeName=node, **parts)
 
 
-def rc(replicas: int | None = 2, generation: int = 1, **parts: Any) -> Any:
-    spec = {"replicas": replicas, "selector": WEB}
-    status = {"observedGeneration": generation}
-    return {"metadata": {"name": "web", "generation": 1}, "spec": spec, "status": status} | parts
+def web_controller(replicas: int | None = 2, observed: int | None = 1) -> Any:
+    return workload("ReplicationController", replicas=replicas, observed=observed)
 
 
 def names(pods: Any) -> list[str]:
@@ -59,8 +59,8 @@ def reason(caught: pytest.ExceptionInfo[WaitFailed | WaitTimeout]) -> str:
 @MODES
 def test_pods_of_a_controller(client: ApiClient, session: FakeSession, mode: Any) -> None:
     info = FakePodInfo({"node-1": ["a", "b"]})
-    session.put(REPLICATION_CONTROLLERS, rc())
-    session.put(PODS, pod("stranger"))
+    session.put(REPLICATION_CONTROLLERS, web_controller())
+    session.put(PODS, pod("stranger", "Running"))
     session.put(PODS, web("a"))
     session.at(4, session.put, PODS, web("b", None))
     session.at(6, session.put, PODS, web("b"))
@@ -323,10 +323,10 @@ def test_moved_or_deleted_pods_are_not_believed(client: ApiClient, session: Fake
 
 
 ABSENT = [
-    (rc(3), "1 of 3 pods there"),
-    (rc(None), "0 of 1 pods known to their hosts: node-1 does not know pod a"),
-    (rc(1, generation=0), "generation 1 is not observed by its controller yet"),
-    (rc(1, status=None), "generation 1 is not observed by its controller yet"),
+    (web_controller(3), "1 of 3 pods there"),
+    (web_controller(None), "0 of 1 pods known to their hosts: node-1 does not know pod a"),
+    (web_controller(1, observed=0), "generation 1 is not observed by its controller yet"),
+    (web_controller(1, observed=None), "generation 1 is not observed by its controller yet"),
 ]
 
 
@@ -346,7 +346,7 @@ def test_a_controller_must_have_made_its_pods(
 
 
 def test_a_controller_scaled_to_none_has_arrived(client: ApiClient, session: FakeSession) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc(0))
+    session.put(REPLICATION_CONTROLLERS, web_controller(0))
 
     assert wait_for_pods_on_minions(client, "ci-1", "rc/web") == []
 
@@ -444,7 +444,7 @@ def test_a_pod_that_no_node_takes_ends_the_wait_after_the_grace(
     client: ApiClient, session: FakeSession
 ) -> None:
     says = condition("PodScheduled", "False", reason="Unschedulable", message="0/2 nodes")
-    session.put(REPLICATION_CONTROLLERS, rc(1))
+    session.put(REPLICATION_CONTROLLERS, web_controller(1))
     session.put(PODS, web("a", None, conditions=[says]))
 
     with pytest.raises(WaitFailed) as caught:
@@ -457,7 +457,7 @@ def test_a_pod_that_no_node_takes_ends_the_wait_after_the_grace(
 def test_a_controller_that_is_deleted_ends_the_wait(
     client: ApiClient, session: FakeSession
 ) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc())
+    session.put(REPLICATION_CONTROLLERS, web_controller())
     session.at(2, session.drop, REPLICATION_CONTROLLERS, "web")
 
     with pytest.raises(WaitFailed) as caught:
@@ -520,7 +520,7 @@ def test_a_fake_can_forget() -> None:
 
 def test_the_condition_as_a_value(client: ApiClient, session: FakeSession) -> None:
     info = FakePodInfo({"node-1": ["a"]})
-    session.put(REPLICATION_CONTROLLERS, rc(1))
+    session.put(REPLICATION_CONTROLLERS, web_controller(1))
     arrived = pods_on_minions(client, "ci-1", "rc/web", pod_info=info)
     assert repr(arrived) == "<replicationcontroller ci-1/web to have all pods on minions>"
     assert session.requests == []

@@ -17,10 +17,12 @@ from pytest_kwait.framework.objects.combinators import (
 )
 from pytest_kwait.framework.objects.lists import at_least, at_most, exactly
 from pytest_kwait.framework.objects.wait import wait_for
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 WEB = {"app": "web"}
@@ -61,7 +63,7 @@ def first_line(caught: pytest.ExceptionInfo[WaitFailed | WaitTimeout]) -> str:
     ],
 )
 def test_jsonpath_that_holds(client: ApiClient, session: FakeSession, text: str) -> None:
-    session.put(PODS, pod("a", conditions=READY, count=3, flag=True))
+    session.put(PODS, pod("a", "Running", conditions=READY, status={"count": 3, "flag": True}))
 
     assert wait_for(client, "ci-1", "pod/a", text, timeout=1)["metadata"]["name"] == "a"
 
@@ -77,7 +79,7 @@ def test_jsonpath_that_holds(client: ApiClient, session: FakeSession, text: str)
 def test_jsonpath_that_may_come(
     client: ApiClient, session: FakeSession, text: str, reason: str
 ) -> None:
-    session.put(PODS, pod("a", nil=None))
+    session.put(PODS, pod("a", "Running", status={"nil": None}))
 
     with pytest.raises(WaitTimeout) as caught:
         wait_for(client, "ci-1", "pod/a", text, timeout=1)
@@ -103,7 +105,7 @@ def test_jsonpath_that_may_come(
 def test_jsonpath_that_can_never_hold(
     client: ApiClient, session: FakeSession, text: str, reason: str
 ) -> None:
-    session.put(PODS, pod("a", l=[1]))
+    session.put(PODS, pod("a", "Running", status={"l": [1]}))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for(client, "ci-1", "pod/a", text)
@@ -114,8 +116,8 @@ def test_jsonpath_that_can_never_hold(
 @MODES
 def test_all_any_and_not(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.put(PODS, pod("a", "Pending", conditions=UNREADY))
-    session.at(2, session.put, PODS, pod("a", conditions=UNREADY))
-    session.at(4, session.put, PODS, pod("a", conditions=READY))
+    session.at(2, session.put, PODS, pod("a", "Running", conditions=UNREADY))
+    session.at(4, session.put, PODS, pod("a", "Running", conditions=READY))
     both = all_of("jsonpath={.status.phase}=Running", not_("condition=Ready"))
 
     wait_for(client, "ci-1", "pod/a", both, mode=mode)
@@ -128,7 +130,9 @@ def test_all_any_and_not(client: ApiClient, session: FakeSession, mode: Any) -> 
 def test_a_status_of_an_older_generation_is_no_negation(
     client: ApiClient, session: FakeSession
 ) -> None:
-    stale = pod("a", conditions=UNREADY, observedGeneration=1, metadata={"generation": 2})
+    stale = pod(
+        "a", "Running", conditions=UNREADY, observedGeneration=1, metadata={"generation": 2}
+    )
     session.put(PODS, stale)
 
     with pytest.raises(WaitTimeout) as caught:
@@ -142,7 +146,7 @@ def test_stable_for_starts_anew_after_a_break(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
     for second, state in ((0, READY), (4, UNREADY), (6, READY)):
-        session.at(second, session.put, PODS, pod("a", conditions=state))
+        session.at(second, session.put, PODS, pod("a", "Running", conditions=state))
 
     wait_for(client, "ci-1", "pod/a", stable_for(10, "condition=Ready"), mode=mode)
 
@@ -151,7 +155,7 @@ def test_stable_for_starts_anew_after_a_break(
 
 @MODES
 def test_consistently_holds_to_the_end(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PODS, pod("a", conditions=READY))
+    session.put(PODS, pod("a", "Running", conditions=READY))
 
     wait_for(client, "ci-1", "pod/a", consistently("10s", "condition=Ready"), mode=mode)
 
@@ -162,8 +166,8 @@ def test_consistently_holds_to_the_end(client: ApiClient, session: FakeSession, 
 def test_consistently_ends_at_the_first_break(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
-    session.put(PODS, pod("a", conditions=READY))
-    session.at(4, session.put, PODS, pod("a", conditions=UNREADY))
+    session.put(PODS, pod("a", "Running", conditions=READY))
+    session.at(4, session.put, PODS, pod("a", "Running", conditions=UNREADY))
     steady = consistently("10s", "condition=Ready")
 
     with pytest.raises(WaitFailed) as caught:
@@ -182,7 +186,7 @@ def test_consistently_ends_at_the_first_break(
 def test_several_objects_under_one_limit(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
-    session.at(2, session.put, PODS, pod("a"))
+    session.at(2, session.put, PODS, pod("a", "Running"))
     session.at(4, session.put, CONFIG_MAPS, {"metadata": {"name": "c"}})
 
     found = wait_for(client, "ci-1", ["pod/a", "cm/c"], "create", mode=mode)
@@ -210,7 +214,7 @@ def test_counts(
     client: ApiClient, session: FakeSession, count: Any, holds: bool, test: Any
 ) -> None:
     for name in "ab":
-        session.put(PODS, pod(name, labels=WEB, conditions=READY))
+        session.put(PODS, pod(name, "Running", labels=WEB, conditions=READY))
     arguments: Any = (client, "ci-1", "pods", test)
 
     if holds:
@@ -221,7 +225,7 @@ def test_counts(
 
 
 def test_only_the_users_frames_follow_the_call(client: ApiClient, session: FakeSession) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, pod("a", "Running"))
 
     def deeper(obj: dict[str, Any]) -> bool:
         return bool(1 // (len(obj) - len(obj)))
@@ -238,7 +242,7 @@ def test_only_the_users_frames_follow_the_call(client: ApiClient, session: FakeS
 
 def test_an_unknown_name_lists_the_existing_ones(client: ApiClient, session: FakeSession) -> None:
     for name in ("wed", "api"):
-        session.put(PODS, pod(name))
+        session.put(PODS, pod(name, "Running"))
     with pytest.raises(WaitTimeout) as caught:
         wait_for(client, "ci-1", ["pod/web", "pod/api", "pod/db"], "create", timeout=1)
 

@@ -23,9 +23,10 @@ from pytest_kwait.framework.objects.combinators import (
 )
 from pytest_kwait.framework.objects.lists import at_least
 from pytest_kwait.framework.objects.wait import general_condition
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.engine.fake_session import FakeSession
 from tests.engine.test_modes_agree import TROUBLES, befall
 from tests.examples import scaled
+from tests.objects import condition, pod
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 READY = [condition("Ready")]

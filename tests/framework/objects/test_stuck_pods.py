@@ -24,9 +24,9 @@ from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
 from pytest_kwait.framework.objects.combinators import all_of, any_of, consistently, stable_for
 from pytest_kwait.framework.objects.lists import at_least
 from pytest_kwait.framework.objects.wait import general_condition
-from tests.engine.fake_session import FakeSession, Obj, condition, job
-from tests.framework.storage.test_claims import claim, event
-from tests.framework.workload_samples import deployment, of, replica_set
+from tests.engine.fake_session import FakeSession, Obj
+from tests.framework.storage.claims import claim_event, fast_claim
+from tests.objects import condition, created_job, deployment, owned_pod, replica_set, workload
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 UNBOUND = condition(
@@ -45,18 +45,14 @@ BOUND = "jsonpath={.status.phase}=Bound"
 
 
 def unbound(owner: str, name: str = "web-0") -> Obj:
-    made = of(owner, name, "Pending", node=None, conditions=[UNBOUND])
+    made = owned_pod(owner, name, "Pending", nodeName=None, conditions=[UNBOUND])
     made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     made["metadata"]["labels"] = {"app": "web", "batch.kubernetes.io/controller-uid": "uid-web"}
     return made
 
 
-def controller(spec: Any = SELECTED, **status: Any) -> Obj:
-    return {
-        "metadata": {"name": "web", "uid": "uid-web", "generation": 1},
-        "spec": spec,
-        "status": COUNTED | status,
-    }
+def owner(kind: str = "ReplicaSet", **status: Any) -> Obj:
+    return workload(kind, replicas=1, status={"replicas": 1, **status})
 
 
 CONTROLLERS = {
@@ -75,31 +71,31 @@ CONTROLLERS = {
         deployment(1, 1, replicas=1),
         "jsonpath={.status.availableReplicas}",
     ),
-    "replica set": (REPLICA_SETS, controller(), "jsonpath={.status.readyReplicas}=1"),
+    "replica set": (REPLICA_SETS, owner(), "jsonpath={.status.readyReplicas}=1"),
     "replication controller": (
         REPLICATION_CONTROLLERS,
-        controller({"replicas": 1, "selector": {"app": "web"}}),
+        owner("ReplicationController"),
         "jsonpath={.status.availableReplicas}=1",
     ),
-    "stateful set": (STATEFUL_SETS, controller(), "jsonpath={.status.readyReplicas}=1"),
+    "stateful set": (STATEFUL_SETS, owner("StatefulSet"), "jsonpath={.status.readyReplicas}=1"),
     "daemon set": (
         DAEMON_SETS,
-        controller(desiredNumberScheduled=1, currentNumberScheduled=1),
+        owner("DaemonSet", desiredNumberScheduled=1, currentNumberScheduled=1),
         "jsonpath={.status.numberReady}=1",
     ),
     "job complete": (
         JOBS,
-        job("web", spec={"parallelism": 1, "completions": 1}),
+        created_job("web", spec={"parallelism": 1, "completions": 1}),
         "condition=Complete",
     ),
     "job succeeded": (
         JOBS,
-        job("web", spec={"parallelism": 1, "completions": 1}),
+        created_job("web", spec={"parallelism": 1, "completions": 1}),
         "jsonpath={.status.succeeded}=1",
     ),
     "job ready": (
         JOBS,
-        job("web", spec={"parallelism": 1, "completions": 1}),
+        created_job("web", spec={"parallelism": 1, "completions": 1}),
         "jsonpath={.status.ready}=1",
     ),
 }
@@ -112,8 +108,8 @@ def fill(session: FakeSession, resource: Resource, obj: Obj) -> None:
         session.put(REPLICA_SETS, replica_set(replicas=1))
         owner = "web-1"
     session.put(PODS, unbound(owner))
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim())
-    session.put(EVENTS, event("ProvisioningFailed", NO_CLASS))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
+    session.put(EVENTS, claim_event("ProvisioningFailed", NO_CLASS))
 
 
 def wait(session: FakeSession, general: Any, *resources: Resource, **options: Any) -> Any:
@@ -195,7 +191,7 @@ def test_several_targets_name_the_stuck_one(mode: Any) -> None:
     assert len(list(general.on([DEPLOYMENTS, PERSISTENT_VOLUME_CLAIMS]).parts)) == 2
 
     general = general_condition("ci-1", ["pvc/data", "pvc/other"], BOUND)
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("Bound", "other"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim("Bound", "other"))
     kinds = (PERSISTENT_VOLUME_CLAIMS,) * 2
     assert reason_of(session, general, *kinds, mode=mode) == (
         f"persistentvolumeclaim ci-1/data: ProvisioningFailed: {NO_CLASS}"
@@ -221,9 +217,9 @@ def test_selected_deployments(mode: Any) -> None:
 @pytest.mark.parametrize("count", [None, 2, at_least(2)])
 def test_selected_claims(wanted: Any, count: Any, mode: Any) -> None:
     session = FakeSession()
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(labels={"app": "web"}))
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("Bound", "ok", labels={"app": "web"}))
-    session.put(EVENTS, event("ProvisioningFailed", NO_CLASS))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(labels={"app": "web"}))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim("Bound", "ok", labels={"app": "web"}))
+    session.put(EVENTS, claim_event("ProvisioningFailed", NO_CLASS))
     general = general_condition("ci-1", "pvc", wanted, selector="app=web", count=count)
 
     assert reason_of(session, general, PERSISTENT_VOLUME_CLAIMS, mode=mode) == (
@@ -234,10 +230,10 @@ def test_selected_claims(wanted: Any, count: Any, mode: Any) -> None:
 
 def test_selected_claims_of_which_enough_can_be_bound() -> None:
     session = FakeSession()
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(labels={"app": "web"}))
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(name="slow", labels={"app": "web"}))
-    session.put(EVENTS, event("ProvisioningFailed", NO_CLASS))
-    bound = claim("Bound", "slow", labels={"app": "web"})
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(labels={"app": "web"}))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(name="slow", labels={"app": "web"}))
+    session.put(EVENTS, claim_event("ProvisioningFailed", NO_CLASS))
+    bound = fast_claim("Bound", "slow", labels={"app": "web"})
     session.at(100, session.put, PERSISTENT_VOLUME_CLAIMS, bound)
     general = general_condition("ci-1", "pvc", BOUND, selector="app=web", count=at_least(1))
 
@@ -261,8 +257,8 @@ WAITING = f"b: {NO_CONFIG[0]}: {NO_CONFIG[1]}"
 @pytest.mark.parametrize("count", [None, 2, at_least(2)])
 def test_selected_pods_that_wait_for_a_config_map(wanted: Any, count: Any, mode: Any) -> None:
     session = FakeSession()
-    session.put(PODS, of("web", "a", ready=True))
-    session.put(PODS, of("web", "b", "Pending", waiting=NO_CONFIG))
+    session.put(PODS, owned_pod("web", "a", ready=True))
+    session.put(PODS, owned_pod("web", "b", "Pending", waiting=NO_CONFIG))
     general = general_condition("ci-1", "pods", wanted, selector="app=web", count=count)
 
     assert reason_of(session, general, PODS, mode=mode) == WAITING
@@ -271,9 +267,9 @@ def test_selected_pods_that_wait_for_a_config_map(wanted: Any, count: Any, mode:
 
 def test_enough_pods_without_the_stuck_one() -> None:
     session = FakeSession()
-    session.put(PODS, of("web", "a", "Pending"))
-    session.put(PODS, of("web", "b", "Pending", waiting=NO_CONFIG))
-    session.at(100, session.put, PODS, of("web", "a", ready=True))
+    session.put(PODS, owned_pod("web", "a", "Pending"))
+    session.put(PODS, owned_pod("web", "b", "Pending", waiting=NO_CONFIG))
+    session.at(100, session.put, PODS, owned_pod("web", "a", ready=True))
     for count in (at_least(1), 1):
         general = general_condition(
             "ci-1", "pods", "condition=Ready", selector="app=web", count=count
@@ -285,7 +281,7 @@ def test_enough_pods_without_the_stuck_one() -> None:
 def test_a_deployment_that_recovers_within_the_grace(mode: Any) -> None:
     session = FakeSession()
     fill(session, *CONTROLLERS["deployment available"][:2])
-    session.at(30, session.put, PODS, of("web-1", "web-0"))
+    session.at(30, session.put, PODS, owned_pod("web-1", "web-0"))
     up = deployment(1, 1, 1, replicas=1, conditions=[condition("Available")])
     session.at(120, session.put, DEPLOYMENTS, up)
     general = general_condition("ci-1", "deployment/web", "condition=Available")
@@ -332,12 +328,12 @@ def test_conditions_that_need_no_ready_pods_list_none(wanted: str) -> None:
 def test_pods_refused_to_a_stateful_set(mode: Any) -> None:
     """The events of its own kind's deferred check are read too."""
     session = FakeSession()
-    made = controller()
+    made = owner()
     made["status"]["replicas"] = 0
     session.put(STATEFUL_SETS, made)
     about = {"kind": "StatefulSet", "name": "web", "uid": "uid-web"}
     refusal = "create Pod web-0 in StatefulSet web failed error: no service account"
-    session.put(EVENTS, event("FailedCreate", refusal, **about))
+    session.put(EVENTS, claim_event("FailedCreate", refusal, **about))
     general = general_condition("ci-1", "sts/web", "jsonpath={.status.readyReplicas}=1")
 
     assert reason_of(session, general, STATEFUL_SETS, mode=mode) == f"FailedCreate: {refusal}"

@@ -18,10 +18,12 @@ from pytest_kwait.client.resource import (
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.objects.wait import wait_for
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 WEB = {"app": "web"}
@@ -48,8 +50,8 @@ def reason(caught: pytest.ExceptionInfo[WaitFailed | WaitTimeout]) -> str:
 
 @MODES
 def test_condition_of_one_object(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.at(2, session.put, PODS, pod("a", conditions=UNREADY))
-    session.at(4, session.put, PODS, pod("a", conditions=READY))
+    session.at(2, session.put, PODS, job_pod("a", conditions=UNREADY))
+    session.at(4, session.put, PODS, job_pod("a", conditions=READY))
 
     found = wait_for(client, "ci-1", "po/a", "condition=ready", mode=mode)
 
@@ -95,7 +97,7 @@ def test_requests_refused_to_an_operator_are_in_the_message(
 ) -> None:
     session.put(WIDGETS, widget(2, None))
     running = {"name": "main", "ready": True, "state": {"running": {}}}
-    session.put(PODS, pod("operator", containerStatuses=[running]))
+    session.put(PODS, job_pod("operator", containerStatuses=[running]))
     session.log_texts = {"operator/main": "ApiException: (403)\n"}
 
     with pytest.raises(WaitTimeout) as caught:
@@ -187,8 +189,8 @@ def test_cluster_scoped_kinds_have_no_namespace(client: ApiClient, session: Fake
 def test_pods_that_will_not_be_ready_end_the_wait(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
-    session.put(PODS, pod("a", "Pending", waiting=("InvalidImageName", "no")))
-    session.at(20, session.put, PODS, pod("a", "Failed"))
+    session.put(PODS, job_pod("a", "Pending", waiting=("InvalidImageName", "no")))
+    session.at(20, session.put, PODS, job_pod("a", "Failed"))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for(client, "ci-1", "pod/a", "condition=Ready", mode=mode)
@@ -203,9 +205,9 @@ def test_pods_that_will_not_be_ready_end_the_wait(
 def test_the_terminal_state_of_one_pod_must_hold_without_a_break(
     client: ApiClient, session: FakeSession
 ) -> None:
-    stuck = pod("a", "Pending", waiting=("InvalidImageName", "no"))
+    stuck = job_pod("a", "Pending", waiting=("InvalidImageName", "no"))
     session.put(PODS, stuck)
-    session.at(3, session.put, PODS, pod("a", "Pending"))
+    session.at(3, session.put, PODS, job_pod("a", "Pending"))
     session.at(4, session.put, PODS, stuck)
 
     with pytest.raises(WaitFailed):
@@ -215,7 +217,7 @@ def test_the_terminal_state_of_one_pod_must_hold_without_a_break(
 
 
 def test_a_failed_job_will_not_be_complete(client: ApiClient, session: FakeSession) -> None:
-    session.put(JOBS, job(status={"conditions": [condition("Failed")]}))
+    session.put(JOBS, created_job(status={"conditions": [condition("Failed")]}))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for(client, "ci-1", "job/sleepers", "condition=Complete")
@@ -225,10 +227,10 @@ def test_a_failed_job_will_not_be_complete(client: ApiClient, session: FakeSessi
 
 @MODES
 def test_all_that_are_selected(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PODS, pod("stranger"))
-    session.at(1, session.put, PODS, pod("b", labels=WEB, conditions=UNREADY))
-    session.at(1.5, session.put, PODS, pod("a", labels=WEB, conditions=READY))
-    session.at(3, session.put, PODS, pod("b", labels=WEB, conditions=READY))
+    session.put(PODS, job_pod("stranger"))
+    session.at(1, session.put, PODS, job_pod("b", labels=WEB, conditions=UNREADY))
+    session.at(1.5, session.put, PODS, job_pod("a", labels=WEB, conditions=READY))
+    session.at(3, session.put, PODS, job_pod("b", labels=WEB, conditions=READY))
 
     found: Any = wait_for(client, "ci-1", "pods", "condition=Ready", selector=WEB, mode=mode)
 
@@ -237,7 +239,7 @@ def test_all_that_are_selected(client: ApiClient, session: FakeSession, mode: An
 
 def test_exactly_so_many_of_them(client: ApiClient, session: FakeSession) -> None:
     for name, conditions in (("a", READY), ("b", UNREADY)):
-        session.put(PODS, pod(name, labels=WEB, conditions=conditions))
+        session.put(PODS, job_pod(name, labels=WEB, conditions=conditions))
     arguments: Any = (client, "ci-1", "pods", "condition=Ready")
 
     found: Any = wait_for(*arguments, selector="app=web", count=1)
@@ -253,7 +255,7 @@ def test_none_there_is_not_all(client: ApiClient, session: FakeSession) -> None:
         wait_for(client, "ci-1", "pods", "condition=Ready", selector=WEB, timeout=1)
     assert reason(caught) == "none is there yet"
 
-    session.put(PODS, pod("a", labels=WEB))
+    session.put(PODS, job_pod("a", labels=WEB))
     session.at(2, session.drop, PODS, "a")
     assert wait_for(client, "ci-1", "pods", "delete", selector=WEB) is None
 
@@ -277,8 +279,8 @@ def test_code_of_the_user_on_the_list(client: ApiClient, session: FakeSession) -
     def two(pods: list[dict[str, Any]]) -> Any:
         return Met(pods[:1]) if len(pods) == 2 else Pending(f"{len(pods)} pods")
 
-    session.put(PODS, pod("b", labels=WEB))
-    session.at(2, session.put, PODS, pod("a", labels=WEB))
+    session.put(PODS, job_pod("b", labels=WEB))
+    session.at(2, session.put, PODS, job_pod("a", labels=WEB))
 
     found: Any = wait_for(client, "ci-1", "pods", two, selector=WEB)
 
@@ -286,7 +288,7 @@ def test_code_of_the_user_on_the_list(client: ApiClient, session: FakeSession) -
 
 
 def test_code_of_the_user_can_end_the_wait(client: ApiClient, session: FakeSession) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for(client, "ci-1", "pod/a", lambda _: Failed("seen enough"))
@@ -300,7 +302,7 @@ def test_code_of_the_user_can_end_the_wait(client: ApiClient, session: FakeSessi
 def test_errors_of_user_callables_propagate(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
 
     with pytest.raises(ZeroDivisionError) as caught:
         wait_for(client, "ci-1", "pod/a", lambda obj: bool(1 // 0), mode=mode)
@@ -338,7 +340,7 @@ def test_errors_of_user_callables_propagate(
 def test_fields_that_are_not_there_yet_are_awaited(
     client: ApiClient, session: FakeSession, mode: Any, callable_: Any, text: str
 ) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
 
     with pytest.raises(WaitTimeout) as caught:
         wait_for(client, "ci-1", "pod/a", callable_, timeout=5, mode=mode)
@@ -351,7 +353,7 @@ def test_fields_that_are_not_there_yet_are_awaited(
         "address": "10.0.0.2",
         "podIPs": ["10.0.0.3"],
     }
-    session.at(3, session.put, PODS, pod("a", **fields))
+    session.at(3, session.put, PODS, job_pod("a", status=fields))
     assert wait_for(client, "ci-1", "pod/a", callable_, timeout=60, mode=mode)
 
 
@@ -361,7 +363,7 @@ def test_fields_that_are_not_there_yet_are_awaited(
 def test_type_errors_of_other_objects_propagate(
     client: ApiClient, session: FakeSession, callable_: Any
 ) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
     with pytest.raises((TypeError, AttributeError)):
         wait_for(client, "ci-1", "pod/a", callable_, timeout=5)
 
@@ -369,7 +371,7 @@ def test_type_errors_of_other_objects_propagate(
 def test_a_condition_that_is_not_there_lists_those_that_are(
     client: ApiClient, session: FakeSession
 ) -> None:
-    session.put(PODS, pod("a", conditions=[condition("PodScheduled"), condition("Ready")]))
+    session.put(PODS, job_pod("a", conditions=[condition("PodScheduled"), condition("Ready")]))
     with pytest.raises(WaitTimeout) as caught:
         wait_for(client, "ci-1", "pod/a", "condition=Redy", timeout=5)
     assert caught.value.evidence["reason"] == (
@@ -381,7 +383,7 @@ def test_a_condition_that_is_not_there_lists_those_that_are(
 def test_a_callable_must_return_a_bool_or_a_verdict(
     client: ApiClient, session: FakeSession, mode: Any
 ) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, job_pod("a"))
     answer: Any = len
 
     with pytest.raises(InvalidArgument) as caught:

@@ -25,14 +25,14 @@ from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeo
 from pytest_kwait.framework.operations.create import create_and_wait
 from pytest_kwait.framework.operations.delete import DeletedWithPods, delete_and_wait
 from pytest_kwait.framework.operations.rollout import restart
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import deployment, of, replica_set
-from tests.framework.writable_session import WritingSession
+from tests.objects import condition, deployment, owned_pod, replica_set, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kubernetes.client import ApiClient
+
+    from tests.framework.writable_session import WritingSession
 
 RC = {
     "apiVersion": "v1",
@@ -42,11 +42,6 @@ RC = {
 }
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {}}
 READY = {"phase": "Running", "conditions": [condition("Ready")]}
-
-
-@pytest.fixture
-def session() -> WritingSession:
-    return WritingSession()
 
 
 UNCALLED = (
@@ -124,15 +119,15 @@ def test_restart_waits_until_the_earlier_pods_are_gone(
     """The status counts no terminating pods, and an earlier ReplicaSet may be removed before."""
     session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1))
     session.put(REPLICA_SETS, replica_set("web-1", "1"))
-    session.put(PODS, of("web-1", "old"))
-    finished = of("web-1", "evicted")
+    session.put(PODS, owned_pod("web-1", "old"))
+    finished = owned_pod("web-1", "evicted")
     session.put(PODS, {**finished, "status": {"phase": "Failed"}})
 
     def roll(verb: str, name: str, what: Any) -> None:
-        ending = of("web-1", "old")
+        ending = owned_pod("web-1", "old")
         ending["metadata"]["deletionTimestamp"] = "2026-11-21T07:34:33Z"
         session.put(REPLICA_SETS, replica_set("web-2", "2"))
-        session.put(PODS, of("web-2", "new"))
+        session.put(PODS, owned_pod("web-2", "new"))
         session.put(PODS, ending)
         made = deployment(1, 1, 1, replicas=1, generation=2, observed=2, revision="2")
         session.put(DEPLOYMENTS, made)
@@ -156,7 +151,7 @@ def test_restart_counts_no_pods_of_the_new_replica_set_as_earlier(
     def roll(verb: str, name: str, what: Any) -> None:
         session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1, generation=2))
         session.put(REPLICA_SETS, replica_set("web-2", "2"))
-        session.put(PODS, of("web-2", "new"))
+        session.put(PODS, owned_pod("web-2", "new"))
         made = deployment(1, 1, 1, replicas=1, generation=2, observed=2, revision="2")
         session.at(3, session.put, DEPLOYMENTS, made)
 
@@ -174,13 +169,13 @@ def test_rollout_to_an_earlier_replica_set_does_not_wait_for_the_end_of_its_pods
     session.put(DEPLOYMENTS, deployment(1, 1, 1, replicas=1, revision="2"))
     session.put(REPLICA_SETS, replica_set("web-1", "1"))
     session.put(REPLICA_SETS, replica_set("web-2", "2"))
-    session.put(PODS, of("web-2", "old"))
+    session.put(PODS, owned_pod("web-2", "old"))
 
     def roll(verb: str, name: str, what: Any) -> None:
-        changed = {"replicas": 1, "generation": 2}
+        changed: dict[str, Any] = {"replicas": 1, "generation": 2}
         session.put(DEPLOYMENTS, deployment(1, 1, 1, **changed, revision="2"))
         session.at(3, session.put, REPLICA_SETS, replica_set("web-1", "3"))
-        session.at(3, session.put, PODS, of("web-1", "new"))
+        session.at(3, session.put, PODS, owned_pod("web-1", "new"))
         session.at(3, session.drop, PODS, "old")
         done = deployment(1, 1, 1, **changed, observed=2, revision="3")
         session.at(4, session.put, DEPLOYMENTS, done)
@@ -191,11 +186,9 @@ def test_rollout_to_an_earlier_replica_set_does_not_wait_for_the_end_of_its_pods
     assert session.clock.monotonic() == pytest.approx(4, abs=2)
 
 
-def daemon_pod(name: str, generation: str, **metadata: Any) -> Any:
+def daemon_pod(name: str, generation: str, **fields: Any) -> Any:
     labels = {"app": "agent", "pod-template-generation": generation}
-    owners = [{"kind": "DaemonSet", "uid": "uid-agent", "controller": True}]
-    metadata = {"name": name, "labels": labels, "ownerReferences": owners, **metadata}
-    return {"metadata": metadata, "spec": {}, "status": READY}
+    return owned_pod("agent", name, ready=True, labels=labels, **fields)
 
 
 def test_restart_of_a_daemon_set_waits_until_the_earlier_pods_are_gone(
@@ -203,11 +196,7 @@ def test_restart_of_a_daemon_set_waits_until_the_earlier_pods_are_gone(
 ) -> None:
     notes = {"deprecated.daemonset.template.generation": "2"}
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
-    agent = {
-        "metadata": {"name": "agent", "uid": "uid-agent", "generation": 1, "annotations": notes},
-        "spec": {"selector": {"matchLabels": {"app": "agent"}}},
-        "status": {"observedGeneration": 1, **dict.fromkeys(counts, 1)},
-    }
+    agent = workload("DaemonSet", "agent", annotations=notes, status=dict.fromkeys(counts, 1))
     session.put(DAEMON_SETS, agent)
     session.put(PODS, daemon_pod("new", "2"))
     session.put(PODS, daemon_pod("old", "1", deletionTimestamp="2026-11-21T07:34:33Z"))
@@ -236,10 +225,6 @@ def test_a_workload_that_is_deleted_meanwhile(client: ApiClient, session: Writin
     )
 
 
-def stateful_set(**spec: Any) -> Any:
-    return {"metadata": {"name": "db"}, "spec": spec, "status": None}
-
-
 @pytest.mark.parametrize(
     ("target", "text"),
     [
@@ -260,7 +245,7 @@ def test_kinds_that_cannot_be_restarted(
     client: ApiClient, session: WritingSession, target: str, text: str
 ) -> None:
     session.put(DEPLOYMENTS, deployment(paused=True))
-    session.put(STATEFUL_SETS, stateful_set(updateStrategy={"type": "OnDelete"}))
+    session.put(STATEFUL_SETS, workload("StatefulSet", "db", updateStrategy={"type": "OnDelete"}))
 
     with pytest.raises(InvalidArgument) as caught:
         restart(client, "ci-1", target)
@@ -272,14 +257,14 @@ def test_kinds_that_cannot_be_restarted(
 # Deleting
 
 
-def rc(**metadata: Any) -> Any:
-    return {**RC, "metadata": {"name": "web", "uid": "uid-web", **metadata}}
+def web_controller(**metadata: Any) -> Any:
+    return workload("ReplicationController", replicas=1, **metadata)
 
 
 def test_an_object_goes_with_its_pods(client: ApiClient, session: WritingSession) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc())
-    session.put(PODS, of("web", "a"))
-    session.put(PODS, of("other", "b"))
+    session.put(REPLICATION_CONTROLLERS, web_controller())
+    session.put(PODS, owned_pod("web", "a"))
+    session.put(PODS, owned_pod("other", "b"))
 
     def remove(verb: str, name: str, what: Any) -> None:
         session.drop(REPLICATION_CONTROLLERS, "web")
@@ -304,8 +289,8 @@ def test_an_object_goes_with_its_pods(client: ApiClient, session: WritingSession
 
 
 def test_orphans_are_not_awaited(client: ApiClient, session: WritingSession) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc())
-    session.put(PODS, of("web", "a"))
+    session.put(REPLICATION_CONTROLLERS, web_controller())
+    session.put(PODS, owned_pod("web", "a"))
     session.then = lambda *_: session.drop(REPLICATION_CONTROLLERS, "web")
 
     delete_and_wait(client, "ci-1", "rc/web", propagation="Orphan")
@@ -314,9 +299,10 @@ def test_orphans_are_not_awaited(client: ApiClient, session: WritingSession) -> 
 
 
 def test_remaining_objects_are_named(client: ApiClient, session: WritingSession) -> None:
-    session.put(REPLICATION_CONTROLLERS, rc())
+    session.put(REPLICATION_CONTROLLERS, web_controller())
     session.then = lambda *_: session.put(
-        REPLICATION_CONTROLLERS, rc(deletionTimestamp="now", finalizers=["example.com/hold"])
+        REPLICATION_CONTROLLERS,
+        web_controller(deletionTimestamp="now", finalizers=["example.com/hold"]),
     )
 
     with pytest.raises(WaitTimeout) as caught:
@@ -335,12 +321,12 @@ def test_gone_is_by_uid() -> None:
     awaited = DeletedWithPods(REPLICATION_CONTROLLERS, "ci-1", "web", "uid-web", "app=web")
 
     assert awaited.verdict() == Met()
-    put(awaited, 0, rc())
+    put(awaited, 0, web_controller())
     assert awaited.verdict() == Pending("still there")
-    put(awaited, 0, rc(uid="uid-new"))
-    put(awaited, 1, {**of("new", "b"), "status": None})
+    put(awaited, 0, web_controller(uid="uid-new"))
+    put(awaited, 1, {**owned_pod("new", "b"), "status": None})
     assert awaited.verdict() == Met()
-    put(awaited, 1, of("web", "a"))
+    put(awaited, 1, owned_pod("web", "a"))
     assert awaited.verdict() == Pending("1 pod left: 1 of another owner, 1 Running")
 
 
@@ -387,7 +373,7 @@ def test_replicas_are_awaited_ready(client: ApiClient, session: WritingSession) 
     counts = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}
     made = {**RC, "metadata": {"name": "web", "uid": "uid-made"}, "status": counts}
     session.then = lambda *_: session.put(REPLICATION_CONTROLLERS, made)
-    session.at(1, session.put, PODS, of("made", "a", ready=True))
+    session.at(1, session.put, PODS, owned_pod("made", "a", ready=True))
 
     assert create_and_wait(client, "ci-1", RC)["status"] == counts
     assert session.clock.monotonic() == pytest.approx(1, abs=0.1)

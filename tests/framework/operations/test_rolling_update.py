@@ -12,8 +12,9 @@ from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.rolling_update import rolling_update
 from pytest_kwait.wait import Canceled
-from tests.framework.workload_samples import of, stuck
+from tests.framework.workload_samples import stuck
 from tests.framework.writable_session import WritingSession
+from tests.objects import owned_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -28,7 +29,7 @@ def session() -> WritingSession:
     session = WritingSession()
     session.put(REPLICATION_CONTROLLERS, WEB)
     for name in ("b", "a"):
-        session.put(PODS, of("web", name))
+        session.put(PODS, owned_pod("web", name))
     return session
 
 
@@ -39,12 +40,12 @@ def test_one_by_one(client: ApiClient, session: WritingSession) -> None:
     def replace(verb: str, name: str, what: Any) -> None:
         moments.append(session.clock.monotonic())
         session.drop(PODS, name)
-        session.at(33, session.put, PODS, of("web", f"new-{name}"))
+        session.at(33, session.put, PODS, owned_pod("web", f"new-{name}"))
 
     session.then = replace
-    session.put(PODS, of("other", "stranger"))
-    session.put(PODS, of("web", "over", "Succeeded"))
-    session.put(PODS, of("web", "going", metadata={"deletionTimestamp": "now"}))
+    session.put(PODS, owned_pod("other", "stranger"))
+    session.put(PODS, owned_pod("web", "over", "Succeeded"))
+    session.put(PODS, owned_pod("web", "going", metadata={"deletionTimestamp": "now"}))
     pods = rolling_update(client, "ci-1", "rc/web", "10s")
 
     assert [pod["metadata"]["name"] for pod in pods] == ["new-a", "new-b"]
@@ -74,7 +75,7 @@ def test_pods_that_are_still_being_deleted_are_not_back(
     client: ApiClient, session: WritingSession
 ) -> None:
     def stop(verb: str, name: str, what: Any) -> None:
-        session.put(PODS, of("web", name, metadata={"deletionTimestamp": "now"}))
+        session.put(PODS, owned_pod("web", name, metadata={"deletionTimestamp": "now"}))
 
     session.then = stop
     with pytest.raises(WaitTimeout) as caught:
@@ -91,7 +92,7 @@ def test_pods_that_are_still_being_deleted_are_not_back(
 def test_watching_ends_with_the_change(client: ApiClient, session: WritingSession) -> None:
     def replace(verb: str, name: str, what: Any) -> None:
         session.drop(PODS, name)
-        session.at(1.5, session.put, PODS, of("web", f"new-{name}"))
+        session.at(1.5, session.put, PODS, owned_pod("web", f"new-{name}"))
 
     session.then = replace
     rolling_update(client, "ci-1", "rc/web", 1, mode="watch")
@@ -105,8 +106,8 @@ def test_deleted_pods_are_skipped(client: ApiClient, session: WritingSession) ->
     def replace(verb: str, name: str, what: Any) -> None:
         session.drop(PODS, "a")
         session.drop(PODS, "b")
-        session.put(PODS, of("web", "c"))
-        session.put(PODS, of("web", "d"))
+        session.put(PODS, owned_pod("web", "c"))
+        session.put(PODS, owned_pod("web", "d"))
 
     session.then = replace
     pods = rolling_update(client, "ci-1", "rc/web", 0)
@@ -188,18 +189,18 @@ def test_pods_of_a_deployment_are_those_of_its_replica_sets(
 ) -> None:
     labels = {"matchLabels": {"app": "web"}}
     session.put(DEPLOYMENTS, {**WEB, "spec": {"selector": labels}})
-    session.put(PODS, of("rs", "c"))
+    session.put(PODS, owned_pod("rs", "c"))
 
     def replace(verb: str, name: str, what: Any) -> None:
         session.drop(PODS, name)
-        session.put(PODS, of("rs", f"new-{name}"))
+        session.put(PODS, owned_pod("rs", f"new-{name}"))
 
     session.then = replace
     assert len(rolling_update(client, "ci-1", "deployment/web", 0)) == 3
 
 
 def ready(name: str) -> dict[str, Any]:
-    return of("web", name, ready=True)
+    return owned_pod("web", name, ready=True)
 
 
 def successors(session: WritingSession, after: float) -> list[tuple[float, str]]:
@@ -209,7 +210,7 @@ def successors(session: WritingSession, after: float) -> list[tuple[float, str]]
     def follow(verb: str, name: str, what: Any) -> None:
         deletions.append((session.clock.monotonic(), name))
         session.drop(PODS, name)
-        session.put(PODS, of("web", f"new-{name}", "Pending"))
+        session.put(PODS, owned_pod("web", f"new-{name}", "Pending"))
         session.at(after, session.put, PODS, ready(f"new-{name}"))
 
     session.then = follow

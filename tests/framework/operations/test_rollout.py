@@ -10,8 +10,8 @@ from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import LABELS, deployment, enter, of, replica_set, stuck
+from tests.framework.workload_samples import LABELS, enter, stuck
+from tests.objects import condition, deployment, owned_pod, replica_set, workload
 
 if TYPE_CHECKING:
     from pytest_kwait.engine.condition import Condition
@@ -39,7 +39,7 @@ def show(awaited: Condition, *objects: Any) -> Verdict:
     [
         (deployment(2, 2, 2), [], [], Met()),
         (deployment(2, 2, 2, observed=0), [], [], UNSEEN),
-        (deployment(2, 2, 1), [replica_set()], [of("web-1", "a")], PARTLY),
+        (deployment(2, 2, 1), [replica_set()], [owned_pod("web-1", "a")], PARTLY),
         (deployment(2, 2, 1), [replica_set()], [stuck("web-1", "a")], STUCK_POD),
         (deployment(2, 2, 1, generation=2), [replica_set()], [stuck("web-1", "a")], UNSEEN),
         (deployment(2, 2, 1), [replica_set("web-0", "0")], [stuck("web-0", "a")], PARTLY),
@@ -108,42 +108,39 @@ def test_revision_of_a_deployment(running: str, verdict: Verdict) -> None:
     assert show(awaited, made, [replica_set(revision=running)], [stuck("web-1", "a")]) == verdict
 
 
-def stateful_set(ready: int, updated: int, observed: int = 1, **more: Any) -> dict[str, Any]:
-    return {
-        "metadata": {"name": "db", "uid": "uid-db", "generation": 1, **more},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": LABELS},
-            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
-        },
-        "status": {
-            "observedGeneration": observed,
-            "readyReplicas": ready,
-            "updatedReplicas": updated,
-            "updateRevision": "db-new",
-        },
-    }
+def rolling_set(ready: int, updated: int, observed: int = 1, **metadata: Any) -> dict[str, Any]:
+    return workload(
+        "StatefulSet",
+        "db",
+        observed=observed,
+        selector={"matchLabels": LABELS},
+        updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        readyReplicas=ready,
+        updatedReplicas=updated,
+        updateRevision="db-new",
+        **metadata,
+    )
 
 
 def member(revision: str, name: str = "a") -> dict[str, Any]:
     labels = LABELS | {"controller-revision-hash": revision}
-    return of("db", name, "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
+    return owned_pod("db", name, "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
 
 
 @pytest.mark.parametrize(
     ("made", "pods", "verdict"),
     [
-        (stateful_set(2, 2), [], Met()),
-        (stateful_set(1, 1), [], Pending("Waiting for 1 pods to be ready...")),
-        (stateful_set(1, 1), [member("db-new")], STUCK_POD),
-        (stateful_set(1, 1), [member("db-old")], Pending("Waiting for 1 pods to be ready...")),
+        (rolling_set(2, 2), [], Met()),
+        (rolling_set(1, 1), [], Pending("Waiting for 1 pods to be ready...")),
+        (rolling_set(1, 1), [member("db-new")], STUCK_POD),
+        (rolling_set(1, 1), [member("db-old")], Pending("Waiting for 1 pods to be ready...")),
         (
-            stateful_set(1, 1, 0),
+            rolling_set(1, 1, 0),
             [member("db-new")],
             Pending("Waiting for statefulset spec update to be observed..."),
         ),
         (
-            stateful_set(1, 1, deletionTimestamp="now"),
+            rolling_set(1, 1, deletionTimestamp="now"),
             [],
             Failed("the statefulset is being deleted", SHORT),
         ),
@@ -153,23 +150,23 @@ def test_stateful_set(made: Any, pods: Any, verdict: Verdict) -> None:
     assert show(condition_of(wait_for_rollout_status)("ci-1", "sts/db"), made, pods) == verdict
 
 
-def daemon_set(updated: int, available: int) -> dict[str, Any]:
-    notes = {"deprecated.daemonset.template.generation": "2"}
-    return {
-        "metadata": {"name": "db", "uid": "uid-db", "generation": 2, "annotations": notes},
-        "spec": {"selector": {"matchLabels": LABELS}},
-        "status": {
-            "observedGeneration": 2,
-            "desiredNumberScheduled": 2,
-            "updatedNumberScheduled": updated,
-            "numberAvailable": available,
-        },
-    }
+def rolling_daemons(updated: int, available: int) -> dict[str, Any]:
+    return workload(
+        "DaemonSet",
+        "db",
+        observed=2,
+        generation=2,
+        annotations={"deprecated.daemonset.template.generation": "2"},
+        selector={"matchLabels": LABELS},
+        desiredNumberScheduled=2,
+        updatedNumberScheduled=updated,
+        numberAvailable=available,
+    )
 
 
 def daemon(generation: str) -> dict[str, Any]:
     labels = LABELS | {"pod-template-generation": generation}
-    return of("db", "a", "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
+    return owned_pod("db", "a", "Pending", waiting=("InvalidImageName", "nope"), labels=labels)
 
 
 LEAD = 'Waiting for daemon set "db" rollout to finish'
@@ -178,13 +175,13 @@ LEAD = 'Waiting for daemon set "db" rollout to finish'
 @pytest.mark.parametrize(
     ("made", "pods", "verdict"),
     [
-        (daemon_set(2, 2), [], Met()),
+        (rolling_daemons(2, 2), [], Met()),
         (
-            daemon_set(1, 1),
+            rolling_daemons(1, 1),
             [daemon("1")],
             Pending(f"{LEAD}: 1 out of 2 new pods have been updated..."),
         ),
-        (daemon_set(1, 1), [daemon("2")], STUCK_POD),
+        (rolling_daemons(1, 1), [daemon("2")], STUCK_POD),
     ],
 )
 def test_daemon_set(made: Any, pods: Any, verdict: Verdict) -> None:
@@ -198,7 +195,7 @@ def test_summaries() -> None:
         awaited = condition_of(wait_for_rollout_status)("ci-1", target)
         assert awaited.verdict() == Pending("not found yet")
         assert awaited.summarize() == ""
-    enter(awaited, stateful_set(1, 1))
+    enter(awaited, rolling_set(1, 1))
     enter(awaited, member("db-new"), member("db-old", "b"), position=1)
     assert awaited.summarize() == "pods of the present revision: 1 Pending (InvalidImageName)"
 

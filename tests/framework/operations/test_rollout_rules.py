@@ -12,24 +12,22 @@ from pytest_kwait.framework.operations.rollout import (
     deployment_rollout,
     stateful_set_rollout,
 )
+from tests.objects import deployment, workload
 
 ONLY_ROLLING = Failed("rollout status is only available for RollingUpdate strategy type")
 LATE = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
 
 
-def workload(generation: int, spec: Any, status: Any, revision: str = "") -> dict[str, Any]:
-    annotations = {"deployment.kubernetes.io/revision": revision} if revision else None
-    metadata = {"name": "foo", "generation": generation, "annotations": annotations}
-    return {"metadata": metadata, "spec": spec, "status": status}
+def bare(generation: int, spec: Any = None, status: Any = None) -> dict[str, Any]:
+    return {"metadata": {"name": "foo", "generation": generation}, "spec": spec, "status": status}
 
 
-def deployment(
-    generation: int, replicas: int | None, *counts: int, observed: int = 1, **more: Any
+def rolling_deployment(
+    generation: int, replicas: int | None, *counts: int, revision: str = "", **fields: Any
 ) -> dict[str, Any]:
-    names = ("replicas", "updatedReplicas", "availableReplicas")
-    status = {"observedGeneration": observed, **dict(zip(names, counts, strict=True))}
-    revision = more.pop("revision", "")
-    return workload(generation, {"replicas": replicas}, status | more, revision)
+    return deployment(
+        *counts, name="foo", revision=revision, generation=generation, replicas=replicas, **fields
+    )
 
 
 LEAD = 'Waiting for deployment "foo" rollout to finish'
@@ -40,39 +38,42 @@ LEAD = 'Waiting for deployment "foo" rollout to finish'
     [
         # kubectl's
         (
-            deployment(0, 1, 1, 0, 1),
+            rolling_deployment(0, 1, 1, 0, 1),
             Pending(f"{LEAD}: 0 out of 1 new replicas have been updated..."),
         ),
-        (deployment(1, 1, 2, 1, 2), Pending(f"{LEAD}: 1 old replicas are pending termination...")),
         (
-            deployment(1, 2, 2, 2, 1),
+            rolling_deployment(1, 1, 2, 1, 2),
+            Pending(f"{LEAD}: 1 old replicas are pending termination..."),
+        ),
+        (
+            rolling_deployment(1, 2, 2, 2, 1),
             Pending(f"{LEAD}: 1 of 2 updated replicas are available..."),
         ),
-        (deployment(1, 2, 2, 2, 2), Met()),
+        (rolling_deployment(1, 2, 2, 2, 2), Met()),
         (
-            deployment(2, 2, 2, 2, 2),
+            rolling_deployment(2, 2, 2, 2, 2),
             Pending("Waiting for deployment spec update to be observed..."),
         ),
         # and others
         (
-            deployment(1, 2, 2, 2, 1, conditions=[LATE]),
+            rolling_deployment(1, 2, 2, 2, 1, conditions=[LATE]),
             Failed('deployment "foo" exceeded its progress deadline', Grace.SHORT),
         ),
         (
-            deployment(2, 2, 2, 2, 1, conditions=[LATE]),
+            rolling_deployment(2, 2, 2, 2, 1, conditions=[LATE]),
             Pending("Waiting for deployment spec update to be observed..."),
         ),
-        (deployment(1, 0, 0, 0, 0), Met()),
+        (rolling_deployment(1, 0, 0, 0, 0), Met()),
         (
-            deployment(1, None, 0, 0, 0),
+            rolling_deployment(1, None, 0, 0, 0),
             Pending(f"{LEAD}: 0 out of 1 new replicas have been updated..."),
         ),
         (
-            workload(1, None, None),
+            bare(1),
             Pending("Waiting for deployment spec update to be observed..."),
         ),
         (
-            workload(1, {"replicas": 1}, {"observedGeneration": 1, "conditions": None}),
+            bare(1, {"replicas": 1}, {"observedGeneration": 1, "conditions": None}),
             Pending(f"{LEAD}: 0 out of 1 new replicas have been updated..."),
         ),
     ],
@@ -109,15 +110,16 @@ def test_deployment(obj: dict[str, Any], verdict: Verdict) -> None:
     ],
 )
 def test_revision_of_a_deployment(observed: int, running: str, verdict: Verdict) -> None:
-    obj = deployment(2, 1, 1, 1, 1, observed=observed, revision=running)
+    obj = rolling_deployment(2, 1, 1, 1, 1, observed=observed, revision=running)
 
     assert deployment_rollout(obj, 3) == verdict
 
 
-def daemon_set(generation: int, *counts: int, observed: int = 1, **spec: Any) -> dict[str, Any]:
+def rolling_daemons(generation: int, *counts: int, **fields: Any) -> dict[str, Any]:
     names = ("updatedNumberScheduled", "desiredNumberScheduled", "numberAvailable")
-    status = {"observedGeneration": observed, **dict(zip(names, counts, strict=True))}
-    return workload(generation, {"updateStrategy": {"type": "RollingUpdate"}, **spec}, status)
+    fields = {"updateStrategy": {"type": "RollingUpdate"}, **fields}
+    status = dict(zip(names, counts, strict=True))
+    return workload("DaemonSet", "foo", generation=generation, status=status, **fields)
 
 
 DAEMONS = 'Waiting for daemon set "foo" rollout to finish'
@@ -128,75 +130,84 @@ DAEMONS = 'Waiting for daemon set "foo" rollout to finish'
     [
         # kubectl's
         (
-            daemon_set(0, 0, 1, 0),
+            rolling_daemons(0, 0, 1, 0),
             Pending(f"{DAEMONS}: 0 out of 1 new pods have been updated..."),
         ),
         (
-            daemon_set(1, 2, 2, 1),
+            rolling_daemons(1, 2, 2, 1),
             Pending(f"{DAEMONS}: 1 of 2 updated pods are available..."),
         ),
-        (daemon_set(1, 2, 2, 2), Met()),
+        (rolling_daemons(1, 2, 2, 2), Met()),
         (
-            daemon_set(2, 2, 2, 2),
+            rolling_daemons(2, 2, 2, 2),
             Pending("Waiting for daemon set spec update to be observed..."),
         ),
-        (daemon_set(1, 0, 0, 0, updateStrategy={"type": "OnDelete"}), ONLY_ROLLING),
+        (rolling_daemons(1, 0, 0, 0, updateStrategy={"type": "OnDelete"}), ONLY_ROLLING),
         # and others
-        (daemon_set(1, 0, 0, 0), Met()),
-        (workload(0, None, None), Pending("Waiting for daemon set spec update to be observed...")),
+        (rolling_daemons(1, 0, 0, 0), Met()),
+        (bare(0), Pending("Waiting for daemon set spec update to be observed...")),
     ],
 )
 def test_daemon_set(obj: dict[str, Any], verdict: Verdict) -> None:
     assert daemon_set_rollout(obj) == verdict
 
 
-def stateful_set(
-    generation: int, observed: int, ready: int, updated: int, rolling: Any = None, **more: Any
+def rolling_set(
+    generation: int, observed: int, ready: int, updated: int, rolling: Any = None, **fields: Any
 ) -> dict[str, Any]:
-    strategy = {"type": more.pop("strategy", "RollingUpdate"), "rollingUpdate": rolling}
-    status = {"observedGeneration": observed, "readyReplicas": ready, "updatedReplicas": updated}
-    return workload(generation, {"replicas": 3, "updateStrategy": strategy}, status | more)
+    strategy = {"type": fields.pop("strategy", "RollingUpdate"), "rollingUpdate": rolling}
+    return workload(
+        "StatefulSet",
+        "foo",
+        observed=observed,
+        generation=generation,
+        replicas=3,
+        updateStrategy=strategy,
+        readyReplicas=ready,
+        updatedReplicas=updated,
+        **fields,
+    )
 
 
 @pytest.mark.parametrize(
     ("obj", "verdict"),
     [
         # kubectl's
-        (stateful_set(1, 1, 1, 0, strategy="OnDelete"), ONLY_ROLLING),
+        (rolling_set(1, 1, 1, 0, strategy="OnDelete"), ONLY_ROLLING),
         (
-            stateful_set(2, 1, 3, 0),
+            rolling_set(2, 1, 3, 0),
             Pending("Waiting for statefulset spec update to be observed..."),
         ),
-        (stateful_set(1, 2, 2, 0), Pending("Waiting for 1 pods to be ready...")),
-        (stateful_set(1, 2, 3, 1, {"partition": 2}), Met()),
+        (rolling_set(1, 2, 2, 0), Pending("Waiting for 1 pods to be ready...")),
+        (rolling_set(1, 2, 3, 1, {"partition": 2}), Met()),
         (
-            stateful_set(1, 2, 3, 0, {"partition": 2}),
+            rolling_set(1, 2, 3, 0, {"partition": 2}),
             Pending(
                 "Waiting for partitioned roll out to finish: 0 out of 1 new pods have been "
                 "updated..."
             ),
         ),
-        (stateful_set(1, 2, 3, 3, currentRevision="foo", updateRevision="foo"), Met()),
+        (rolling_set(1, 2, 3, 3, currentRevision="foo", updateRevision="foo"), Met()),
         # and others
         (
-            stateful_set(1, 2, 3, 1, currentRevision="foo", updateRevision="bar"),
+            rolling_set(1, 2, 3, 1, currentRevision="foo", updateRevision="bar"),
             Pending("waiting for statefulset rolling update to complete 1 pods at revision bar..."),
         ),
-        (stateful_set(1, 2, 3, 3, {}), Met()),
+        (rolling_set(1, 2, 3, 3, {}), Met()),
         (
-            stateful_set(1, 2, 3, 2, {"partition": None}),
+            rolling_set(1, 2, 3, 2, {"partition": None}),
             Pending(
                 "Waiting for partitioned roll out to finish: 2 out of 3 new pods have been "
                 "updated..."
             ),
         ),
-        (stateful_set(1, 2, 3, 0, {"partition": 5}), Met()),
+        (rolling_set(1, 2, 3, 0, {"partition": 5}), Met()),
         (
-            stateful_set(0, 0, 3, 3),
+            rolling_set(0, 0, 3, 3),
             Pending("Waiting for statefulset spec update to be observed..."),
         ),
         (
-            workload(1, {"updateStrategy": None}, {"observedGeneration": 1}),
+            bare(1, {"updateStrategy": None}, {"observedGeneration": 1}),
             Pending("Waiting for 1 pods to be ready..."),
         ),
     ],

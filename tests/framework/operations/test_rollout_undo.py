@@ -19,19 +19,15 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.framework.operations.rollout import rollout_undo
-from tests.framework.workload_samples import REVISION, deployment, replica_set
-from tests.framework.writable_session import WritingSession
+from tests.objects import REVISION, deployment, replica_set, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from tests.framework.writable_session import WritingSession
+
 KINDS = [(STATEFUL_SETS, "statefulset/db"), (DAEMON_SETS, "daemonset/db")]
 CAUSE = "kubernetes.io/change-cause"
-
-
-@pytest.fixture
-def session() -> WritingSession:
-    return WritingSession()
 
 
 def put_history(session: WritingSession, *revisions: int, **parts: Any) -> None:
@@ -166,12 +162,8 @@ def put_set(session: WritingSession, kind: Resource, *revisions: int, **spec: An
     """Put a rolled out set, and its ControllerRevisions."""
     counts = ("readyReplicas", "updatedReplicas", "desiredNumberScheduled")
     more = ("updatedNumberScheduled", "numberAvailable")
-    made = {
-        "metadata": {"name": "db", "uid": "uid-db", "generation": 1},
-        "spec": {"selector": {"matchLabels": {"app": "db"}}, "replicas": 1, **spec},
-        "status": {"observedGeneration": 1, **dict.fromkeys((*counts, *more), 1)},
-    }
-    session.put(kind, made)
+    status = dict.fromkeys((*counts, *more), 1)
+    session.put(kind, workload(kind.kind, "db", replicas=1, status=status, **spec))
     for each in revisions:
         owners = [{"uid": "uid-db", "controller": True}]
         named = {"name": f"db-{each}", "labels": {"app": "db"}, "ownerReferences": owners}

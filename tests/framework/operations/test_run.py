@@ -9,15 +9,11 @@ import pytest
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.errors import InvalidArgument, WaitFailed
 from pytest_kwait.framework.operations.run import run
-from tests.framework.writable_session import WritingSession
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-
-@pytest.fixture
-def session() -> WritingSession:
-    return WritingSession()
+    from tests.framework.writable_session import WritingSession
 
 
 def end_with(session: WritingSession, code: int, log: str, monkeypatch: pytest.MonkeyPatch) -> None:

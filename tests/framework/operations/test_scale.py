@@ -11,9 +11,9 @@ from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICA_SETS, STATEF
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.scale import ScaledPods, scale
-from tests.engine.fake_session import condition
-from tests.framework.workload_samples import of, stuck
+from tests.framework.workload_samples import stuck
 from tests.framework.writable_session import WritingSession
+from tests.objects import condition, owned_pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -36,16 +36,13 @@ def session() -> WritingSession:
     return session
 
 
-def web(replicas: int = 2, there: int = 2, ready: int = 2, **parts: Any) -> Any:
-    metadata = {"name": "web", "uid": "uid-web", "generation": parts.pop("generation", 1)}
-    metadata |= parts.pop("metadata", {})
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}}
-    status = {"observedGeneration": 1, "replicas": there, "readyReplicas": ready, **parts}
-    return {"metadata": metadata, "spec": spec, "status": status}
+def web(replicas: int = 2, there: int = 2, ready: int = 2, **fields: Any) -> Any:
+    status = {"replicas": there, "readyReplicas": ready}
+    return workload("ReplicaSet", replicas=replicas, status=status, **fields)
 
 
 def pod_of(name: str, **parts: Any) -> Any:
-    return of("web", name, ready=True, **parts)
+    return owned_pod("web", name, ready=True, **parts)
 
 
 GOING = {"deletionTimestamp": "now"}
@@ -56,7 +53,7 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "none yet": (web(), [], Pending("0 of 2 ready: no pods")),
     "one not ready": (
         web(),
-        [pod_of("a"), of("web", "b")],
+        [pod_of("a"), owned_pod("web", "b")],
         Pending("1 of 2 ready: 1 ready, 1 Running, not ready"),
     ),
     "one too many": (
@@ -71,12 +68,12 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     ),
     "one that ended takes no place": (
         web(),
-        [pod_of("a"), pod_of("b"), of("web", "c", "Failed")],
+        [pod_of("a"), pod_of("b"), owned_pod("web", "c", "Failed")],
         Met(),
     ),
     "one of another owner": (
         web(),
-        [pod_of("a"), of("other", "b", ready=True)],
+        [pod_of("a"), owned_pod("other", "b", ready=True)],
         Pending("1 of 2 ready: 1 ready, 1 of another owner"),
     ),
     "not counted yet": (
@@ -143,7 +140,7 @@ def test_verdicts(obj: Any, pods: list[Any], verdict: Verdict) -> None:
 def test_a_custom_resource_is_ready_by_its_pods() -> None:
     awaited = ScaledPods(WIDGETS, "ci-1", "web", uid="uid-web", selector="app=web", replicas=1)
     put(awaited, 0, {"metadata": {"name": "web", "uid": "uid-web", "generation": 1}, "spec": None})
-    put(awaited, 1, of("anybody", "a", ready=True))
+    put(awaited, 1, owned_pod("anybody", "a", ready=True))
 
     assert awaited.verdict() == Met()
 

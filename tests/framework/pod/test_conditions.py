@@ -11,7 +11,7 @@ from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.pod import containers
 from pytest_kwait.framework.pod import wait as pod_wait
 from pytest_kwait.framework.registry import WAITS, condition_of
-from tests.engine.fake_session import condition, pod
+from tests.objects import condition, pod
 
 NONE, SHORT, LONG = Grace.NONE, Grace.SHORT, Grace.LONG
 STUCK = ("InvalidImageName", "no such thing")
@@ -19,7 +19,7 @@ BAD_IMAGE = "InvalidImageName: no such thing"
 READY: dict[str, Any] = {"conditions": [condition("Ready")]}
 GOING = {"deletionTimestamp": "now"}
 NOWHERE = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes")
-UNPLACED: dict[str, Any] = {"node": None, "conditions": [NOWHERE]}
+UNPLACED: dict[str, Any] = {"nodeName": None, "conditions": [NOWHERE]}
 MODULES = (pod_wait, containers)
 
 
@@ -56,7 +56,7 @@ def evaluate(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
 EVICTED = pod("web", "Failed", reason="Evicted", message="low on\nmemory")
 OVER = pod("web", "Succeeded")
 GATED = with_spec(
-    pod("web", "Pending", node=None), schedulingGates=[{"name": "x/one"}, {"name": "x/two"}]
+    pod("web", "Pending", nodeName=None), schedulingGates=[{"name": "x/one"}, {"name": "x/two"}]
 )
 INIT_FAILED = with_spec(
     pod("web", "Pending", initContainerStatuses=[ended("i", 4)]),
@@ -64,13 +64,13 @@ INIT_FAILED = with_spec(
     initContainers=[{"name": "i"}],
 )
 INIT_LOOPS = pod("web", "Pending", initContainerStatuses=[waiting("i", "CrashLoopBackOff", 3)])
-LOOPS = pod("web", containerStatuses=[waiting("a", "CrashLoopBackOff", 3)])
+LOOPS = pod("web", "Running", containerStatuses=[waiting("a", "CrashLoopBackOff", 3)])
 OOM = two(containerStatuses=[ended("a", 137, "OOMKilled"), up("b")])
 
 ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
     ("pod_running", (), None, Pending("not found yet")),
-    ("pod_running", (), pod("web"), Met()),
-    ("pod_running", (), pod("web", metadata=GOING), Met()),
+    ("pod_running", (), pod("web", "Running"), Met()),
+    ("pod_running", (), pod("web", "Running", metadata=GOING), Met()),
     ("pod_running", (), pod("web", "Pending"), Pending("Pending")),
     ("pod_running", (), pod("web", "Unknown"), Pending("Unknown")),
     ("pod_running", (), GATED, Pending("Pending, behind scheduling gate x/one, x/two")),
@@ -127,12 +127,16 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
         Failed("CrashLoopBackOff: init container i was restarted 3 times, ended", LONG),
     ),
     ("pod_running", (), LOOPS, Met()),
-    ("pod_ready", (), pod("web", **READY), Met()),
-    ("pod_ready", (), pod("web"), Pending("Running, not ready")),
+    ("pod_ready", (), pod("web", "Running", **READY), Met()),
+    ("pod_ready", (), pod("web", "Running"), Pending("Running, not ready")),
     (
         "pod_ready",
         (),
-        pod("web", conditions=[condition("Ready", "False", reason="X", message="no\nway")]),
+        pod(
+            "web",
+            "Running",
+            conditions=[condition("Ready", "False", reason="X", message="no\nway")],
+        ),
         Pending("Running, not ready: X: no way"),
     ),
     ("pod_ready", (), pod("web", "Pending", **READY), Pending("Pending")),
@@ -161,27 +165,27 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
         with_spec(OOM, containers=[{"name": "a", "restartPolicy": "OnFailure"}]),
         Pending("Running, not ready"),
     ),
-    ("pod_running_ready", (), pod("web", **READY), Met()),
+    ("pod_running_ready", (), pod("web", "Running", **READY), Met()),
     ("pod_running_ready", (), OVER, Failed("the pod has succeeded")),
     ("pod_success", (), OVER, Met()),
     ("pod_success", (), EVICTED, Failed("the pod has failed: Evicted: low on memory")),
-    ("pod_success", (), pod("web"), Pending("Running")),
+    ("pod_success", (), pod("web", "Running"), Pending("Running")),
     (
         "pod_success",
         (),
-        with_spec(pod("web"), restartPolicy="Always"),
+        with_spec(pod("web", "Running"), restartPolicy="Always"),
         Failed("its restart policy is Always: its containers are started again, always"),
     ),
     (
         "pod_success",
         (),
-        with_spec(pod("web", metadata=GOING), restartPolicy="Always"),
+        with_spec(pod("web", "Running", metadata=GOING), restartPolicy="Always"),
         Pending("Running"),
     ),
     ("pod_success", (), pod("web", "Pending", waiting=STUCK), Failed(BAD_IMAGE, SHORT)),
     ("pod_no_longer_running", (), OVER, Met()),
     ("pod_no_longer_running", (), EVICTED, Met()),
-    ("pod_no_longer_running", (), pod("web"), Pending("Running")),
+    ("pod_no_longer_running", (), pod("web", "Running"), Pending("Running")),
     ("pod_no_longer_running", (), pod("web", "Pending", waiting=STUCK), Failed(BAD_IMAGE, SHORT)),
     (
         "pod_no_longer_running",
@@ -198,10 +202,10 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
         Failed("the pod has failed: Evicted: low on memory"),
     ),
     ("pod_terminated", ("OOM",), OVER, Failed("the pod has succeeded")),
-    ("pod_terminated", ("OOM",), pod("web"), Pending("Running")),
+    ("pod_terminated", ("OOM",), pod("web", "Running"), Pending("Running")),
     ("pod_failed_reason", ("Evicted",), EVICTED, Met()),
     ("pod_failed_reason", ("X",), OVER, Failed("the pod has succeeded")),
-    ("pod_not_pending", (), pod("web"), Met()),
+    ("pod_not_pending", (), pod("web", "Running"), Met()),
     ("pod_not_pending", (), pod("web", "Unknown"), Met()),
     ("pod_not_pending", (), {"metadata": {"name": "web"}}, Pending("Pending")),
     ("pod_not_pending", (), pod("web", "Pending", waiting=STUCK), Failed(BAD_IMAGE, SHORT)),
@@ -216,47 +220,52 @@ ROWS: list[tuple[str, tuple[Any, ...], Any, Verdict]] = [
     (
         "pod_scheduled",
         (),
-        pod("web", "Failed", node=None),
+        pod("web", "Failed", nodeName=None),
         Failed("the pod has failed: no reason is given"),
     ),
     ("pod_unschedulable", (), pod("web", "Pending", **UNPLACED), Met()),
-    ("pod_unschedulable", (), pod("web", "Pending", node=None), Pending("Pending")),
-    ("pod_unschedulable", (), pod("web"), Failed("the pod was scheduled to node-1")),
+    ("pod_unschedulable", (), pod("web", "Pending", nodeName=None), Pending("Pending")),
+    ("pod_unschedulable", (), pod("web", "Running"), Failed("the pod was scheduled to node-1")),
     (
         "pod_unschedulable",
         (),
-        pod("web", "Failed", node=None),
+        pod("web", "Failed", nodeName=None),
         Failed("the pod has failed: no reason is given"),
     ),
-    ("pod_terminating", (), pod("web", metadata=GOING), Met()),
-    ("pod_terminating", (), pod("web"), Pending("it is not being deleted")),
+    ("pod_terminating", (), pod("web", "Running", metadata=GOING), Met()),
+    ("pod_terminating", (), pod("web", "Running"), Pending("it is not being deleted")),
     ("pod_not_found", (), None, Met()),
-    ("pod_not_found", (), pod("web"), Pending("still there, not being deleted")),
-    ("pod_not_found", ("another",), pod("web"), Met()),
+    ("pod_not_found", (), pod("web", "Running"), Pending("still there, not being deleted")),
+    ("pod_not_found", ("another",), pod("web", "Running"), Met()),
     (
         "pod_not_found",
         ("uid-web",),
-        pod("web", metadata={**GOING, "finalizers": ["x/y"]}),
+        pod("web", "Running", metadata={**GOING, "finalizers": ["x/y"]}),
         Pending("being deleted, held by x/y"),
     ),
-    ("pod_observed_generation", (2,), pod("web", observedGeneration=2), Met()),
+    ("pod_observed_generation", (2,), pod("web", "Running", observedGeneration=2), Met()),
     (
         "pod_observed_generation",
         (2,),
-        pod("web"),
+        pod("web", "Running"),
         Pending("generation 0 is observed, not yet 2"),
     ),
     (
         "pod_observed_generation",
         (2,),
-        pod("web", observedGeneration=3),
+        pod("web", "Running", observedGeneration=3),
         Failed("generation 3 is observed already"),
     ),
-    ("pod_observed_generation", (2, "Ready"), pod("web"), Pending("no condition Ready yet")),
     (
         "pod_observed_generation",
         (2, "Ready"),
-        pod("web", conditions=[condition("Ready", observedGeneration=2)]),
+        pod("web", "Running"),
+        Pending("no condition Ready yet"),
+    ),
+    (
+        "pod_observed_generation",
+        (2, "Ready"),
+        pod("web", "Running", conditions=[condition("Ready", observedGeneration=2)]),
         Met(),
     ),
     ("container_started", ("a",), two(containerStatuses=[up("a", started=True)]), Met()),
@@ -351,7 +360,7 @@ def test_gaps_are_no_crash(module: Any) -> None:
 def test_deleted_and_created_anew() -> None:
     awaited = condition_of(pod_wait.wait_for_pod_ready)("ci-1", "web")
     book = awaited.sources()[0].sink
-    first = pod("web", metadata={"uid": "1"})
+    first = pod("web", "Running", metadata={"uid": "1"})
     book.put(first, msgspec.json.encode(first), 0.0)
     book.drop("1")
 

@@ -23,8 +23,8 @@ from pytest_kwait.framework.pod.list_wait import (
     wait_for_pods_with_scheduling_gates,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import condition, pod
 from tests.examples import scaled
+from tests.objects import condition, pod, workload
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 OWNED = {"ownerReferences": [{"uid": "rs", "controller": True}]}
@@ -34,7 +34,7 @@ BAD = "InvalidImageName: no such thing"
 
 
 def ready(name: str) -> dict[str, Any]:
-    return pod(name, conditions=[condition("Ready")])
+    return pod(name, "Running", conditions=[condition("Ready")])
 
 
 def stuck(name: str) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def stuck(name: str) -> dict[str, Any]:
 
 
 def gated(name: str, *gates: str) -> dict[str, Any]:
-    obj = pod(name, "Pending", node=None, conditions=[GATED])
+    obj = pod(name, "Pending", nodeName=None, conditions=[GATED])
     return {**obj, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
 
 
@@ -56,15 +56,19 @@ WEB = "app=web"
 NOT_READY = "Running, not ready"
 ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
     (condition_of(wait_for_number_of_pods)("ci-1", 0), [], Met()),
-    (condition_of(wait_for_number_of_pods)("ci-1", 2), [pod("a"), pod("b", "Failed")], Met()),
     (
         condition_of(wait_for_number_of_pods)("ci-1", 2),
-        [pod("a")],
+        [pod("a", "Running"), pod("b", "Failed")],
+        Met(),
+    ),
+    (
+        condition_of(wait_for_number_of_pods)("ci-1", 2),
+        [pod("a", "Running")],
         Pending("1 of 2 pods: 1 Running"),
     ),
     (
         condition_of(wait_for_number_of_pods)("ci-1", 0),
-        [pod("a")],
+        [pod("a", "Running")],
         Pending("1, 1 more than awaited"),
     ),
     (
@@ -72,8 +76,12 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
         [stuck("a")],
         Pending("1 of 3 pods: 1 Pending (InvalidImageName)"),
     ),
-    (condition_of(wait_for_pods_running)("ci-1", 0), [pod("a")], Met()),
-    (condition_of(wait_for_pods_running)("ci-1", 1), [ready("a"), stuck("b"), pod("c")], Met()),
+    (condition_of(wait_for_pods_running)("ci-1", 0), [pod("a", "Running")], Met()),
+    (
+        condition_of(wait_for_pods_running)("ci-1", 1),
+        [ready("a"), stuck("b"), pod("c", "Running")],
+        Met(),
+    ),
     (
         condition_of(wait_for_pods_running)("ci-1", 1),
         [ready("a"), ready("b")],
@@ -81,7 +89,7 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
     ),
     (
         condition_of(wait_for_pods_running)("ci-1", 2),
-        [ready("a"), pod("b")],
+        [ready("a"), pod("b", "Running")],
         Pending(f"1 of 2 pods Running and ready: 1 Running, 1 {NOT_READY}"),
     ),
     (
@@ -104,10 +112,14 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
         [pod("a", "Failed")],
         Failed("pod a: the pod has failed: no reason is given", SHORT, 0.0),
     ),
-    (condition_of(wait_for_pods_scheduling_gated)("ci-1", 1), [gated("a", "x/y"), pod("b")], Met()),
     (
         condition_of(wait_for_pods_scheduling_gated)("ci-1", 1),
-        [pod("a")],
+        [gated("a", "x/y"), pod("b", "Running")],
+        Met(),
+    ),
+    (
+        condition_of(wait_for_pods_scheduling_gated)("ci-1", 1),
+        [pod("a", "Running")],
         Pending(f"0 of 1 pod behind a scheduling gate: 1 {NOT_READY}"),
     ),
     (
@@ -122,7 +134,7 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
     ),
     (
         condition_of(wait_for_pods_with_scheduling_gates)("ci-1", 1, []),
-        [gated("a", "y"), pod("b")],
+        [gated("a", "y"), pod("b", "Running")],
         Met(),
     ),
     (condition_of(wait_for_pods_with_label)("ci-1", WEB), [stuck("a")], Met()),
@@ -130,18 +142,18 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
     (condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB), [pod("a", "Pending")], Met()),
     (
         condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB),
-        [pod("a"), pod("b", "Pending", node=None)],
+        [pod("a", "Running"), pod("b", "Pending", nodeName=None)],
         Pending("1 of 2 scheduled: 1 Running, 1 Pending"),
     ),
     (
         condition_of(wait_for_pods_with_label_scheduled)("ci-1", WEB),
-        [pod("b", "Pending", node=None, conditions=[NOWHERE])],
+        [pod("b", "Pending", nodeName=None, conditions=[NOWHERE])],
         Failed("pod b: Unschedulable: 0/1 nodes", LONG, 0.0),
     ),
-    (condition_of(wait_for_pods_with_label_running)("ci-1", WEB), [pod("a")], Met()),
+    (condition_of(wait_for_pods_with_label_running)("ci-1", WEB), [pod("a", "Running")], Met()),
     (
         condition_of(wait_for_pods_with_label_running)("ci-1", WEB),
-        [pod("a"), pod("b", "Succeeded")],
+        [pod("a", "Running"), pod("b", "Succeeded")],
         Failed("pod b: the pod has succeeded", SHORT, 0.0),
     ),
     (
@@ -192,15 +204,6 @@ def test_rows(awaited: Any, pods: list[dict[str, Any]], verdict: Verdict) -> Non
     assert awaited.verdict() == verdict
 
 
-def controller(name: str, replicas: int | None, up: int, **more: Any) -> dict[str, Any]:
-    status = {"readyReplicas": up, "observedGeneration": more.get("observed", 1)}
-    return {
-        "metadata": {"name": name, "generation": 1},
-        "spec": {"replicas": replicas},
-        "status": status,
-    }
-
-
 def test_replicas_of_controllers_count() -> None:
     awaited = condition_of(wait_for_almost_all_pods_ready)("ci-1", 1, 1)
     put(awaited, ready("a"))
@@ -211,11 +214,11 @@ def test_replicas_of_controllers_count() -> None:
         "ReplicaSet",
     ]
 
-    put(awaited, controller("rc", 3, 2), 1)
+    put(awaited, workload("ReplicationController", "rc", replicas=3, readyReplicas=2), 1)
     assert awaited.verdict() == Met()
-    put(awaited, controller("rs", None, 0), 2)
+    put(awaited, workload("ReplicaSet", "rs", replicas=None, readyReplicas=0), 2)
     assert awaited.verdict() == Pending("controllers lack 2 ready replicas, 1 allowed")
-    put(awaited, controller("rs", None, 1, observed=0), 2)
+    put(awaited, workload("ReplicaSet", "rs", observed=0, replicas=None, readyReplicas=1), 2)
     assert awaited.verdict() == Pending("1 controller has a status of an older generation")
     awaited.sources()[2].sink.drop("uid-rs")
     assert awaited.verdict() == Met()
@@ -227,7 +230,7 @@ def test_replicas_of_controllers_count() -> None:
 
 LOOKS: dict[str, Any] = {
     "new": lambda name: pod(name, "Pending"),
-    "running": pod,
+    "running": lambda name: pod(name, "Running"),
     "ready": ready,
     "stuck": stuck,
     "over": lambda name: pod(name, "Succeeded"),

@@ -9,16 +9,18 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import PODS, REPLICA_SETS
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 
 
 def ready(name: str, **more: Any) -> dict[str, Any]:
-    return pod(name, conditions=[condition("Ready")], **more)
+    return pod(name, "Running", conditions=[condition("Ready")], **more)
 
 
 @MODES
@@ -52,7 +54,7 @@ def test_two_requests_for_each_kind(client: ApiClient, session: FakeSession) -> 
 
 
 def test_a_pod_that_goes(client: ApiClient, session: FakeSession) -> None:
-    session.put(PODS, pod("web"))
+    session.put(PODS, pod("web", "Running"))
     session.at(3, session.drop, PODS, "web")
 
     kw.wait_for_pod_not_found(client, "ci-1", "web")
@@ -61,7 +63,7 @@ def test_a_pod_that_goes(client: ApiClient, session: FakeSession) -> None:
 
 
 def test_code_of_the_user(client: ApiClient, session: FakeSession) -> None:
-    session.put(PODS, pod("web", podIP="10.0.0.1"))
+    session.put(PODS, pod("web", "Running", podIP="10.0.0.1"))
 
     def address(each: dict[str, Any]) -> bool:
         return bool(each["status"]["podIP"])
@@ -121,7 +123,9 @@ GOLDEN = [
     (
         {
             **pod(
-                "web", containerStatuses=[{"name": "a", "state": {"terminated": {"exitCode": 0}}}]
+                "web",
+                "Running",
+                containerStatuses=[{"name": "a", "state": {"terminated": {"exitCode": 0}}}],
             ),
             "spec": {"restartPolicy": "OnFailure"},
         },

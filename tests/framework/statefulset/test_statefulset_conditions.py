@@ -21,10 +21,12 @@ from pytest_kwait.framework.statefulset import (
     wait_for_stateful_set_status_ready_replicas,
     wait_for_stateful_set_status_replicas,
 )
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, owned_pod, workload
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 BAD = ("InvalidImageName", "no such thing")
@@ -38,17 +40,12 @@ UNBOUND = condition(
 NO_MORE = " (the set makes none after it)"
 
 
-def web(replicas: int = 3, *, observed: int = 1, **more: Any) -> dict[str, Any]:
-    status = {"observedGeneration": observed, **more.pop("status", {})}
-    metadata = {"name": "web", "uid": "uid-web", "generation": 1, **more.pop("metadata", {})}
-    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, **more}
-    return {"metadata": metadata, "spec": spec, "status": status}
+def web(replicas: int = 3, **fields: Any) -> dict[str, Any]:
+    return workload("StatefulSet", replicas=replicas, **fields)
 
 
-def member(name: str, phase: str = "Running", *, owner: str = "uid-web", **more: Any) -> Any:
-    owners = [{"uid": owner, "controller": True}]
-    metadata = {"ownerReferences": owners, "uid": f"uid-{name}", **more.pop("metadata", {})}
-    return pod(name, phase, labels={"app": "web"}, metadata=metadata, **more)
+def member(name: str, phase: str = "Running", *, owner: str = "web", **fields: Any) -> Any:
+    return owned_pod(owner, name, phase, uid=f"uid-{name}", **fields)
 
 
 def ready(name: str, **more: Any) -> Any:
@@ -202,7 +199,7 @@ ROWS = {
             0.0,
         ),
         web(2, volumeClaimTemplates=[{"metadata": {"name": n}} for n in ("data", "logs")]),
-        [member("web-0", "Pending", node=None, conditions=[UNBOUND])],
+        [member("web-0", "Pending", nodeName=None, conditions=[UNBOUND])],
     ),
     "a volume that the set does not make": Row(
         both(1),
@@ -213,7 +210,7 @@ ROWS = {
             0.0,
         ),
         web(1),
-        [member("web-0", "Pending", node=None, conditions=[UNBOUND])],
+        [member("web-0", "Pending", nodeName=None, conditions=[UNBOUND])],
     ),
     "first step": Row(steps(1, 0), Met(), pods=[member("web-0")]),
     "first step is over": Row(
@@ -541,7 +538,7 @@ statefulset ci-1/web can no longer have pod web-2 ready: pod web-1 (the set make
 
 def test_a_claim_without_a_provisioner(client: ApiClient, session: FakeSession) -> None:
     session.put(STATEFUL_SETS, web(1, volumeClaimTemplates=[{"metadata": {"name": "data"}}]))
-    session.put(PODS, member("web-0", "Pending", node=None, conditions=[UNBOUND]))
+    session.put(PODS, member("web-0", "Pending", nodeName=None, conditions=[UNBOUND]))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for_stateful_set_running_and_ready(client, "ci-1", "web", 1)

@@ -9,7 +9,7 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from pytest_kwait.errors import WaitFailed
-from tests.framework.storage.test_claims import claim, event, user, volume
+from tests.framework.storage.claims import claim_event, claimed_volume, fast_claim, user
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -29,8 +29,10 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 
 
 def test_lost(client: ApiClient, session: FakeSession) -> None:
-    recorded = {**event("ClaimLost", LOST), "type": "Warning"}
-    text = message(client, session, (PERSISTENT_VOLUME_CLAIMS, claim("Lost")), (EVENTS, recorded))
+    recorded = {**claim_event("ClaimLost", LOST), "type": "Warning"}
+    text = message(
+        client, session, (PERSISTENT_VOLUME_CLAIMS, fast_claim("Lost")), (EVENTS, recorded)
+    )
 
     assert session.clock.monotonic() == 5.0
     assert text == (
@@ -52,7 +54,7 @@ def test_lost(client: ApiClient, session: FakeSession) -> None:
 
 
 def test_no_class(client: ApiClient, session: FakeSession) -> None:
-    nothing = claim(spec={"storageClassName": ""})
+    nothing = fast_claim(spec={"storageClassName": ""})
     text = message(
         client,
         session,
@@ -82,13 +84,13 @@ def test_no_class(client: ApiClient, session: FakeSession) -> None:
 
 
 def test_no_provisioner(client: ApiClient, session: FakeSession) -> None:
-    recorded = event(
+    recorded = claim_event(
         "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"
     )
     text = message(
         client,
         session,
-        (PERSISTENT_VOLUME_CLAIMS, claim()),
+        (PERSISTENT_VOLUME_CLAIMS, fast_claim()),
         (EVENTS, {**recorded, "type": "Warning"}),
     )
 
@@ -110,13 +112,13 @@ def test_no_provisioner(client: ApiClient, session: FakeSession) -> None:
 
 
 def test_a_volume_that_does_not_fit(client: ApiClient, session: FakeSession) -> None:
-    recorded = event(
+    recorded = claim_event(
         "VolumeMismatch", 'Cannot bind to requested volume "pv-1": requested PV is too small'
     )
     text = message(
         client,
         session,
-        (PERSISTENT_VOLUME_CLAIMS, claim(spec={"volumeName": "pv-1"})),
+        (PERSISTENT_VOLUME_CLAIMS, fast_claim(spec={"volumeName": "pv-1"})),
         (EVENTS, {**recorded, "type": "Warning"}),
     )
 
@@ -138,8 +140,8 @@ def test_a_volume_that_does_not_fit(client: ApiClient, session: FakeSession) -> 
 
 
 def test_a_volume_that_is_kept_for_another(client: ApiClient, session: FakeSession) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(spec={"volumeName": "pv-1"}))
-    session.put(PERSISTENT_VOLUMES, volume("Released", uid="before"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(spec={"volumeName": "pv-1"}))
+    session.put(PERSISTENT_VOLUMES, claimed_volume("Released", uid="before"))
     with pytest.raises(WaitFailed) as caught:
         kw.wait_for_pv_and_pvc(client, "ci-1", "pv-1", "data")
 

@@ -16,6 +16,7 @@ from pytest_kwait.framework.storage.claims import (
     wait_for_persistent_volume_claim_modification_failure,
     wait_for_persistent_volume_claim_modified,
 )
+from tests.objects import claim
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -25,13 +26,17 @@ if TYPE_CHECKING:
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 
 
-def claim(current: str | None, attempt: str = "", *conditions: Any, phase: str = "Bound") -> Any:
-    status: dict[str, Any] = {"phase": phase, "currentVolumeAttributesClassName": current}
-    status |= {"conditions": list(conditions)}
-    if attempt:
-        status["modifyVolumeStatus"] = {"status": attempt}
-    spec = {"volumeAttributesClassName": "gold"}
-    return {"metadata": {"name": "data"}, "spec": spec, "status": status}
+def gold_claim(
+    current: str | None, attempt: str = "", *conditions: Any, phase: str = "Bound"
+) -> Any:
+    status = {"modifyVolumeStatus": {"status": attempt}} if attempt else {}
+    return claim(
+        phase,
+        volumeAttributesClassName="gold",
+        currentVolumeAttributesClassName=current,
+        conditions=list(conditions),
+        status=status,
+    )
 
 
 ERROR = {"type": "ModifyVolumeError", "status": "True", "message": "no\ngold"}
@@ -40,35 +45,35 @@ UNDER_WAY = {"type": "ModifyingVolume", "status": "True"}
 SILVER = "Bound, of class silver, gold is asked for"
 
 ROWS: dict[str, tuple[Any, Verdict, Verdict]] = {
-    "modified": (claim("gold"), Met(), Pending("Bound, of class gold, gold is asked for")),
+    "modified": (gold_claim("gold"), Met(), Pending("Bound, of class gold, gold is asked for")),
     "modified after an error": (
-        claim("gold", "", OVER),
+        gold_claim("gold", "", OVER),
         Met(),
         Pending("Bound, of class gold, gold is asked for"),
     ),
-    "not asked yet": (claim("silver"), Pending(SILVER), Pending(SILVER)),
+    "not asked yet": (gold_claim("silver"), Pending(SILVER), Pending(SILVER)),
     "not bound": (
-        claim("gold", phase="Pending"),
+        gold_claim("gold", phase="Pending"),
         Pending("Pending, of class gold, gold is asked for"),
         Pending("Pending, of class gold, gold is asked for"),
     ),
     "under way": (
-        claim(None, "InProgress", UNDER_WAY),
+        gold_claim(None, "InProgress", UNDER_WAY),
         Pending("Bound, of class none, gold is asked for: InProgress"),
         Pending("Bound, of class none, gold is asked for: InProgress"),
     ),
     "the condition is left": (
-        claim("gold", "", UNDER_WAY),
+        gold_claim("gold", "", UNDER_WAY),
         Pending("Bound, of class gold, gold is asked for"),
         Pending("Bound, of class gold, gold is asked for"),
     ),
     "an error that is tried again": (
-        claim("silver", "InProgress", ERROR),
+        gold_claim("silver", "InProgress", ERROR),
         Pending(f"{SILVER}: InProgress: no gold"),
         Met(),
     ),
     "refused": (
-        claim("silver", "Infeasible", ERROR),
+        gold_claim("silver", "Infeasible", ERROR),
         Failed(f"{SILVER}: Infeasible: no gold", Grace.LONG),
         Met(),
     ),
@@ -96,9 +101,9 @@ def test_verdict(name: str) -> None:
 
 @MODES
 def test_from_call_to_result(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver"))
-    session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, claim("silver", "InProgress", ERROR))
-    session.at(4, session.put, PERSISTENT_VOLUME_CLAIMS, claim("gold"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, gold_claim("silver"))
+    session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, gold_claim("silver", "InProgress", ERROR))
+    session.at(4, session.put, PERSISTENT_VOLUME_CLAIMS, gold_claim("gold"))
     first = (client, "ci-1", "data")
 
     refused = kw.wait_for_persistent_volume_claim_modification_failure(*first, mode=mode)
@@ -109,14 +114,14 @@ def test_from_call_to_result(client: ApiClient, session: FakeSession, mode: Any)
 
 
 def test_messages(client: ApiClient, session: FakeSession) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver", "Infeasible", ERROR))
+    session.put(PERSISTENT_VOLUME_CLAIMS, gold_claim("silver", "Infeasible", ERROR))
     with pytest.raises(WaitFailed) as failed:
         kw.wait_for_persistent_volume_claim_modified(client, "ci-1", "data")
     assert failed.value.args == (
         "persistentvolumeclaim ci-1/data can no longer get its class of volume attributes: Bound, "
         "of class silver, gold is asked for: Infeasible: no gold",
     )
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("silver"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, gold_claim("silver"))
     with pytest.raises(WaitTimeout) as late:
         kw.wait_for_persistent_volume_claim_modification_failure(client, "ci-1", "data", timeout=2)
     assert late.value.args == (

@@ -28,7 +28,8 @@ from pytest_kwait.framework.terminal_states.claims import (
     detect_claim_failure,
     storage_class_of,
 )
-from tests.engine.fake_session import pod
+from tests.framework.storage.claims import bound, claim_event, claimed_volume, fast_claim, user
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -41,41 +42,6 @@ MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 PROTECTION = "kubernetes.io/pvc-protection"
 
 
-def claim(phase: str | None = "Pending", name: str = "data", **more: Any) -> Any:
-    spec = {"storageClassName": "fast", **more.pop("spec", {})}
-    return {"metadata": {"name": name, **more}, "spec": spec, "status": {"phase": phase}}
-
-
-def bound(name: str = "data", volume: str = "pv-1") -> Any:
-    return claim("Bound", name, spec={"volumeName": volume})
-
-
-def volume(phase: str = "Bound", *, called: str = "pv-1", **ref: Any) -> Any:
-    held = {"namespace": "ci-1", "name": "data", "uid": "uid-data", **ref}
-    return {
-        "metadata": {"name": called},
-        "spec": {"claimRef": held},
-        "status": {"phase": phase},
-    }
-
-
-def event(reason: str, message: str | None = None, at: str = "1", **more: Any) -> Any:
-    name = more.pop("name", f"data.{reason}")
-    about = {"kind": "PersistentVolumeClaim", "name": "data", "uid": "uid-data"}
-    return {
-        "metadata": {"name": name},
-        "involvedObject": {**about, **more},
-        "reason": reason,
-        "message": message,
-        "lastTimestamp": at,
-    }
-
-
-def user(name: str, claim_name: str = "data", phase: str = "Pending") -> Any:
-    uses = {"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}
-    return {**pod(name, phase), "spec": {"volumes": [{"name": "other"}, uses]}}
-
-
 NO_CLASS = "it asks for no storage class, and no volume fits it"
 MISSING = 'ProvisioningFailed: storageclass.storage.k8s.io "fast" not found'
 LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
@@ -84,38 +50,38 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
 @pytest.mark.parametrize(
     ("obj", "reported", "terminal"),
     [
-        (claim("Bound"), None, None),
-        (claim(), None, None),
-        (claim(None), None, None),
+        (fast_claim("Bound"), None, None),
+        (fast_claim(), None, None),
+        (fast_claim(None), None, None),
         (
-            claim("Lost"),
+            fast_claim("Lost"),
             None,
             TerminalState("the claim is Lost, its volume is gone or is another claim's", SHORT),
         ),
         (
-            claim("Lost"),
+            fast_claim("Lost"),
             ("ClaimLost", LOST),
             TerminalState(
                 "the claim is Lost: ClaimLost: Bound claim has lost its PersistentVolume", SHORT
             ),
         ),
         (
-            claim("Lost"),
+            fast_claim("Lost"),
             ("ClaimMisbound", "Two claims are bound to the same volume"),
             TerminalState(
                 "the claim is Lost: ClaimMisbound: Two claims are bound to the same volume", SHORT
             ),
         ),
-        (claim(spec={"storageClassName": None}), None, TerminalState(NO_CLASS, LONG)),
-        (claim(spec={"storageClassName": ""}), None, TerminalState(NO_CLASS, LONG)),
-        (claim(spec={"storageClassName": "", "volumeName": "pv-1"}), None, None),
+        (fast_claim(spec={"storageClassName": None}), None, TerminalState(NO_CLASS, LONG)),
+        (fast_claim(spec={"storageClassName": ""}), None, TerminalState(NO_CLASS, LONG)),
+        (fast_claim(spec={"storageClassName": "", "volumeName": "pv-1"}), None, None),
         (
-            claim(),
+            fast_claim(),
             ("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
             TerminalState(MISSING, LONG),
         ),
         (
-            claim(),
+            fast_claim(),
             ("ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"),
             TerminalState(
                 "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner",
@@ -123,19 +89,19 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             ),
         ),
         (
-            claim(),
+            fast_claim(),
             ("ProvisioningFailed", 'failed to provision volume with StorageClass "fast": busy'),
             None,
         ),
-        (claim(), ("WaitForFirstConsumer", "waiting for first consumer to be created"), None),
-        (claim(), ("ExternalProvisioning", "Waiting for a volume to be created"), None),
+        (fast_claim(), ("WaitForFirstConsumer", "waiting for first consumer to be created"), None),
+        (fast_claim(), ("ExternalProvisioning", "Waiting for a volume to be created"), None),
         (
-            claim(spec={"volumeName": "pv-1"}),
+            fast_claim(spec={"volumeName": "pv-1"}),
             ("FailedBinding", 'volume "pv-1" already bound to a different claim.'),
             TerminalState('FailedBinding: volume "pv-1" already bound to a different claim', LONG),
         ),
         (
-            claim(spec={"volumeName": "pv-1"}),
+            fast_claim(spec={"volumeName": "pv-1"}),
             ("VolumeMismatch", 'Cannot bind to requested volume "pv-1": too small'),
             TerminalState(
                 'VolumeMismatch: Cannot bind to requested volume "pv-1": too small', LONG
@@ -150,41 +116,44 @@ LOST = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
     ],
 )
 def test_terminal_states_of_claims(obj: Any, reported: Any, terminal: TerminalState | None) -> None:
-    assert detect_claim_failure(obj, event(*reported) if reported else None) == terminal
+    assert detect_claim_failure(obj, claim_event(*reported) if reported else None) == terminal
 
 
 def test_classes_and_notes() -> None:
     annotations = {"volume.beta.kubernetes.io/storage-class": "old"}
     by_annotation: dict[str, Any] = {"annotations": annotations}
-    assert storage_class_of(claim(**by_annotation)) == "old"
-    assert storage_class_of(claim()) == "fast"
-    assert describe_claim(claim("Bound"), None) == "Bound"
+    assert storage_class_of(fast_claim(**by_annotation)) == "old"
+    assert storage_class_of(fast_claim()) == "fast"
+    assert describe_claim(fast_claim("Bound"), None) == "Bound"
     assert (
-        describe_claim(claim(), event("Waiting", "For it. Look there."))
+        describe_claim(fast_claim(), claim_event("Waiting", "For it. Look there."))
         == "Pending: Waiting: For it"
     )
-    assert describe_claim(claim(), event("Waiting")) == "Pending: Waiting"
-    assert describe_claim(claim(spec={"volumeName": "a"}), None) == "Pending, it asks for volume a"
+    assert describe_claim(fast_claim(), claim_event("Waiting")) == "Pending: Waiting"
+    assert (
+        describe_claim(fast_claim(spec={"volumeName": "a"}), None)
+        == "Pending, it asks for volume a"
+    )
 
 
 def test_the_last_event_is_the_one_that_happened_last() -> None:
     events = LastEventStore()
     assert events.last("uid-data") is None
     for each in (
-        event("Old", at="3"),
-        event("New", at="5"),
-        event("Other", at="9", uid="uid-other"),
-        event("Early", at="1"),
+        claim_event("Old", at="3"),
+        claim_event("New", at="5"),
+        claim_event("Other", at="9", uid="uid-other"),
+        claim_event("Early", at="1"),
     ):
         events.put(each, b"", 0.0)
     assert (events.last("uid-data") or {})["reason"] == "New"
-    events.put(event("Early", at="5"), b"", 0.0)
+    events.put(claim_event("Early", at="5"), b"", 0.0)
     assert (events.last("uid-data") or {})["reason"] == "Early"
     assert sorted(events.uids()) == ["data.Early", "data.New", "data.Old", "data.Other"]
     for gone in ("data.Early", "data.New", "unknown"):
         events.drop(gone)
     assert (events.last("uid-data") or {})["reason"] == "Old"
-    series = {**event("Series"), "lastTimestamp": None, "series": {"lastObservedTime": "7"}}
+    series = {**claim_event("Series"), "lastTimestamp": None, "series": {"lastObservedTime": "7"}}
     events.put(series, b"", 0.0)
     assert (events.last("uid-data") or {})["reason"] == "Series"
     events.put({"metadata": {"name": "x"}, "involvedObject": None}, b"", 0.0)
@@ -229,36 +198,45 @@ def finalizer(present: bool = True) -> Any:
 ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "no claim": (phase("Bound"), [], Pending("not found yet")),
     "bound": (phase("Bound"), [bound()], Met()),
-    "pending": (phase("Bound"), [claim()], Pending("Pending")),
-    "pending is awaited": (phase("Pending"), [claim()], Met()),
+    "pending": (phase("Bound"), [fast_claim()], Pending("Pending")),
+    "pending is awaited": (phase("Pending"), [fast_claim()], Met()),
     "pending is over": (phase("Pending"), [bound()], Failed("the claim is Bound already")),
-    "lost is awaited": (phase("Lost"), [claim("Lost")], Met()),
+    "lost is awaited": (phase("Lost"), [fast_claim("Lost")], Met()),
     "lost is awaited of a bound one": (phase("Lost"), [bound()], Pending("Bound")),
     "lost": (
         phase("Bound"),
-        [claim("Lost")],
+        [fast_claim("Lost")],
         Failed("the claim is Lost, its volume is gone or is another claim's", SHORT),
     ),
-    "no class": (phase("Bound"), [claim(spec={"storageClassName": ""})], Failed(NO_CLASS, LONG)),
+    "no class": (
+        phase("Bound"),
+        [fast_claim(spec={"storageClassName": ""})],
+        Failed(NO_CLASS, LONG),
+    ),
     "a class that is missing": (
         phase("Bound"),
-        [claim(), event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')],
+        [
+            fast_claim(),
+            claim_event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
+        ],
         Failed(MISSING, LONG),
     ),
     "a class that has come since": (
         phase("Bound"),
         [
-            claim(),
-            event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found', at="1"),
-            event("WaitForFirstConsumer", "waiting for first consumer", at="2"),
+            fast_claim(),
+            claim_event(
+                "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found', at="1"
+            ),
+            claim_event("WaitForFirstConsumer", "waiting for first consumer", at="2"),
         ],
         Pending("Pending: WaitForFirstConsumer: waiting for first consumer"),
     ),
     "a class that is missing, and pods": (
         phase("Bound"),
         [
-            claim(),
-            event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
+            fast_claim(),
+            claim_event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
             user("b"),
             user("a"),
             user("done", phase="Succeeded"),
@@ -269,7 +247,7 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "a claim of a pod's own": (
         phase("Bound"),
         [
-            {**claim(spec={"storageClassName": ""}), "metadata": {"name": "data"}},
+            {**fast_claim(spec={"storageClassName": ""}), "metadata": {"name": "data"}},
             {**pod("da", "Pending"), "spec": {"volumes": [{"name": "ta", "ephemeral": {}}]}},
             {**pod("d", "Pending"), "spec": {"volumes": None}},
         ],
@@ -277,82 +255,88 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     ),
     "being deleted": (
         phase("Bound"),
-        [claim(deletionTimestamp="now")],
+        [fast_claim(deletionTimestamp="now")],
         Failed("the persistentvolumeclaim is being deleted", SHORT),
     ),
     "all of two": (phases("Bound"), [bound(), bound("logs", "pv-2")], Met()),
-    "one of two": (phases("Bound"), [bound(), claim(name="logs")], Pending("logs: Pending")),
+    "one of two": (phases("Bound"), [bound(), fast_claim(name="logs")], Pending("logs: Pending")),
     "one of two is there": (phases("Bound"), [bound()], Pending("logs: not found yet")),
     "one of two is lost": (
         phases("Bound"),
-        [claim(spec={"storageClassName": ""}), claim("Lost", "logs")],
+        [fast_claim(spec={"storageClassName": ""}), fast_claim("Lost", "logs")],
         Failed("logs: the claim is Lost, its volume is gone or is another claim's", SHORT),
     ),
-    "any of two": (phases("Bound", match_any=True), [bound(), claim("Lost", "logs")], Met()),
+    "any of two": (phases("Bound", match_any=True), [bound(), fast_claim("Lost", "logs")], Met()),
     "any of two, one lost": (
         phases("Bound", match_any=True),
-        [claim(), claim("Lost", "logs")],
+        [fast_claim(), fast_claim("Lost", "logs")],
         Pending("data: Pending"),
     ),
     "any of two, both stuck": (
         phases("Bound", match_any=True),
-        [claim("Lost"), claim(name="logs", spec={"storageClassName": ""})],
+        [fast_claim("Lost"), fast_claim(name="logs", spec={"storageClassName": ""})],
         Failed(f"logs: {NO_CLASS}", LONG),
     ),
     "neither": (pair(), [], Pending("not found yet")),
     "a claim without the volume": (
         pair(),
-        [claim(spec={"volumeName": "pv-1"})],
+        [fast_claim(spec={"volumeName": "pv-1"})],
         Pending("Pending, it asks for volume pv-1"),
     ),
-    "a pair": (pair(), [bound(), volume()], Met()),
+    "a pair": (pair(), [bound(), claimed_volume()], Met()),
     "a pair, the volume not Bound yet": (
         pair(),
-        [bound(), volume("Available")],
+        [bound(), claimed_volume("Available")],
         Pending("volume pv-1 is Available"),
     ),
     "a pair, the volume unseen": (pair(), [bound()], Pending("there is no volume pv-1 yet")),
     "a pair, the volume failed": (
         pair(),
-        [bound(), {**volume("Failed"), "status": {"phase": "Failed", "message": "no luck"}}],
+        [
+            bound(),
+            {**claimed_volume("Failed"), "status": {"phase": "Failed", "message": "no luck"}},
+        ],
         Pending("volume pv-1 is Failed: no luck"),
     ),
     "a pair, the volume named alone": (
         pair(),
-        [bound(), volume("Available", uid=None)],
+        [bound(), claimed_volume("Available", uid=None)],
         Pending("volume pv-1 is Available"),
     ),
     "another volume": (pair(), [bound(volume="pv-2")], Failed("the claim has volume pv-2")),
     "another claim": (
         pair(),
         [
-            claim(),
-            volume(name="logs", uid="uid-logs", namespace="ci-2"),
+            fast_claim(),
+            claimed_volume(name="logs", uid="uid-logs", namespace="ci-2"),
         ],
         Failed("volume pv-1 is kept for claim ci-2/logs of another UID", LONG),
     ),
     "an earlier claim of that name": (
         pair(),
-        [claim(), volume("Released", uid="before")],
+        [fast_claim(), claimed_volume("Released", uid="before")],
         Failed("volume pv-1 is kept for claim ci-1/data of another UID", LONG),
     ),
     "kept for another by name": (
         pair(),
         [
-            claim(),
-            {**volume("Available"), "spec": {"claimRef": {"namespace": "ci-1", "name": "logs"}}},
+            fast_claim(),
+            {
+                **claimed_volume("Available"),
+                "spec": {"claimRef": {"namespace": "ci-1", "name": "logs"}},
+            },
         ],
         Failed("volume pv-1 is kept for claim ci-1/logs", LONG),
     ),
     "a pair whose volume and claim fail": (
         pair(),
-        [claim(spec={"storageClassName": ""}), volume("Released", uid="before")],
+        [fast_claim(spec={"storageClassName": ""}), claimed_volume("Released", uid="before")],
         Failed("volume pv-1 is kept for claim ci-1/data of another UID", LONG),
     ),
     "a claim that is gone": (finalizer(False), [], Met()),
     "a pair whose claim fails": (
         pair(),
-        [claim(spec={"storageClassName": ""}), volume("Available", uid=None)],
+        [fast_claim(spec={"storageClassName": ""}), claimed_volume("Available", uid=None)],
         Failed(NO_CLASS, LONG),
     ),
     "claims and volumes": (
@@ -360,34 +344,34 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
         [
             bound(),
             bound("logs", "pv-2"),
-            volume(),
-            volume(called="pv-2", name="logs", uid="uid-logs"),
+            claimed_volume(),
+            claimed_volume(called="pv-2", name="logs", uid="uid-logs"),
         ],
         Met(),
     ),
     "claims and volumes, one late": (
         binds("data", "logs"),
-        [bound(), bound("logs", "pv-2"), volume()],
+        [bound(), bound("logs", "pv-2"), claimed_volume()],
         Pending("logs: there is no volume pv-2 yet"),
     ),
     "a bound claim that names no volume": (
         binds(),
-        [claim("Bound")],
+        [fast_claim("Bound")],
         Pending("Bound, to no volume by name"),
     ),
-    "a claim without volume": (binds(), [claim()], Pending("Pending")),
+    "a claim without volume": (binds(), [fast_claim()], Pending("Pending")),
     "gone": (gone(), [], Met()),
-    "another": (gone("before"), [claim()], Met()),
+    "another": (gone("before"), [fast_claim()], Met()),
     "there": (gone(), [bound()], Pending("still there, not being deleted")),
     "held": (
         gone(),
-        [claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION, "a/b"])],
+        [fast_claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION, "a/b"])],
         Pending(f"being deleted, held by {PROTECTION} and a/b"),
     ),
     "held by a pod": (
         gone(),
         [
-            claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION]),
+            fast_claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION]),
             user("a", phase="Running"),
         ],
         Pending(f"being deleted, held by {PROTECTION} (used by pod a)"),
@@ -395,17 +379,17 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
     "held by pods": (
         gone(),
         [
-            claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION]),
+            fast_claim("Bound", deletionTimestamp="now", finalizers=[PROTECTION]),
             user("a", phase="Running"),
             user("b", phase="Running"),
         ],
         Pending(f"being deleted, held by {PROTECTION} (used by pods a, b)"),
     ),
-    "protected": (finalizer(), [claim(finalizers=[PROTECTION])], Met()),
-    "not protected": (finalizer(), [claim()], Pending(f"{PROTECTION} is not there")),
+    "protected": (finalizer(), [fast_claim(finalizers=[PROTECTION])], Met()),
+    "not protected": (finalizer(), [fast_claim()], Pending(f"{PROTECTION} is not there")),
     "protected still": (
         finalizer(False),
-        [claim(finalizers=[PROTECTION])],
+        [fast_claim(finalizers=[PROTECTION])],
         Pending(f"{PROTECTION} is still there"),
     ),
 }
@@ -440,7 +424,7 @@ def test_verdict(name: str) -> None:
 
 def test_a_claim_that_was_deleted_while_it_was_awaited() -> None:
     awaited = phase("Bound")
-    enter(awaited, [claim()])
+    enter(awaited, [fast_claim()])
     awaited.sources()[0].sink.drop("uid-data")
     awaited.sources()[0].sink.drop("unknown")
 
@@ -449,7 +433,7 @@ def test_a_claim_that_was_deleted_while_it_was_awaited() -> None:
 
 def test_users_are_forgotten() -> None:
     awaited = phase("Bound")
-    enter(awaited, [claim(spec={"storageClassName": ""}), user("a")])
+    enter(awaited, [fast_claim(spec={"storageClassName": ""}), user("a")])
     assert awaited.scope().pod_names == ("a",)
     awaited.users.drop("uid-a")
     awaited.users.drop("unknown")
@@ -460,7 +444,7 @@ def test_users_are_forgotten() -> None:
 
 @MODES
 def test_phase(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim())
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
     session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, bound())
 
     found = kw.wait_for_persistent_volume_claim_phase(client, "ci-1", "data", "Bound", mode=mode)
@@ -474,8 +458,8 @@ def test_phase(client: ApiClient, session: FakeSession, mode: Any) -> None:
 @MODES
 def test_phases(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.put(PERSISTENT_VOLUME_CLAIMS, bound())
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(name="logs"))
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("Lost", "stranger"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(name="logs"))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim("Lost", "stranger"))
     session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, bound("logs", "pv-2"))
     names = ["logs", "data"]
 
@@ -492,10 +476,10 @@ def test_phases(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 @MODES
 def test_bound_to_each_other(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim())
-    session.put(PERSISTENT_VOLUMES, volume("Available", uid=None))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
+    session.put(PERSISTENT_VOLUMES, claimed_volume("Available", uid=None))
     session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, bound())
-    session.at(4, session.put, PERSISTENT_VOLUMES, volume())
+    session.at(4, session.put, PERSISTENT_VOLUMES, claimed_volume())
 
     both = kw.wait_for_pv_and_pvc(client, "ci-1", "pv-1", "data", mode=mode)
     (found,) = kw.wait_for_pv_claim_bound_phase(client, "ci-1", ["data"], mode=mode)
@@ -507,8 +491,8 @@ def test_bound_to_each_other(client: ApiClient, session: FakeSession, mode: Any)
 
 @MODES
 def test_deleted_and_finalizer(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim(finalizers=[PROTECTION]))
-    going = claim(finalizers=[PROTECTION], deletionTimestamp="now")
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim(finalizers=[PROTECTION]))
+    going = fast_claim(finalizers=[PROTECTION], deletionTimestamp="now")
     session.at(2, session.put, PERSISTENT_VOLUME_CLAIMS, going)
     session.at(4, session.drop, PERSISTENT_VOLUME_CLAIMS, "data")
 
@@ -524,8 +508,8 @@ def test_deleted_and_finalizer(client: ApiClient, session: FakeSession, mode: An
 def test_a_claim_with_a_class_that_is_missing_says_so(
     client: ApiClient, session: FakeSession
 ) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim())
-    reported = event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
+    reported = claim_event("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
     session.put(EVENTS, {**reported, "type": "Warning"})
     waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     facts = {"message": "pod has unbound immediate PersistentVolumeClaims", **waiting}
@@ -557,8 +541,8 @@ def test_a_claim_with_a_class_that_is_missing_says_so(
 
 
 def test_a_lost_claim_says_so(client: ApiClient, session: FakeSession) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim("Lost"))
-    session.put(EVENTS, event("ClaimLost", LOST))
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim("Lost"))
+    session.put(EVENTS, claim_event("ClaimLost", LOST))
 
     with pytest.raises(WaitFailed) as caught:
         kw.wait_for_pv_and_pvc(client, "ci-1", "pv-1", "data")
@@ -615,7 +599,7 @@ HEADLINES = [
 def test_headlines(
     client: ApiClient, session: FakeSession, name: str, arguments: Any, headline: str
 ) -> None:
-    session.put(PERSISTENT_VOLUME_CLAIMS, claim())
+    session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
 
     with pytest.raises(WaitTimeout) as caught:
         getattr(kw, name)(client, "ci-1", *arguments, timeout=2)

@@ -11,7 +11,7 @@ from pytest_kwait.framework.terminal_states.pods import (
     detect_not_starting,
     detect_not_staying_up,
 )
-from tests.engine.fake_session import pod
+from tests.objects import pod
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 
@@ -84,7 +84,7 @@ def test_a_back_off_without_message_keeps_the_last_message() -> None:
 
 def scheduled(status: str, reason: str, message: str | None) -> dict[str, Any]:
     facts = {"type": "PodScheduled", "status": status, "reason": reason, "message": message}
-    return pod("a", "Pending", node=None, conditions=[facts])
+    return pod("a", "Pending", nodeName=None, conditions=[facts])
 
 
 def test_scheduling() -> None:
@@ -126,7 +126,7 @@ def looping(restarts: int, **last: Any) -> dict[str, Any]:
         "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
         "lastState": {"terminated": last or None},
     }
-    return pod("a", containerStatuses=[container])
+    return pod("a", "Running", containerStatuses=[container])
 
 
 def test_crash_loops() -> None:

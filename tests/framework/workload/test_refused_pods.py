@@ -34,7 +34,8 @@ from pytest_kwait.framework.statefulset import (
 )
 from pytest_kwait.framework.terminal_states.workloads import detect_creation_failure
 from pytest_kwait.wait.context import DeadlineExceeded
-from tests.engine.fake_session import FakeSession, job, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job, event, job_pod, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,28 +50,21 @@ SECURITY = (
 )
 
 
-def event(
+def job_event(
     name: str, second: int, message: str = QUOTA, reason: str | None = "FailedCreate", **more: Any
 ) -> dict[str, Any]:
-    about = {"kind": "Job", "name": "sleepers", "uid": "uid-sleepers"}
-    return {
-        "metadata": {"name": name},
-        "involvedObject": about,
-        "reason": reason,
-        "message": message,
-        "lastTimestamp": f"2026-01-01T00:00:{second:02}Z",
-        **more,
-    }
+    at = f"2026-01-01T00:00:{second:02}Z"
+    return event(reason, message, "Job/sleepers", name=name, lastTimestamp=at, **more)
 
 
 def made(name: str, second: int, phase: str = "Running") -> dict[str, Any]:
     stamp = f"2026-01-01T00:00:{second:02}Z"
-    return pod(name, phase, metadata={"creationTimestamp": stamp})
+    return job_pod(name, phase, metadata={"creationTimestamp": stamp})
 
 
 def session(*events: dict[str, Any], **of_job: Any) -> FakeSession:
     found = FakeSession()
-    found.put(JOBS, job(**of_job))
+    found.put(JOBS, created_job(**of_job))
     for each in events:
         found.put(EVENTS, each)
     return found
@@ -87,7 +81,7 @@ def wait(found: FakeSession, awaited: Any = None, **options: Any) -> Any:
 
 @MODES
 def test_refusals_that_are_permanent(mode: Any) -> None:
-    found = session(event("e1", 0, SECURITY))
+    found = session(job_event("e1", 0, SECURITY))
 
     with pytest.raises(WaitFailed) as caught:
         wait(found, mode=mode, poll=1.0)
@@ -103,7 +97,7 @@ def test_refusals_that_are_permanent(mode: Any) -> None:
 @MODES
 def test_refusals_that_may_pass(mode: Any) -> None:
     """The grace counts from when the pods were missing, as the events do."""
-    found = session(event("e1", 0))
+    found = session(job_event("e1", 0))
 
     with pytest.raises(WaitFailed, match=r"FailedCreate: pods .* exceeded quota: few"):
         wait(found, mode=mode, poll=1.0)
@@ -116,7 +110,7 @@ def test_refusals_that_may_pass(mode: Any) -> None:
 @MODES
 def test_pods_refused_after_they_existed(mode: Any) -> None:
     """The pods were there, not Running, for 20 s."""
-    found = session(event("e1", 25))
+    found = session(job_event("e1", 25))
     for name in ("a", "b", "c"):
         found.put(PODS, made(name, 0, "Pending"))
         found.at(20, found.drop, PODS, name)
@@ -129,7 +123,7 @@ def test_pods_refused_after_they_existed(mode: Any) -> None:
 
 @MODES
 def test_a_quota_that_is_freed(mode: Any) -> None:
-    found = session(event("e1", 0))
+    found = session(job_event("e1", 0))
     for name in ("a", "b", "c"):
         found.at(31, found.put, PODS, made(name, 31))
 
@@ -138,7 +132,7 @@ def test_a_quota_that_is_freed(mode: Any) -> None:
 
 
 def test_pods_that_come_by_themselves_cost_no_more() -> None:
-    found = session(event("e1", 0))
+    found = session(job_event("e1", 0))
     for name in ("a", "b", "c"):
         found.at(4, found.put, PODS, made(name, 4))
 
@@ -163,7 +157,9 @@ def test_events_of_a_job_without_pods_are_listed_ever_more_rarely() -> None:
 
 def test_some_pods_and_no_more() -> None:
     """One more pod is needed than the quota allows."""
-    found = session(event("e1", 0), event("e2", 1, reason="SuccessfulCreate"), event("e3", 1))
+    found = session(
+        job_event("e1", 0), job_event("e2", 1, reason="SuccessfulCreate"), job_event("e3", 1)
+    )
     found.put(PODS, made("a", 1))
 
     with pytest.raises(WaitFailed, match="exceeded quota"):
@@ -171,7 +167,7 @@ def test_some_pods_and_no_more() -> None:
 
 
 def refused(*events: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> FakeSession:
-    found = session(*(events or (event("e1", 0),)))
+    found = session(*(events or (job_event("e1", 0),)))
     for each in pods:
         found.put(PODS, each)
     return found
@@ -182,21 +178,24 @@ def refused(*events: dict[str, Any], pods: tuple[dict[str, Any], ...] = ()) -> F
     [
         pytest.param(lambda: session(), id="no events"),
         pytest.param(
-            lambda: refused(event("e1", 0), event("e2", 3, reason="SuccessfulCreate")),
+            lambda: refused(job_event("e1", 0), job_event("e2", 3, reason="SuccessfulCreate")),
             id="one was made since",
         ),
         pytest.param(
-            lambda: refused(event("e1", 3), event("e2", 3, reason="SuccessfulCreate")),
+            lambda: refused(job_event("e1", 3), job_event("e2", 3, reason="SuccessfulCreate")),
             id="one was made in the same second",
         ),
         pytest.param(
             lambda: refused(pods=(made("a", 1, "Failed"),)), id="a pod is younger, and has failed"
         ),
         pytest.param(
-            lambda: refused(event("e1", 0, involvedObject={"uid": "uid-other"})), id="of another"
+            lambda: refused(job_event("e1", 0, involvedObject={"uid": "uid-other"})),
+            id="of another",
         ),
-        pytest.param(lambda: refused(event("e1", 0, reason="Suspended")), id="of something else"),
-        pytest.param(lambda: refused(event("e1", 0, reason=None)), id="without a reason"),
+        pytest.param(
+            lambda: refused(job_event("e1", 0, reason="Suspended")), id="of something else"
+        ),
+        pytest.param(lambda: refused(job_event("e1", 0, reason=None)), id="without a reason"),
     ],
 )
 def test_events_that_are_no_refusal(found: Callable[[], FakeSession]) -> None:
@@ -206,7 +205,7 @@ def test_events_that_are_no_refusal(found: Callable[[], FakeSession]) -> None:
 
 def test_events_that_may_not_be_read() -> None:
     """A source that only explains may be forbidden or fail: the wait continues without it."""
-    found = session(event("e1", 0))
+    found = session(job_event("e1", 0))
     forbidden = ApiError("no", status=403)
     found.fail("list", EVENTS, *(forbidden for _ in range(20)))
 
@@ -232,7 +231,7 @@ class Silent(FakeSession):
 def test_events_that_are_not_answered_hold_up_no_wait() -> None:
     """Each time for five seconds at most, and never past the wait's own limit."""
     found = Silent()
-    found.put(JOBS, job())
+    found.put(JOBS, created_job())
 
     with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
         wait(found, timeout=6.0)
@@ -243,7 +242,7 @@ def test_events_that_are_not_answered_hold_up_no_wait() -> None:
 
 
 def test_graces_and_fail_fast_hold_for_it() -> None:
-    found = session(event("e1", 0))
+    found = session(job_event("e1", 0))
 
     with pytest.raises(WaitFailed):
         wait(found, grace=1.0)
@@ -323,7 +322,7 @@ def test_whatever_needs_pods(
     awaited: Callable[[], Any], of_job: dict[str, Any], pods: Any, fails_early: bool
 ) -> None:
     """Only those end early that cannot come with the pods that there are."""
-    found = session(event("e1", 0), **of_job)
+    found = session(job_event("e1", 0), **of_job)
     for each in pods:
         found.put(PODS, each)
 
@@ -334,10 +333,7 @@ def test_whatever_needs_pods(
 
 def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> FakeSession:
     found = FakeSession()
-    spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
-    metadata = {"name": "web", "uid": "uid-sleepers", "generation": 1}
-    whole = {"observedGeneration": 1, **status}
-    found.put(resource, {"metadata": metadata, "spec": spec, "status": whole})
+    found.put(resource, workload(resource.kind, uid="uid-sleepers", status=status))
     for each in events:
         found.put(EVENTS, each)
     return found
@@ -356,7 +352,7 @@ def of_set(resource: Any, status: dict[str, Any], *events: dict[str, Any]) -> Fa
 )
 def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], fails_early: bool) -> None:
     """Those that it has may still become ready; what it is refused is missing for good."""
-    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, job_event("e1", 0))
 
     with pytest.raises(WaitFailed if fails_early else WaitTimeout) as caught:
         wait(found, awaited(), mode=mode, poll=1.0, timeout=100.0)
@@ -365,10 +361,10 @@ def test_pods_of_a_stateful_set(mode: Any, awaited: Callable[[], Any], fails_ear
 
 
 def test_a_younger_pod_of_a_stateful_set() -> None:
-    found = of_set(STATEFUL_SETS, {"replicas": 1}, event("e1", 0))
+    found = of_set(STATEFUL_SETS, {"replicas": 1}, job_event("e1", 0))
     owner = [{"controller": True, "uid": "uid-sleepers"}]
     more = {"creationTimestamp": "2026-01-01T00:00:01Z", "ownerReferences": owner}
-    found.put(PODS, pod("web-0", labels={"app": "web"}, metadata=more))
+    found.put(PODS, job_pod("web-0", labels={"app": "web"}, metadata=more))
 
     with pytest.raises(WaitTimeout):
         wait(found, condition_of(wait_for_stateful_set_running_and_ready)("ci-1", "web", 2))
@@ -385,7 +381,7 @@ def test_a_younger_pod_of_a_stateful_set() -> None:
 @pytest.mark.parametrize("there", [0, 1])
 def test_pods_of_a_daemon_set(awaited: Callable[..., Any], there: int) -> None:
     counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": there}
-    found = of_set(DAEMON_SETS, counts, event("e1", 0, SECURITY))
+    found = of_set(DAEMON_SETS, counts, job_event("e1", 0, SECURITY))
 
     with pytest.raises(WaitTimeout if there else WaitFailed) as caught:
         wait(found, awaited("ci-1", "web"))

@@ -9,11 +9,13 @@ import pytest
 import pytest_kwait as kw
 from pytest_kwait.client.resource import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession, condition
-from tests.framework.workload_samples import deployment, of, replica_set, show, stuck
+from tests.framework.workload_samples import show, stuck
+from tests.objects import condition, deployment, owned_pod, replica_set
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 
@@ -41,7 +43,7 @@ def test_complete(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 def test_other_waits(client: ApiClient, session: FakeSession) -> None:
     late = condition("Progressing", "False", reason="ProgressDeadlineExceeded")
-    ready = [of("web-1", name, ready=True) for name in ("a", "b")]
+    ready = [owned_pod("web-1", name, ready=True) for name in ("a", "b")]
     sets = [replica_set(replicas=2, readyReplicas=2, availableReplicas=2)]
     sets[0]["status"]["replicas"] = 2
     show(session, deployment(2, 2, 2, conditions=[late]), sets, ready)
@@ -257,7 +259,7 @@ def test_refused_pods_of_a_deployment_give_the_reason(
 
 
 def test_stuck_pods_of_a_deployment_come_first(client: ApiClient, session: FakeSession) -> None:
-    old = [of("web-0", f"web-0-{n}", ready=True) for n in range(2)]
+    old = [owned_pod("web-0", f"web-0-{n}", ready=True) for n in range(2)]
     sets = [replica_set("web-0", "1", replicas=2), replica_set("web-1", "2", replicas=1)]
     show(session, deployment(3, 1, 2, revision="2"), sets, [*old, stuck("web-1", "web-1-x")])
 

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, NodeInfo
 from pytest_kwait.scheduler.framework.object_fields import read_label_selector
-from tests.scheduler.nodes import Nodes, node
+from tests.objects import node, pod
+from tests.scheduler.nodes import Nodes
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -27,7 +28,7 @@ def _term(random: Random) -> dict[str, Any]:
     return term
 
 
-def _pod(random: Random, number: int) -> dict[str, Any]:
+def _random_pod(random: Random, number: int) -> dict[str, Any]:
     affinity: dict[str, Any] = {}
     for kind in ("podAffinity", "podAntiAffinity"):
         if random.random() < 0.15:
@@ -41,30 +42,21 @@ def _pod(random: Random, number: int) -> dict[str, Any]:
         "whenUnsatisfiable": random.choice(("DoNotSchedule", "ScheduleAnyway")),
         "labelSelector": {"matchLabels": {"app": random.choice(_APPS)}},
     }
-    return {
-        "metadata": {
-            "name": f"p{number}",
-            "uid": f"u{number}",
-            "namespace": random.choice(("one", "two")),
-            "labels": {"app": random.choice(_APPS)},
-            "generation": 1,
-        },
-        "spec": {
-            "affinity": affinity,
-            "topologySpreadConstraints": [constraint] if random.random() < 0.3 else None,
-            "containers": [
-                {
-                    "resources": {"requests": {"cpu": random.choice(("100m", "200m"))}},
-                    "ports": [{"hostPort": 80}] if random.random() < 0.1 else [],
-                }
-            ],
-        },
-    }
+    return pod(
+        f"p{number}",
+        cpu=random.choice(("100m", "200m")),
+        container={"ports": [{"hostPort": 80}] if random.random() < 0.1 else []},
+        namespace=random.choice(("one", "two")),
+        labels={"app": random.choice(_APPS)},
+        generation=1,
+        affinity=affinity,
+        topologySpreadConstraints=[constraint] if random.random() < 0.3 else None,
+    )
 
 
-def _node(random: Random, number: int) -> dict[str, Any]:
+def _random_node(random: Random, number: int) -> dict[str, Any]:
     labels = {"host": f"n{number}", "zone": random.choice("ab")}
-    return node(f"n{number}", labels=labels, allocatable={"cpu": "3", "pods": "9"})
+    return node(f"n{number}", labels=labels, cpu="3", pods="9")
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -72,14 +64,14 @@ def test_cached_counts_equal_fresh_ones(seed: int) -> None:
     random = Random(seed)
     algorithm = Algorithm()
     namespaces = {name: random.choice(_TEAMS) for name in ("one", "two")}
-    kept = [NodeInfo(_node(random, number)) for number in range(5)]
+    kept = [NodeInfo(_random_node(random, number)) for number in range(5)]
     pods: list[dict[str, dict[str, Any]]] = [{} for _ in kept]
     for number in range(60):
         place = random.randrange(len(kept))
         info, there = kept[place], pods[place]
         choice = random.random()
         if choice < 0.6 or not there:
-            new = _pod(random, number)
+            new = _random_pod(random, number)
             info.add(new)
             there[new["metadata"]["uid"]] = new
         elif choice < 0.75:
@@ -91,7 +83,7 @@ def test_cached_counts_equal_fresh_ones(seed: int) -> None:
             there[uid] = {**old, "metadata": {**old["metadata"], **change}}
             info.add(there[uid])
         elif choice < 0.95:
-            info.set_node(_node(random, place))
+            info.set_node(_random_node(random, place))
         else:
             namespaces["one"] = random.choice(_TEAMS)
         fresh = [NodeInfo(one.node) for one in kept]
@@ -99,16 +91,16 @@ def test_cached_counts_equal_fresh_ones(seed: int) -> None:
             for there_now in on.values():
                 one.add(there_now)
         for _ in range(3):
-            wanted = _pod(random, -1)
+            wanted = _random_pod(random, -1)
             asked = algorithm.scores(wanted, Nodes(*kept, namespaces=namespaces))
             assert asked == algorithm.scores(wanted, Nodes(*fresh, namespaces=namespaces))
 
 
 def test_counts_are_right_beyond_the_selector_limit() -> None:
-    random, info = Random(1), NodeInfo(node("n", allocatable={"pods": "200"}))
+    random, info = Random(1), NodeInfo(node("n", pods="200"))
     pods = []
     for number in range(60):
-        made = _pod(random, number)
+        made = _random_pod(random, number)
         made["metadata"]["namespace"] = f"space-{number % 20}"
         made["metadata"]["labels"] = {"app": f"a-{number % 25}"}
         info.add(made)

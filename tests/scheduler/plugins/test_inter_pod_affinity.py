@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, InvalidPod, NodeInfo
-from tests.scheduler.nodes import Nodes, info, pod
+from tests.objects import pod
+from tests.scheduler.nodes import Nodes, info
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -32,7 +33,7 @@ def apart(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"podAntiAffinity": {_REQUIRED: list(terms)}}
 
 
-def labelled(
+def served_pod(
     name: str = "p",
     service: str = "web",
     *,
@@ -40,9 +41,8 @@ def labelled(
     affinity: Any = None,
     **labels: str,
 ) -> dict[str, Any]:
-    made = pod(name, affinity=affinity)
-    made["metadata"] |= {"namespace": namespace, "labels": {"service": service, **labels}}
-    return made
+    labels = {"service": service, **labels}
+    return pod(name, namespace=namespace, labels=labels, affinity=affinity)
 
 
 def nodes(*pods_on: list[dict[str, Any]], regions: str = "aab") -> Nodes:
@@ -50,13 +50,13 @@ def nodes(*pods_on: list[dict[str, Any]], regions: str = "aab") -> Nodes:
     found: list[NodeInfo] = []
     for number, (pods, region) in enumerate(zip(pods_on, regions, strict=False)):
         labels = {"host": f"n{number}", "region": region}
-        found.append(info(*pods, name=f"n{number}", labels=labels, allocatable={"pods": "110"}))
+        found.append(info(*pods, name=f"n{number}", labels=labels, pods="110"))
     return Nodes(*found, namespaces=_NAMESPACES)
 
 
-_WEB = [labelled("there")]
-_DB = [labelled("there", "db")]
-_ELSEWHERE = [labelled("there", namespace="red")]
+_WEB = [served_pod("there")]
+_DB = [served_pod("there", "db")]
+_ELSEWHERE = [served_pod("there", namespace="red")]
 
 
 def _selecting(**expression: Any) -> dict[str, Any]:
@@ -66,50 +66,52 @@ def _selecting(**expression: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("wanted", "on_first", "fitting"),
     [
-        pytest.param(labelled(), _WEB, "012", id="asks for nothing"),
-        pytest.param(labelled(affinity=beside(term())), _WEB, "01", id="beside, in its region"),
-        pytest.param(labelled(affinity=beside(term("host"))), _WEB, "0", id="beside, on its node"),
-        pytest.param(labelled(affinity=beside(term("rack"))), _WEB, "", id="label on no node"),
-        pytest.param(labelled("p", "db", affinity=beside(term())), _DB, "", id="nobody there"),
-        pytest.param(labelled(affinity=beside(term())), _DB, "012", id="the first of its kind"),
+        pytest.param(served_pod(), _WEB, "012", id="asks for nothing"),
+        pytest.param(served_pod(affinity=beside(term())), _WEB, "01", id="beside, in its region"),
         pytest.param(
-            labelled(affinity=beside(term(), term("host", {"matchLabels": {"service": "db"}}))),
+            served_pod(affinity=beside(term("host"))), _WEB, "0", id="beside, on its node"
+        ),
+        pytest.param(served_pod(affinity=beside(term("rack"))), _WEB, "", id="label on no node"),
+        pytest.param(served_pod("p", "db", affinity=beside(term())), _DB, "", id="nobody there"),
+        pytest.param(served_pod(affinity=beside(term())), _DB, "012", id="the first of its kind"),
+        pytest.param(
+            served_pod(affinity=beside(term(), term("host", {"matchLabels": {"service": "db"}}))),
             _WEB,
             "",
             id="no pod is meant by both terms",
         ),
-        pytest.param(labelled(affinity=beside(term())), _ELSEWHERE, "012", id="own namespace"),
+        pytest.param(served_pod(affinity=beside(term())), _ELSEWHERE, "012", id="own namespace"),
         pytest.param(
-            labelled(affinity=beside(term(namespaces=["red"]))), _ELSEWHERE, "01", id="named"
+            served_pod(affinity=beside(term(namespaces=["red"]))), _ELSEWHERE, "01", id="named"
         ),
         pytest.param(
-            labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}}))),
+            served_pod(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}}))),
             _ELSEWHERE,
             "01",
             id="namespace by label",
         ),
         pytest.param(
-            labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "blue"}}))),
+            served_pod(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "blue"}}))),
             _ELSEWHERE,
             "",
             id="namespace by other label",
         ),
         pytest.param(
-            labelled(affinity=beside(term(namespaceSelector={}))), _ELSEWHERE, "01", id="any one"
+            served_pod(affinity=beside(term(namespaceSelector={}))), _ELSEWHERE, "01", id="any one"
         ),
-        pytest.param(labelled(affinity=apart(term())), _WEB, "2", id="apart, in its region"),
-        pytest.param(labelled(affinity=apart(term("host"))), _WEB, "12", id="apart, on its node"),
-        pytest.param(labelled(affinity=apart(term("rack"))), _WEB, "012", id="apart, no place"),
-        pytest.param(labelled(affinity=apart(term())), _DB, "012", id="apart from others"),
+        pytest.param(served_pod(affinity=apart(term())), _WEB, "2", id="apart, in its region"),
+        pytest.param(served_pod(affinity=apart(term("host"))), _WEB, "12", id="apart, on its node"),
+        pytest.param(served_pod(affinity=apart(term("rack"))), _WEB, "012", id="apart, no place"),
+        pytest.param(served_pod(affinity=apart(term())), _DB, "012", id="apart from others"),
         pytest.param(
-            labelled(affinity=apart(term("host"), term("region", {"matchLabels": {"x": "y"}}))),
+            served_pod(affinity=apart(term("host"), term("region", {"matchLabels": {"x": "y"}}))),
             _WEB,
             "12",
             id="apart by one of two terms",
         ),
         pytest.param(
             # Selectors that hold without any label mean all namespaces; so does kube-scheduler.
-            labelled(
+            served_pod(
                 affinity=apart(
                     term(namespaceSelector=_selecting(key="team", operator="DoesNotExist"))
                 )
@@ -119,20 +121,20 @@ def _selecting(**expression: Any) -> dict[str, Any]:
             id="namespaces without a label",
         ),
         pytest.param(
-            labelled(revision="2", affinity=apart(term(matchLabelKeys=["revision"]))),
-            [labelled("there", revision="1")],
+            served_pod(revision="2", affinity=apart(term(matchLabelKeys=["revision"]))),
+            [served_pod("there", revision="1")],
             "012",
             id="apart from its own revision",
         ),
         pytest.param(
-            labelled(revision="1", affinity=apart(term(mismatchLabelKeys=["revision"]))),
-            [labelled("there", revision="1")],
+            served_pod(revision="1", affinity=apart(term(mismatchLabelKeys=["revision"]))),
+            [served_pod("there", revision="1")],
             "012",
             id="apart from other revisions",
         ),
         pytest.param(
-            labelled(revision="2", affinity=apart(term(mismatchLabelKeys=["revision"]))),
-            [labelled("there", revision="1")],
+            served_pod(revision="2", affinity=apart(term(mismatchLabelKeys=["revision"]))),
+            [served_pod("there", revision="1")],
             "2",
             id="apart from that revision",
         ),
@@ -148,21 +150,21 @@ def test_node_fits_by_pods_in_its_domain(
 @pytest.mark.parametrize(
     ("there", "fitting"),
     [
-        (labelled("there", "db", namespace="red", affinity=apart(term())), "2"),
-        (labelled("there", "db", namespace="red", affinity=apart(term("host"))), "12"),
-        (labelled("there", "db", namespace="red", affinity=apart(term("rack"))), "012"),
-        (labelled("there", "db", namespace="red", affinity=beside(term())), "012"),
-        (labelled("there", namespace="blue", affinity=apart(term())), "012"),
-        (labelled("there", namespace="blue", affinity=apart(term(namespaces=["red"]))), "2"),
+        (served_pod("there", "db", namespace="red", affinity=apart(term())), "2"),
+        (served_pod("there", "db", namespace="red", affinity=apart(term("host"))), "12"),
+        (served_pod("there", "db", namespace="red", affinity=apart(term("rack"))), "012"),
+        (served_pod("there", "db", namespace="red", affinity=beside(term())), "012"),
+        (served_pod("there", namespace="blue", affinity=apart(term())), "012"),
+        (served_pod("there", namespace="blue", affinity=apart(term(namespaces=["red"]))), "2"),
         (
-            labelled(
+            served_pod(
                 "there",
                 affinity=apart(term(namespaceSelector={"matchLabels": {"team": "red"}})),
             ),
             "2",
         ),
         (
-            labelled(
+            served_pod(
                 "there",
                 affinity=apart(
                     term(namespaceSelector=_selecting(key="team", operator="DoesNotExist"))
@@ -173,7 +175,7 @@ def test_node_fits_by_pods_in_its_domain(
     ],
 )
 def test_existing_anti_affinity_rejects_pods(there: dict[str, Any], fitting: str) -> None:
-    newcomer = labelled(namespace="red")
+    newcomer = served_pod(namespace="red")
     cluster = nodes([there], [], [])
     assert _AFFINITY.feasible(newcomer, cluster) == [f"n{number}" for number in fitting]
     cluster.list()[0].remove(there)
@@ -181,9 +183,9 @@ def test_existing_anti_affinity_rejects_pods(there: dict[str, Any], fitting: str
 
 
 def test_rejection_reasons_match_upstream() -> None:
-    keeping = labelled("there", "db", affinity=apart(term("host")))
-    cluster = nodes([keeping], [labelled("web")], [])
-    wanted = labelled(affinity=beside(term()) | apart(term("host")))
+    keeping = served_pod("there", "db", affinity=apart(term("host")))
+    cluster = nodes([keeping], [served_pod("web")], [])
+    wanted = served_pod(affinity=beside(term()) | apart(term("host")))
     with pytest.raises(FitError) as caught:
         _AFFINITY.schedule(wanted, cluster)
     assert str(caught.value) == (
@@ -200,59 +202,59 @@ def test_namespaces_without_labels_have_the_name_label() -> None:
             return [info(*_ELSEWHERE, name="n0", labels={"host": "n0"})]
 
     named = {"matchLabels": {"kubernetes.io/metadata.name": "red"}}
-    wanted = labelled(affinity=apart(term("host", namespaceSelector=named)))
+    wanted = served_pod(affinity=apart(term("host", namespaceSelector=named)))
     assert _AFFINITY.feasible(wanted, Bare()) == []
     other = {"matchLabels": {"kubernetes.io/metadata.name": "blue"}}
-    wanted = labelled(affinity=apart(term("host", namespaceSelector=other)))
+    wanted = served_pod(affinity=apart(term("host", namespaceSelector=other)))
     assert _AFFINITY.feasible(wanted, Bare()) == ["n0"]
 
 
 def test_missing_namespace_does_not_match() -> None:
-    lost = labelled("there", namespace="lost")
-    wanted = labelled(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}})))
+    lost = served_pod("there", namespace="lost")
+    wanted = served_pod(affinity=beside(term(namespaceSelector={"matchLabels": {"team": "red"}})))
     assert _AFFINITY.feasible(wanted, nodes([lost], [], [])) == []
 
 
-_SCORED = labelled(affinity={"podAffinity": weighted((5, term()))})
+_SCORED = served_pod(affinity={"podAffinity": weighted((5, term()))})
 
 
 @pytest.mark.parametrize(
     ("wanted", "pods_on", "scores"),
     [
-        pytest.param(labelled(), ([labelled("a")], [], []), "0/0/0", id="asks for nothing"),
-        pytest.param(_SCORED, ([labelled("a")], [], []), "100/100/0", id="beside, by region"),
+        pytest.param(served_pod(), ([served_pod("a")], [], []), "0/0/0", id="asks for nothing"),
+        pytest.param(_SCORED, ([served_pod("a")], [], []), "100/100/0", id="beside, by region"),
         pytest.param(
             _SCORED,
-            ([labelled("a"), labelled("b")], [], [labelled("c")]),
+            ([served_pod("a"), served_pod("b")], [], [served_pod("c")]),
             "100/100/0",
             id="the region with more",
         ),
         pytest.param(
-            labelled(affinity={"podAffinity": weighted((8, term("host")), (2, term("region")))}),
-            ([], [labelled("a")], []),
+            served_pod(affinity={"podAffinity": weighted((8, term("host")), (2, term("region")))}),
+            ([], [served_pod("a")], []),
             "20/100/0",
             id="two terms",
         ),
         pytest.param(
-            labelled(affinity={"podAntiAffinity": weighted((5, term("host")))}),
-            ([labelled("a")], [], []),
+            served_pod(affinity={"podAntiAffinity": weighted((5, term("host")))}),
+            ([served_pod("a")], [], []),
             "0/100/100",
             id="apart",
         ),
         pytest.param(
-            labelled(),
+            served_pod(),
             (
-                [labelled("a", "db", affinity={"podAffinity": weighted((5, term("host")))})],
-                [labelled("b", "db", affinity={"podAffinity": weighted((10, term("host")))})],
+                [served_pod("a", "db", affinity={"podAffinity": weighted((5, term("host")))})],
+                [served_pod("b", "db", affinity={"podAffinity": weighted((10, term("host")))})],
                 [],
             ),
             "50/100/0",
             id="wanted by those there",
         ),
         pytest.param(
-            labelled(),
+            served_pod(),
             (
-                [labelled("a", "db", affinity={"podAntiAffinity": weighted((5, term("host")))})],
+                [served_pod("a", "db", affinity={"podAntiAffinity": weighted((5, term("host")))})],
                 [],
                 [],
             ),
@@ -260,19 +262,19 @@ _SCORED = labelled(affinity={"podAffinity": weighted((5, term()))})
             id="not wanted by those there",
         ),
         pytest.param(
-            labelled(),
-            ([labelled("a", "db", affinity=beside(term()))], [], []),
+            served_pod(),
+            ([served_pod("a", "db", affinity=beside(term()))], [], []),
             "100/100/0",
             id="required by those there",
         ),
         pytest.param(
-            labelled(
+            served_pod(
                 affinity={
                     "podAffinity": weighted((8, term("region"))),
                     "podAntiAffinity": weighted((5, term("host"))),
                 }
             ),
-            ([labelled("a")], [], []),
+            ([served_pod("a")], [], []),
             "37/100/0",
             id="in the region, not on the node",
         ),
@@ -314,5 +316,5 @@ def test_domains_score_by_their_pods(
 )
 def test_invalid_fields_are_named(affinity: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidPod) as caught:
-        _AFFINITY.feasible(labelled(affinity=affinity), nodes([], [], []))
+        _AFFINITY.feasible(served_pod(affinity=affinity), nodes([], [], []))
     assert str(caught.value) == text

@@ -11,7 +11,8 @@ from pytest_kwait.scheduler.plugins.pod_topology_spread import (
     collect_spread_selectors,
     find_spreading_controller,
 )
-from tests.scheduler.nodes import Nodes, info, node, pod
+from tests.objects import node, pod
+from tests.scheduler.nodes import Nodes, info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,10 +36,8 @@ def constraint(
     }
 
 
-def labelled(name: str, *labels: str, **more: Any) -> dict[str, Any]:
-    made = pod(name, **more)
-    made["metadata"] |= {"labels": dict.fromkeys(labels, ""), "namespace": "default"}
-    return made
+def labelled(name: str, *labels: str, **fields: Any) -> dict[str, Any]:
+    return pod(name, namespace="default", labels=dict.fromkeys(labels, ""), **fields)
 
 
 def wanting(*constraints: dict[str, Any], labels: Sequence[str] = ("foo",), **more: Any) -> Any:
@@ -52,7 +51,7 @@ def cluster(counts: dict[str, int], zones: dict[str, str] | None = None) -> list
     for name, count in counts.items():
         labels = {_HOST: name} | ({"zone": zones[name]} if name in zones else {})
         pods = [labelled(f"{name}{number}", "foo") for number in range(count)]
-        found.append(info(*pods, name=name, labels=labels, allocatable={"pods": "110"}))
+        found.append(info(*pods, name=name, labels=labels, pods="110"))
     return found
 
 
@@ -142,7 +141,7 @@ def test_tainted_nodes_count_unless_policy_honors_taints() -> None:
     taint = {"key": "foo", "value": "bar", "effect": "NoSchedule"}
     pods = [labelled(f"a{number}", "foo") for number in range(1)]
     free = info(*pods, name="a", labels={_HOST: "a"})
-    tainted = info(name="b", labels={_HOST: "b"}, spec={"taints": [taint]})
+    tainted = info(name="b", labels={_HOST: "b"}, taints=[taint])
     nodes = Nodes(free, tainted)
     assert _SPREAD.feasible(wanting(constraint(_HOST)), nodes) == ["b"]
     honoured = constraint(_HOST, nodeTaintsPolicy="Honor")

@@ -7,7 +7,8 @@ import pytest
 from pytest_kwait.scheduler.algorithm import Algorithm, FitError, Rejection
 from pytest_kwait.scheduler.framework.pod_info import PodInfo
 from pytest_kwait.scheduler.plugins.predicates import find_rejection, list_scheduling_gates
-from tests.scheduler.nodes import Nodes, info, node, pod
+from tests.objects import node, pod
+from tests.scheduler.nodes import Nodes, info
 
 if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
@@ -41,10 +42,10 @@ def _expression(operator: str, *values: str) -> dict[str, Any]:
         (pod(cpu="1500m"), info(pod("a", cpu="1")), ("Insufficient cpu",), True),
         (pod(memory="5Gi", cpu="3"), info(), ("Insufficient cpu", "Insufficient memory"), False),
         (pod(), info(pod("a"), pod("b"), pod("c")), ("Too many pods",), True),
-        (pod(), info(spec={"unschedulable": True}), ("node(s) were unschedulable",), False),
+        (pod(), info(unschedulable=True), ("node(s) were unschedulable",), False),
         (
             pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),
-            info(spec={"unschedulable": True}),
+            info(unschedulable=True),
             None,
             True,
         ),
@@ -52,11 +53,11 @@ def _expression(operator: str, *values: str) -> dict[str, Any]:
         (pod(nodeName="n1"), info(), None, True),
         (
             pod(),
-            info(spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
+            info(taints=[{"key": "a", "effect": "NoSchedule"}]),
             ("node(s) had untolerated taint(s)",),
             False,
         ),
-        (pod(), info(spec={"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}), None, True),
+        (pod(), info(taints=[{"key": "a", "effect": "PreferNoSchedule"}]), None, True),
         (pod(nodeSelector={"size": "l"}), info(labels={"size": "s"}), (_AFFINITY,), False),
         (pod(nodeSelector={"size": "l"}), info(labels={"size": "l"}), None, True),
         (
@@ -133,7 +134,7 @@ def test_required_affinity_can_name_nodes_by_field() -> None:
 )
 def test_toleration_covers_a_taint(toleration: dict[str, str], covered: bool) -> None:
     taint = {"key": "a", "value": "1", "effect": "NoSchedule"}
-    tainted = info(spec={"taints": [taint]})
+    tainted = info(taints=[taint])
     rejection = _rejection(pod(tolerations=[toleration]), tainted)
     assert (rejection is None) is covered
 
@@ -151,7 +152,7 @@ def test_node_info_adds_and_removes_each_pod_once() -> None:
     counted.add(one)
     assert (counted.pod_count, counted.requested) == (1, {"cpu": 500})
     assert set(counted.used_ports) == {("TCP", "0.0.0.0", 80)}
-    counted.set_node(node(allocatable={"cpu": "9"}))
+    counted.set_node(node(cpu="9"))
     assert counted.allocatable["cpu"] == 9000
     assert counted.remove(one)
     assert not counted.remove(one)

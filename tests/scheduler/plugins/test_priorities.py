@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.scheduler.algorithm import DEFAULT_PRIORITIES, Algorithm, InvalidPod, NodeInfo
-from tests.scheduler.nodes import Nodes, info, pod
+from tests.objects import pod
+from tests.scheduler.nodes import Nodes, info
 
 _MEBIBYTE = 1024 * 1024
 
@@ -22,7 +23,7 @@ def requests(*amounts: tuple[str, str], **spec: Any) -> dict[str, Any]:
 
 
 def sized(cpu: str, memory: str, *on: tuple[str, str], name: str = "n1") -> NodeInfo:
-    made = info(name=name, allocatable={"cpu": cpu, "memory": memory, "pods": "110"})
+    made = info(name=name, cpu=cpu, memory=memory, pods="110")
     for number, one in enumerate(on):
         there = requests(one)
         there["metadata"]["uid"] = f"{name}-{number}"
@@ -180,7 +181,7 @@ def test_invalid_preference_raises_only_when_scored() -> None:
 
 def _tainted(name: str, *keys: str) -> NodeInfo:
     taints = [{"key": key, "value": "1", "effect": "PreferNoSchedule"} for key in keys]
-    return info(name=name, spec={"taints": taints})
+    return info(name=name, taints=taints)
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 Obj = dict[str, Any]
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def limit(api: SimulatedCluster, kind: str, name: str = "l", **fields: Obj) -> Obj:
@@ -25,7 +20,7 @@ def limit(api: SimulatedCluster, kind: str, name: str = "l", **fields: Obj) -> O
     return dict(stored)
 
 
-def container(name: str = "c", **resources: Obj) -> Obj:
+def limited(name: str = "c", **resources: Obj) -> Obj:
     return {"name": name, "image": "x", "resources": resources}
 
 
@@ -44,7 +39,7 @@ def test_limit_range_defaults_follow_from_bounds(api: SimulatedCluster) -> None:
 
 def test_containers_get_default_requests_and_limits(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "500m"})
-    made = pod(containers=[container(limits={"cpu": "2"})], initContainers=[container("i")])
+    made = pod(containers=[limited(limits={"cpu": "2"})], initContainers=[limited("i")])
     stored = api.create("pods", made, "default")
     (main,), (start,) = stored["spec"]["containers"], stored["spec"]["initContainers"]
     assert main["resources"] == {
@@ -62,7 +57,7 @@ def test_containers_get_default_requests_and_limits(api: SimulatedCluster) -> No
 def test_pod_templates_get_no_defaults(api: SimulatedCluster) -> None:
     limit(api, "Container", default={"cpu": "1"})
     labels = {"a": "b"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [limited()]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     made = api.create("deployments.apps", {"metadata": {"name": "d"}, "spec": spec}, "default")
     assert made["spec"]["template"]["spec"]["containers"][0]["resources"] == {}
@@ -110,22 +105,22 @@ def test_container_limits_are_enforced(
     api: SimulatedCluster, bounds: Obj, resources: Obj, why: str
 ) -> None:
     limit(api, "Container", **bounds)
-    assert refused(api, container(**resources)) == why
+    assert refused(api, limited(**resources)) == why
 
 
 def test_pod_limits_are_enforced(api: SimulatedCluster) -> None:
     limit(api, "Pod", max={"cpu": "1"}, min={"memory": "2Mi"})
     half = {"cpu": "600m", "memory": "1Mi"}
-    both = [container("c", limits=half), container("d", limits=half)]
+    both = [limited("c", limits=half), limited("d", limits=half)]
     assert refused(api, *both) == "maximum cpu usage per Pod is 1, but limit is 1200m"
-    assert refused(api, container(limits={"memory": "2Mi"})) == (
+    assert refused(api, limited(limits={"memory": "2Mi"})) == (
         "maximum cpu usage per Pod is 1.  No limit is specified"
     )
-    assert refused(api, container(limits={"cpu": "1"})) == (
+    assert refused(api, limited(limits={"cpu": "1"})) == (
         "minimum memory usage per Pod is 2Mi.  No request is specified"
     )
     whole = {"limits": {"cpu": "1"}, "requests": {"memory": "2Mi"}}
-    assert api.create("pods", pod(containers=[container()], resources=whole), "default")
+    assert api.create("pods", pod(containers=[limited()], resources=whole), "default")
 
 
 def test_claim_limits_are_enforced(api: SimulatedCluster) -> None:

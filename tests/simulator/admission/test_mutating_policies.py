@@ -10,7 +10,6 @@ from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.cel.admission_compiler import to_checked_form, to_runtime_form
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.admission.fake_webhooks import Webhooks, configure, patch
-from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -24,11 +23,6 @@ CONFIG_MAPS = {
     "apiVersions": ["v1"],
     "resources": ["configmaps"],
 }
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def applied(expression: str) -> Obj:

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.admission.pod_security import Level, parse_policy
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -17,11 +17,6 @@ Obj = dict[str, Any]
 _PREFIX = "pod-security.kubernetes.io/"
 _GOOD: Obj = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _GOOD_POD: Obj = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def label(api: SimulatedCluster, **labels: str | None) -> list[str]:
@@ -40,7 +35,7 @@ def label(api: SimulatedCluster, **labels: str | None) -> list[str]:
     return caller.warnings
 
 
-def container(name: str = "c", **context: Any) -> Obj:
+def secured(name: str = "c", **context: Any) -> Obj:
     return {"name": name, "image": "x", "securityContext": context}
 
 
@@ -60,7 +55,7 @@ def test_unlabelled_namespace_admits_every_pod(api: SimulatedCluster) -> None:
 def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
     label(api, enforce="restricted")
     assert api.create(
-        "pods", pod(securityContext=_GOOD_POD, containers=[container(**_GOOD)]), "default"
+        "pods", pod(securityContext=_GOOD_POD, containers=[secured(**_GOOD)]), "default"
     )
 
 
@@ -73,8 +68,8 @@ def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
         ),
         (
             {
-                "containers": [container(privileged=True)],
-                "initContainers": [container("i", privileged=True)],
+                "containers": [secured(privileged=True)],
+                "initContainers": [secured("i", privileged=True)],
             },
             'privileged (containers "i", "c" must not set securityContext.privileged=true)',
         ),
@@ -98,14 +93,14 @@ def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
             'hostPort (container "c" uses hostPorts 443, 80)',
         ),
         (
-            {"containers": [container(capabilities={"add": ["NET_RAW", "CHOWN"]})]},
+            {"containers": [secured(capabilities={"add": ["NET_RAW", "CHOWN"]})]},
             'non-default capabilities (container "c" must not include "NET_RAW" in '
             "securityContext.capabilities.add)",
         ),
         (
             {
                 "securityContext": {"seLinuxOptions": {"user": "u"}},
-                "containers": [container(seLinuxOptions={"type": "odd_t", "role": "r"})],
+                "containers": [secured(seLinuxOptions={"type": "odd_t", "role": "r"})],
             },
             'seLinuxOptions (pod and container "c" set forbidden securityContext.seLinuxOptions: '
             'type "odd_t"; user may not be set; role may not be set)',
@@ -113,7 +108,7 @@ def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
         (
             {
                 "securityContext": {"seccompProfile": {"type": "Unconfined"}},
-                "containers": [container(seccompProfile={"type": "Unconfined"})],
+                "containers": [secured(seccompProfile={"type": "Unconfined"})],
             },
             'seccompProfile (pod and container "c" must not set '
             'securityContext.seccompProfile.type to "Unconfined")',
@@ -125,7 +120,7 @@ def test_the_hardened_pod_passes_every_level(api: SimulatedCluster) -> None:
         (
             {
                 "hostNetwork": True,
-                "containers": [container(windowsOptions={"hostProcess": True})],
+                "containers": [secured(windowsOptions={"hostProcess": True})],
             },
             'host namespaces (hostNetwork=true), hostProcess (container "c" must not set '
             "securityContext.windowsOptions.hostProcess=true)",
@@ -157,16 +152,12 @@ def test_baseline_violations_are_denied(api: SimulatedCluster, spec: Obj, why: s
     ("spec", "why"),
     [
         (
-            {"containers": [container(capabilities={"drop": ["ALL"]})]},
+            {"containers": [secured(capabilities={"drop": ["ALL"]})]},
             'allowPrivilegeEscalation != false (container "c" must set '
             "securityContext.allowPrivilegeEscalation=false)",
         ),
         (
-            {
-                "containers": [
-                    container(allowPrivilegeEscalation=False, capabilities={"add": ["A"]})
-                ]
-            },
+            {"containers": [secured(allowPrivilegeEscalation=False, capabilities={"add": ["A"]})]},
             'unrestricted capabilities (container "c" must set '
             'securityContext.capabilities.drop=["ALL"]; container "c" must not include "A" in '
             "securityContext.capabilities.add)",
@@ -176,11 +167,11 @@ def test_baseline_violations_are_denied(api: SimulatedCluster, spec: Obj, why: s
             'restricted volume types (volume "h" uses restricted volume type "hostPath")',
         ),
         (
-            {"containers": [container(**_GOOD, runAsNonRoot=False)]},
+            {"containers": [secured(**_GOOD, runAsNonRoot=False)]},
             'runAsNonRoot != true (container "c" must not set securityContext.runAsNonRoot=false)',
         ),
         (
-            {"containers": [container(**_GOOD, runAsUser=0)]},
+            {"containers": [secured(**_GOOD, runAsUser=0)]},
             'runAsUser=0 (container "c" must not set runAsUser=0)',
         ),
         (
@@ -201,7 +192,7 @@ def test_baseline_violations_are_denied(api: SimulatedCluster, spec: Obj, why: s
 )
 def test_restricted_violations_are_denied(api: SimulatedCluster, spec: Obj, why: str) -> None:
     label(api, enforce="restricted")
-    full: Obj = {"securityContext": _GOOD_POD, "containers": [container(**_GOOD)], **spec}
+    full: Obj = {"securityContext": _GOOD_POD, "containers": [secured(**_GOOD)], **spec}
     assert refused(api, **full) == f'"restricted:latest": {why}'
 
 
@@ -210,7 +201,7 @@ def test_restricted_violations_are_denied(api: SimulatedCluster, spec: Obj, why:
     [
         ("v1.7", {"securityContext": {"runAsNonRoot": True}}, True),
         ("v1.8", {"securityContext": {"runAsNonRoot": True}}, False),
-        ("v1.34", {"hostUsers": False, "containers": [container(**_GOOD)]}, False),
+        ("v1.34", {"hostUsers": False, "containers": [secured(**_GOOD)]}, False),
         ("v1.24", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, False),
         ("v1.25", {"os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}, True),
     ],
@@ -230,7 +221,7 @@ def test_user_namespace_allows_root(api: SimulatedCluster) -> None:
     spec: Obj = {
         "hostUsers": False,
         "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [container(**_GOOD, runAsUser=0, procMount="Unmasked")],
+        "containers": [secured(**_GOOD, runAsUser=0, procMount="Unmasked")],
     }
     assert refused(api, **spec).startswith('"restricted:latest": procMount (')
     label(api, enforce="baseline")
@@ -239,16 +230,16 @@ def test_user_namespace_allows_root(api: SimulatedCluster) -> None:
 
 def test_legacy_seccomp_annotations_are_checked(api: SimulatedCluster) -> None:
     label(api, enforce="baseline", enforce_version="v1.18")
-    seccomp = {"container.seccomp.security.alpha.kubernetes.io/c": "unconfined"}
+    seccomp = {"container.seccomp.security.alpha.kubernetes.io/main": "unconfined"}
     assert refused(api, seccomp) == (
         '"baseline:v1.18": seccompProfile (forbidden annotation '
-        'container.seccomp.security.alpha.kubernetes.io/c="unconfined")'
+        'container.seccomp.security.alpha.kubernetes.io/main="unconfined")'
     )
-    armor = {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}
+    armor = {"container.apparmor.security.beta.kubernetes.io/main": "unconfined"}
     assert refused(api, armor) == (
-        '"baseline:v1.18": forbidden AppArmor profiles (container "c" and annotation must not set '
-        'AppArmor profile type to "Unconfined", '
-        '"container.apparmor.security.beta.kubernetes.io/c="unconfined"")'
+        '"baseline:v1.18": forbidden AppArmor profiles (container "main" and annotation must not '
+        'set AppArmor profile type to "Unconfined", '
+        '"container.apparmor.security.beta.kubernetes.io/main="unconfined"")'
     )
 
 
@@ -277,7 +268,7 @@ def test_warn_level_does_not_deny(api: SimulatedCluster) -> None:
 def test_new_level_warns_of_existing_pods(api: SimulatedCluster) -> None:
     for name in ("b", "a", "c"):
         api.create("pods", pod(name, hostPID=True), "default")
-    api.create("pods", pod("d", containers=[container(privileged=True)]), "default")
+    api.create("pods", pod("d", containers=[secured(privileged=True)]), "default")
     assert label(api, enforce="baseline") == [
         'existing pods in namespace "default" violate the new PodSecurity enforce level '
         '"baseline:latest"',

@@ -5,17 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 _CLASSES = "priorityclasses.scheduling.k8s.io"
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def priority_class(api: SimulatedCluster, name: str, value: int, **more: Any) -> None:

@@ -6,16 +6,10 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
-from tests.simulator.cluster import config_map
-from tests.simulator.cluster import pod as any_pod
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+from tests.objects import config_map, pod
+from tests.simulator.cluster import NAMESPACE, Cluster
 
 Obj = dict[str, Any]
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def hold(cluster: Cluster, name: str = "few", **spec: Any) -> None:
@@ -35,10 +29,11 @@ def used(cluster: Cluster, name: str = "few") -> Obj:
     return dict(status["used"])
 
 
-def pod(name: str, requests: Obj | None = None, limits: Obj | None = None, **spec: Any) -> Obj:
+def limited_pod(
+    name: str, requests: Obj | None = None, limits: Obj | None = None, **spec: Any
+) -> Obj:
     resources = {"requests": requests or {}, "limits": limits or {}}
-    container = {"name": "c", "image": "busybox:1", "resources": resources}
-    return any_pod(name, schedulerName="none", **{"containers": [container], **spec})
+    return pod(name, schedulerName="none", container={"resources": resources}, **spec)
 
 
 def test_existing_objects_count(cluster: Cluster) -> None:
@@ -83,20 +78,20 @@ def test_quotas_are_per_namespace(cluster: Cluster) -> None:
 def test_pods_must_set_counted_resources(cluster: Cluster) -> None:
     hold(cluster, hard={"limits.cpu": "1", "requests.memory": "1Gi"})
     start = {"name": "i", "image": "busybox:1", "resources": {"requests": {"memory": "1Mi"}}}
-    message = refused(cluster, "pods", pod("p", initContainers=[start]))
+    message = refused(cluster, "pods", limited_pod("p", initContainers=[start]))
     assert message == (
-        'pods "p" is forbidden: failed quota: few: must specify limits.cpu for: c,i; '
-        "requests.memory for: c"
+        'pods "p" is forbidden: failed quota: few: must specify limits.cpu for: i,main; '
+        "requests.memory for: main"
     )
-    whole = pod("p", resources={"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}})
+    whole = limited_pod("p", resources={"limits": {"cpu": "1"}, "requests": {"memory": "1Gi"}})
     cluster.api.create("pods", whole, NAMESPACE)
     assert used(cluster) == {"limits.cpu": "1", "requests.memory": "1Gi"}
 
 
 def test_messages_keep_the_notation_of_quantities(cluster: Cluster) -> None:
     hold(cluster, hard={"requests.cpu": "1", "requests.memory": "1Gi", "pods": "5"})
-    cluster.api.create("pods", pod("p", {"cpu": "400m", "memory": "512Mi"}), NAMESPACE)
-    assert refused(cluster, "pods", pod("q", {"cpu": "1500m", "memory": "600Mi"})) == (
+    cluster.api.create("pods", limited_pod("p", {"cpu": "400m", "memory": "512Mi"}), NAMESPACE)
+    assert refused(cluster, "pods", limited_pod("q", {"cpu": "1500m", "memory": "600Mi"})) == (
         'pods "q" is forbidden: exceeded quota: few, requested: '
         "requests.cpu=1500m,requests.memory=600Mi, used: requests.cpu=400m,requests.memory=512Mi, "
         "limited: requests.cpu=1,requests.memory=1Gi"
@@ -113,14 +108,14 @@ def test_init_containers_count_if_larger(cluster: Cluster) -> None:
     overhead = {"podFixed": {"cpu": "10m"}}
     runtime = {"metadata": {"name": "costly"}, "handler": "h", "overhead": overhead}
     cluster.api.create("runtimeclasses.node.k8s.io", runtime)
-    made = pod("p", {"cpu": "500m"}, initContainers=containers, runtimeClassName="costly")
+    made = limited_pod("p", {"cpu": "500m"}, initContainers=containers, runtimeClassName="costly")
     cluster.api.create("pods", made, NAMESPACE)
     assert used(cluster) == {"requests.cpu": "2010m"}
 
 
 def test_finished_pod_counts_as_an_object_only(cluster: Cluster) -> None:
     hold(cluster, hard={"pods": "1", "count/pods": "9"})
-    cluster.api.create("pods", pod("p"), NAMESPACE)
+    cluster.api.create("pods", limited_pod("p"), NAMESPACE)
 
     def end(changed: Obj) -> None:
         changed["status"]["phase"] = "Succeeded"
@@ -180,10 +175,10 @@ def test_scoped_quota_counts_matching_objects(
     cluster: Cluster, scope: Obj, inside: Obj, outside: Obj
 ) -> None:
     hold(cluster, hard={"pods": "1"}, **scope)
-    cluster.api.create("pods", pod("out", **outside), NAMESPACE)
-    cluster.api.create("pods", pod("in", **inside), NAMESPACE)
+    cluster.api.create("pods", limited_pod("out", **outside), NAMESPACE)
+    cluster.api.create("pods", limited_pod("in", **inside), NAMESPACE)
     assert used(cluster) == {"pods": "1"}
-    assert "exceeded quota" in refused(cluster, "pods", pod("more", **inside))
+    assert "exceeded quota" in refused(cluster, "pods", limited_pod("more", **inside))
 
 
 def test_service_is_charged_when_its_type_changes(cluster: Cluster) -> None:
@@ -214,7 +209,7 @@ def test_claims_count_by_class_in_whole_bytes(cluster: Cluster) -> None:
 
 def test_extended_resources_count_as_requests(cluster: Cluster) -> None:
     hold(cluster, hard={"requests.example.com/gpu": "1"})
-    message = refused(cluster, "pods", pod("p", limits={"example.com/gpu": "2"}))
+    message = refused(cluster, "pods", limited_pod("p", limits={"example.com/gpu": "2"}))
     assert "requested: requests.example.com/gpu=2" in message
 
 

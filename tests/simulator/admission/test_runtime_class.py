@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
+from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

@@ -5,17 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 _TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def account(api: SimulatedCluster, name: str = "robot", **fields: Any) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
-from tests.simulator.cluster import new_cluster
+from tests.objects import config_map
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -26,11 +26,6 @@ CONFIG_MAPS = {
 DENIED = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: "
 
 
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
-
-
 def bind(api: SimulatedCluster, *validations: dict[str, Any], **more: Any) -> None:
     binding = more.pop("binding", {})
     constraints = more.pop("constraints", {})
@@ -42,10 +37,6 @@ def bind(api: SimulatedCluster, *validations: dict[str, Any], **more: Any) -> No
     api.create(POLICIES, {"metadata": {"name": "p"}, "spec": spec})
     bound = {"policyName": "p", "validationActions": ["Deny"], **binding}
     api.create(BINDINGS, {"metadata": {"name": "b"}, "spec": bound})
-
-
-def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, **more}
 
 
 def denial(api: SimulatedCluster, obj: dict[str, Any]) -> StatusError:

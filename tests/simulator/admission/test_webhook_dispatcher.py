@@ -6,8 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
+from tests.objects import config_map, job, pod
 from tests.simulator.admission.fake_webhooks import GROUP, Webhooks, configure, patch, rule
-from tests.simulator.cluster import config_map, job, new_cluster, pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -16,11 +16,6 @@ Obj = dict[str, Any]
 
 _ALLOW = {"allowed": True}
 _NOTE = patch({"op": "add", "path": "/data", "value": {"note": "yes"}})
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def create(api: SimulatedCluster, webhooks: Webhooks, obj: Obj | None = None, **caller: Any) -> Obj:

@@ -10,7 +10,6 @@ from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.scheme import Kind
 from tests.simulator.admission.fake_webhooks import Webhooks, configure, patch, rule
-from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -20,11 +19,6 @@ Obj = dict[str, Any]
 
 _EVICTION = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
 _OPTIONS = Kind("", "v1", "", "PodExecOptions", namespaced=True)
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def ask(api: SimulatedCluster, webhooks: Webhooks, operation: Any, part: str, content: Kind) -> Obj:

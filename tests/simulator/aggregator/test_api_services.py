@@ -22,7 +22,7 @@ Obj = dict[str, Any]
 SERVICES = "apiservices.apiregistration.k8s.io"
 
 
-def service(name: str = "far", **more: Any) -> Obj:
+def api_service(name: str = "far", **more: Any) -> Obj:
     spec = {"group": "a.example", "version": "v1", "groupPriorityMinimum": 10}
     spec |= {"versionPriority": 10, "service": {"name": name, "namespace": "default"}}
     return {"metadata": {"name": "v1.a.example"}, "spec": {**spec, **more}}
@@ -113,14 +113,14 @@ def test_unavailable_service_conditions(
     api.create("services", {"metadata": {"name": "far"}, "spec": spec}, "default")
     for one in slices:
         api.create("endpointslices.discovery.k8s.io", one, "default")
-    assert check_availability(api, service()) == (reason, message)
+    assert check_availability(api, api_service()) == (reason, message)
 
 
 def test_responding_service_is_available() -> None:
     api = new_cluster()
     asked: list[tuple[AggregatedServer, Callable[..., None]]] = []
     AvailabilityController(api, lambda backend, _, tell: asked.append((backend, tell)))
-    api.create(SERVICES, service())
+    api.create(SERVICES, api_service())
     run(api)
     missing = 'service/far in "default" is not present'
     assert condition(api) == ("False", "ServiceNotFound", missing)
@@ -144,7 +144,7 @@ def test_responding_service_is_available() -> None:
 def test_a_group_without_a_service_is_the_servers_own() -> None:
     api = new_cluster()
     AvailabilityController(api, lambda *_: None)
-    local = service()
+    local = api_service()
     del local["spec"]["service"]
     api.create(SERVICES, local)
     run(api)

@@ -32,7 +32,7 @@ def schema(**fields: Obj) -> Obj:
     return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
 
 
-def definition() -> Obj:
+def servers() -> Obj:
     """Version 1 has an address, version 2 a host and a port; version 2 is stored."""
     webhook = {
         "conversionReviewVersions": ["v1"],
@@ -88,7 +88,7 @@ class Converter:
         """Changes the response."""
         self.failure = ""
         self.api: SimulatedCluster = new_cluster()
-        self.api.create(CRDS, definition())
+        self.api.create(CRDS, servers())
         monkeypatch.setattr(webhook_client, "_fetch_reply", self._fetch_reply)
 
     def kind(self, version: str) -> Kind:

@@ -8,6 +8,7 @@ from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.controller import version_priority
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.request_info import Caller
+from tests.objects import definition, served_version
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -46,30 +47,15 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def definition(**spec: Any) -> dict[str, Any]:
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "subresources": {"status": {}},
-        "schema": {"openAPIV3Schema": SCHEMA},
-    }
-    return {
-        "metadata": {"name": THINGS},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "things", "kind": "Thing"},
-            "versions": [version],
-            **spec,
-        },
-    }
+def things(**fields: Any) -> dict[str, Any]:
+    versions = [served_version(subresources={"status": {}}, schema={"openAPIV3Schema": SCHEMA})]
+    return definition("things", "Thing", **{"versions": versions, **fields})
 
 
 @pytest.fixture
 def api() -> SimulatedCluster:
     api = new_cluster()
-    api.create(CRDS, definition())
+    api.create(CRDS, things())
     return api
 
 
@@ -216,29 +202,29 @@ def test_definition_waits_for_objects_with_finalizers(api: SimulatedCluster) -> 
 )
 def test_invalid_definitions_are_rejected(spec: dict[str, Any], text: str) -> None:
     with pytest.raises(StatusError) as refused:
-        new_cluster().create(CRDS, definition(**spec))
+        new_cluster().create(CRDS, things(**spec))
     assert refused.value.message == (
         f'CustomResourceDefinition.apiextensions.k8s.io "things.example.com" is invalid: {text}'
     )
 
 
 def versions() -> list[dict[str, Any]]:
-    def version(name: str, field: str, **more: Any) -> dict[str, Any]:
+    def pruning_version(name: str, field: str, **more: Any) -> dict[str, Any]:
         fields = {"both": {"type": "string"}, field: {"type": "string", "default": name}}
         spec = {"type": "object", "properties": fields}
         schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
         return {"name": name, "served": True, "storage": False, "schema": schema, **more}
 
     return [
-        version("v1beta1", "old", deprecated=True),
-        version("v1", "one", storage=True),
-        version("v2", "two", deprecated=True, deprecationWarning="not yet"),
+        pruning_version("v1beta1", "old", deprecated=True),
+        pruning_version("v1", "one", storage=True),
+        pruning_version("v2", "two", deprecated=True, deprecationWarning="not yet"),
     ]
 
 
 def test_each_version_prunes_stored_objects() -> None:
     api = new_cluster()
-    api.create(CRDS, definition(versions=versions()))
+    api.create(CRDS, things(versions=versions()))
     kind = api.kinds.of_kind("example.com/v2", "Thing")
     assert kind is not None
     assert not kind.stored
@@ -258,7 +244,7 @@ def test_each_version_prunes_stored_objects() -> None:
 def test_storage_version_need_not_be_served() -> None:
     api = new_cluster()
     old, stored, new = versions()
-    api.create(CRDS, definition(versions=[old, {**stored, "served": False}, new]))
+    api.create(CRDS, things(versions=[old, {**stored, "served": False}, new]))
     assert api.kinds.of_kind("example.com/v1", "Thing") is None
     kind = api.kinds.of_kind("example.com/v2", "Thing")
     assert kind is not None
@@ -277,7 +263,7 @@ def test_storage_version_need_not_be_served() -> None:
 
 def test_unserved_objects_are_deleted_with_their_definition() -> None:
     api = new_cluster()
-    api.create(CRDS, definition(versions=versions()))
+    api.create(CRDS, things(versions=versions()))
     kind = api.kinds.of_kind("example.com/v1", "Thing")
     assert kind is not None
     sent = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
@@ -297,7 +283,7 @@ def test_unserved_objects_are_deleted_with_their_definition() -> None:
 
 def test_deprecated_versions_warn_and_stable_versions_lead() -> None:
     api = new_cluster()
-    api.create(CRDS, definition(versions=versions()))
+    api.create(CRDS, things(versions=versions()))
     served = [name for group, name in api.kinds.group_versions() if group == "example.com"]
     assert served == ["v2", "v1", "v1beta1"]
     texts = []
@@ -311,7 +297,7 @@ def test_deprecated_versions_warn_and_stable_versions_lead() -> None:
 def test_deprecation_warning_names_no_version_if_none_is_newer() -> None:
     api = new_cluster()
     old, stored, new = versions()
-    api.create(CRDS, definition(versions=[old, {**stored, "deprecated": True}, new]))
+    api.create(CRDS, things(versions=[old, {**stored, "deprecated": True}, new]))
     for name in ("v1", "v1beta1"):
         structure = (api.kinds.served("example.com", name) or {})["things"].structure
         assert structure is not None
@@ -329,7 +315,7 @@ def test_definition_of_a_community_group_has_an_approval_condition(
     annotation: str, status: str, reason: str, message: str
 ) -> None:
     api = new_cluster()
-    new = definition(group="a.k8s.io")
+    new = things(group="a.k8s.io")
     annotations = {"api-approved.kubernetes.io": annotation}
     new["metadata"] = {"name": "things.a.k8s.io", "annotations": annotations}
     api.create(CRDS, new)
@@ -348,7 +334,7 @@ def test_definition_of_a_community_group_has_an_approval_condition(
 
 def test_approval_condition_follows_the_annotation() -> None:
     api = new_cluster()
-    new = definition(group="a.k8s.io")
+    new = things(group="a.k8s.io")
     new["metadata"] = {
         "name": "things.a.k8s.io",
         "annotations": {"api-approved.kubernetes.io": "unapproved"},
@@ -390,7 +376,7 @@ STATUS = {
 
 def test_status_that_creation_resets_has_its_defaults() -> None:
     api = new_cluster()
-    api.create(CRDS, definition(versions=with_schema(status=STATUS)))
+    api.create(CRDS, things(versions=with_schema(status=STATUS)))
     sent = {**thing(), "spec": {}, "status": {"phase": "Sent"}}
     for dry_run in (True, False):
         stored = api.create(THINGS, sent, "default", caller=Caller(dry_run=dry_run))
@@ -402,7 +388,7 @@ def test_later_schema_is_that_of_stored_objects() -> None:
     api = new_cluster()
     text = {"type": "string"}
     spec = {"type": "object", "properties": {"old": text, "kept": text}}
-    api.create(CRDS, definition(versions=with_schema(spec=spec, status=STATUS)))
+    api.create(CRDS, things(versions=with_schema(spec=spec, status=STATUS)))
     sent = {**thing(), "spec": {"old": "x", "kept": "y"}}
     revision = api.create(THINGS, sent, "default")["metadata"]["resourceVersion"]
     seen: list[Any] = []
@@ -431,7 +417,7 @@ def test_definition_of_a_built_in_resource_leaves_it_alone() -> None:
     api = new_cluster()
     name = "deployments.apps"
     roles = api.kinds.find("roles.rbac.authorization.k8s.io")
-    new = definition(
+    new = things(
         group="rbac.authorization.k8s.io",
         names={"plural": "roles", "kind": "Role"},
         versions=with_schema(spec={"type": "object"}),
@@ -490,7 +476,7 @@ def boxes() -> SimulatedCluster:
             "map": {"type": "object", "additionalProperties": EMBEDDED},
         },
     }
-    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+    api.create(CRDS, things(versions=with_schema(spec=spec)))
     return api
 
 
@@ -574,7 +560,7 @@ def test_stored_metadata_of_objects_that_become_embedded_is_repaired() -> None:
     api = new_cluster()
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     content = {"type": "object", "properties": {"one": free}}
-    api.create(CRDS, definition(versions=with_schema(spec=content)))
+    api.create(CRDS, things(versions=with_schema(spec=content)))
     sent = {**thing(), "spec": {"one": inner(name=1, labels={"a": "b"}, odd=1)}}
     api.create(THINGS, sent, "default")
 
@@ -611,7 +597,7 @@ def test_properties_that_are_reserved_words_have_two_names(rule: str) -> None:
         "x-kubernetes-validations": [{"rule": rule}],
     }
     api = new_cluster()
-    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+    api.create(CRDS, things(versions=with_schema(spec=spec)))
 
     def create(name: str, value: str) -> None:
         fields = {"namespace": value, "package": {"k": value}, "list": [{"namespace": value}]}
@@ -636,7 +622,7 @@ def test_properties_that_differ_in_form_alone_stand_side_by_side() -> None:
         "x-kubernetes-validations": [rule],
     }
     api = new_cluster()
-    api.create(CRDS, definition(versions=with_schema(spec=spec)))
+    api.create(CRDS, things(versions=with_schema(spec=spec)))
     api.create(THINGS, {**thing(), "spec": {"aB": "x"}}, "default")
     with pytest.raises(StatusError, match="only one"):
         api.create(THINGS, {**thing(), "spec": {"aB": "x", "a_b": "y"}}, "default")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
+from tests.objects import served_version
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def api() -> SimulatedCluster:
     return new_cluster()
 
 
-def definition(**spec: Any) -> dict[str, Any]:
+def things(**spec: Any) -> dict[str, Any]:
     whole: dict[str, Any] = {
         "group": "crdt.example.com",
         "scope": "Namespaced",
@@ -29,16 +30,6 @@ def definition(**spec: Any) -> dict[str, Any]:
     }
     name = f"{whole['names'].get('plural', '')}.{whole['group']}"
     return {"metadata": {"name": name}, "spec": whole}
-
-
-def version(name: str = "v1", **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object"}},
-        **more,
-    }
 
 
 def refusals(api: SimulatedCluster, obj: dict[str, Any]) -> list[str]:
@@ -97,7 +88,7 @@ def test_invalid_schema_is_rejected(
 ) -> None:
     spec = {"type": "object", "properties": {"a": schema}}
     inner = {"type": "object", "properties": {"spec": spec}}
-    whole = definition(versions=[version(schema={"openAPIV3Schema": inner})])
+    whole = things(versions=[served_version(schema={"openAPIV3Schema": inner})])
     at = "spec.validation.openAPIV3Schema.properties[spec].properties[a]."
     assert refusals(api, whole) == [at + text]
 
@@ -156,12 +147,12 @@ def test_invalid_schema_is_rejected(
 def test_invalid_definition_is_rejected(
     api: SimulatedCluster, spec: dict[str, Any], text: str
 ) -> None:
-    whole = definition(**{"versions": [version()], **spec})
+    whole = things(**{"versions": [served_version()], **spec})
     assert refusals(api, whole) == [text]
 
 
 def test_definition_name_is_plural_and_group(api: SimulatedCluster) -> None:
-    whole = definition(versions=[version()])
+    whole = things(versions=[served_version()])
     whole["metadata"]["name"] = "odd"
     assert refusals(api, whole) == [
         'metadata.name: Invalid value: "odd": must be spec.names.plural+"."+spec.group'
@@ -171,7 +162,7 @@ def test_definition_name_is_plural_and_group(api: SimulatedCluster) -> None:
 def test_community_group_requires_an_approval(
     api: SimulatedCluster,
 ) -> None:
-    whole = definition(group="foo.k8s.io", versions=[version()])
+    whole = things(group="foo.k8s.io", versions=[served_version()])
     whole["metadata"]["annotations"] = {"api-approved.kubernetes.io": "odd"}
     assert refusals(api, whole) == [
         'metadata.annotations[api-approved.kubernetes.io]: Invalid value: "odd": protected groups '

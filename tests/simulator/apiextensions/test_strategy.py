@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.objects import definition
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
@@ -14,28 +15,14 @@ if TYPE_CHECKING:
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-def definition(plural: str, kind: str, **names: Any) -> dict[str, Any]:
-    version = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": {"type": "object"}},
-    }
-    return {
-        "metadata": {"name": f"{plural}.e.com"},
-        "spec": {
-            "group": "e.com",
-            "scope": "Cluster",
-            "names": {"plural": plural, "kind": kind, **names},
-            "versions": [version],
-        },
-    }
+def cluster_scoped(plural: str, kind: str, **names: Any) -> dict[str, Any]:
+    return definition(plural, kind, "e.com", scope="Cluster", names=names)
 
 
 @pytest.fixture
 def api() -> SimulatedCluster:
     api = new_cluster()
-    api.create(CRDS, definition("things", "Thing", shortNames=["th", "ti"]))
+    api.create(CRDS, cluster_scoped("things", "Thing", shortNames=["th", "ti"]))
     return api
 
 
@@ -74,7 +61,7 @@ def test_conflicting_name_prevents_serving(
     api: SimulatedCluster, wanted: tuple[str, str, dict[str, Any]], reason: str, text: str
 ) -> None:
     plural, kind, names = wanted
-    api.create(CRDS, definition(plural, kind, **names))
+    api.create(CRDS, cluster_scoped(plural, kind, **names))
     assert conditions(api, plural) == {
         "NamesAccepted": ("False", reason, text),
         "Established": ("False", "NotAccepted", "not all names are accepted"),
@@ -83,7 +70,7 @@ def test_conflicting_name_prevents_serving(
 
 
 def test_freed_name_goes_to_the_waiting_definition(api: SimulatedCluster) -> None:
-    api.create(CRDS, definition("others", "Other", shortNames=["th"]))
+    api.create(CRDS, cluster_scoped("others", "Other", shortNames=["th"]))
     assert api.kinds.find("others.e.com") is None
     api.delete(CRDS, "things.e.com")
     assert conditions(api, "others")["Established"][0] == "True"
@@ -93,7 +80,7 @@ def test_freed_name_goes_to_the_waiting_definition(api: SimulatedCluster) -> Non
 
 
 def test_definition_is_served_under_its_accepted_names(api: SimulatedCluster) -> None:
-    api.create(CRDS, definition("others", "Other", shortNames=["o"]))
+    api.create(CRDS, cluster_scoped("others", "Other", shortNames=["o"]))
 
     def want(obj: dict[str, Any]) -> None:
         obj["spec"]["names"]["shortNames"] = ["o", "th"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.simulator.controllers.cluster import Cluster
+from tests.simulator.cluster import Cluster
 
 Obj = dict[str, Any]
 

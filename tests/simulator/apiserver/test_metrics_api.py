@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.aggregator.handler_proxy import register_metrics_api
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served
@@ -12,10 +13,9 @@ if TYPE_CHECKING:
 _ROOT = "/apis/metrics.k8s.io/v1beta1"
 
 
-def _pod(served: Served, name: str, **annotations: str) -> None:
-    spec = {"containers": [{"name": "c", "image": "busybox:1"}], "nodeName": "n"}
-    metadata = {"name": name, "labels": {"app": name}, "annotations": annotations}
-    served.json("POST", "/api/v1/namespaces/default/pods", {"metadata": metadata, "spec": spec})
+def _add_pod(served: Served, name: str, **annotations: str) -> None:
+    made = pod(name, labels={"app": name}, annotations=annotations, nodeName="n")
+    served.json("POST", "/api/v1/namespaces/default/pods", made)
     path = f"/api/v1/namespaces/default/pods/{name}/status"
     media = "application/merge-patch+json"
     running = {"status": {"phase": "Running"}}
@@ -34,16 +34,16 @@ def test_metrics_api_is_absent_without_usage(served: Served) -> None:
 
 def test_metrics_api_reports_pod_and_node_usage(served: Served) -> None:
     served.json("POST", "/api/v1/nodes", {"metadata": {"name": "n"}})
-    _pod(served, "a", **{"metrics.kwait.dev/usage": "cpu=250m,memory=64Mi"})
-    _pod(served, "b", **{"metrics.kwait.dev/usage.c": "cpu=1,odd,memory=x"})
-    _pod(served, "silent")
+    _add_pod(served, "a", **{"metrics.kwait.dev/usage": "cpu=250m,memory=64Mi"})
+    _add_pod(served, "b", **{"metrics.kwait.dev/usage.main": "cpu=1,odd,memory=x"})
+    _add_pod(served, "silent")
     _serve(served)
     found = served.json("GET", f"{_ROOT}/namespaces/default/pods")
     assert (found["kind"], found["apiVersion"]) == ("PodMetricsList", "metrics.k8s.io/v1beta1")
     used = {one["metadata"]["name"]: one["containers"] for one in found["items"]}
     assert used == {
-        "a": [{"name": "c", "usage": {"cpu": "250m", "memory": "65536Ki"}}],
-        "b": [{"name": "c", "usage": {"cpu": "1"}}],
+        "a": [{"name": "main", "usage": {"cpu": "250m", "memory": "65536Ki"}}],
+        "b": [{"name": "main", "usage": {"cpu": "1"}}],
     }
     chosen = served.json("GET", f"{_ROOT}/pods?labelSelector=app%3Db")["items"]
     assert [one["metadata"]["name"] for one in chosen] == ["b"]

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.objects import config_map
+
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served
 
@@ -12,10 +14,6 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}}
-
-
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "data": data}
 
 
 def test_object_is_created_read_listed_and_deleted(served: Served) -> None:

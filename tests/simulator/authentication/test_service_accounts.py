@@ -15,16 +15,11 @@ from pytest_kwait.simulator.authentication.service_accounts import (
     parse_unverified_claims,
 )
 from pytest_kwait.simulator.request_info import internal_caller
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from tests.simulator.manual_clock import ManualClock
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def ask(api: SimulatedCluster, **spec: Any) -> dict[str, Any]:

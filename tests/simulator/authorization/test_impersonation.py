@@ -17,7 +17,6 @@ from pytest_kwait.simulator.request_info import (
     AuthorizationAttributes,
     User,
 )
-from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -28,11 +27,6 @@ AGENT = User(
     extra={"authentication.kubernetes.io/node-name": ("n1",)},
 )
 GROUP = "authentication.k8s.io"
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def let(api: SimulatedCluster, user: User, *rules: dict[str, Any]) -> None:

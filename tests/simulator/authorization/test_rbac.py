@@ -18,18 +18,12 @@ from pytest_kwait.simulator.request_info import (
     Caller,
     User,
 )
-from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 JANE = User("jane", (AUTHENTICATED,))
 READ = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def role(name: str = "reader", *rules: dict[str, Any]) -> dict[str, Any]:

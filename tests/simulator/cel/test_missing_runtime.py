@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.apiextensions.test_controller import CRDS, SCHEMA, definition
+from tests.objects import served_version
+from tests.simulator.apiextensions.test_controller import CRDS, SCHEMA, things
 from tests.simulator.cluster import new_cluster
 
 LOADING = ("pytest_kwait.simulator.cel", "pytest_kwait.simulator.apiextensions.cel_rules")
@@ -25,12 +26,12 @@ def without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_the_runtime")
 def test_definitions_with_rules_are_refused_and_say_what_to_install() -> None:
     ruled = {**SCHEMA, "x-kubernetes-validations": [{"rule": "self.spec.size == 'S'"}]}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": ruled}}
+    version = served_version(schema={"openAPIV3Schema": ruled})
     api = new_cluster()
 
     for _ in range(2):
         with pytest.raises(StatusError) as caught:
-            api.create(CRDS, definition(versions=[version]))
+            api.create(CRDS, things(versions=[version]))
 
         assert caught.value.code == 501
         assert caught.value.message == (
@@ -41,4 +42,4 @@ def test_definitions_with_rules_are_refused_and_say_what_to_install() -> None:
 
 @pytest.mark.usefixtures("without_the_runtime")
 def test_definitions_without_rules_are_served() -> None:
-    assert new_cluster().create(CRDS, definition())["spec"]["group"] == "example.com"
+    assert new_cluster().create(CRDS, things())["spec"]["group"] == "example.com"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,7 +16,7 @@ from pytest_kwait.simulator.controllers.controller_history import (
 )
 from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, template
+from tests.simulator.cluster import NAMESPACE, Cluster, set_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 _KIND = ("apps/v1", "StatefulSet")
 _LABEL = "controller.kubernetes.io/hash"
 _OTHER_DATA = {"spec": {"template": {"spec": {}, "$patch": "replace"}}}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-def _spec(**fields: Any) -> Obj:
-    pod = template("sleep", "99", terminationGracePeriodSeconds=0)
-    return {"selector": {"matchLabels": {"app": "web"}}, "template": pod, **fields}
 
 
 def _default_template(cluster: Cluster, resource: str, spec: Obj) -> Obj:
@@ -59,7 +49,7 @@ def _names(cluster: Cluster) -> list[str]:
 def test_stateful_set_counts_collisions_and_keeps_the_hash_of_the_first_name(
     cluster: Cluster,
 ) -> None:
-    spec = _spec(replicas=0, serviceName="s")
+    spec = set_spec(replicas=0, serviceName="s")
     data = make_template_patch(_default_template(cluster, "statefulsets.apps", spec))
     digests = [compute_revision_hash(data, collisions) for collisions in range(2)]
     _add(cluster, f"s-{digests[0]}", _OTHER_DATA)
@@ -72,7 +62,7 @@ def test_stateful_set_counts_collisions_and_keeps_the_hash_of_the_first_name(
 
 
 def test_stateful_set_goes_on_counting_from_its_status(cluster: Cluster) -> None:
-    spec = _spec(replicas=0, serviceName="s")
+    spec = set_spec(replicas=0, serviceName="s")
     data = make_template_patch(_default_template(cluster, "statefulsets.apps", spec))
     created = cluster.create("statefulsets.apps", "s", spec)
     status = {"collisionCount": 3, "replicas": 0}
@@ -83,17 +73,17 @@ def test_stateful_set_goes_on_counting_from_its_status(cluster: Cluster) -> None
 
 
 def test_daemon_set_counts_a_collision_and_tries_another_name(cluster: Cluster) -> None:
-    stored = _default_template(cluster, "daemonsets.apps", _spec())
+    stored = _default_template(cluster, "daemonsets.apps", set_spec())
     digests = [compute_template_hash(stored, collisions) for collisions in range(2)]
     _add(cluster, f"d-{digests[0]}", _OTHER_DATA)
-    cluster.create("daemonsets.apps", "d", _spec())
+    cluster.create("daemonsets.apps", "d", set_spec())
     cluster.run(5)
     assert cluster.get("daemonsets.apps", "d")["status"]["collisionCount"] == 1
     assert _names(cluster) == sorted(f"d-{digest}" for digest in digests)
 
 
 def test_daemon_set_uses_the_revision_of_its_name_with_its_template(cluster: Cluster) -> None:
-    stored = _default_template(cluster, "daemonsets.apps", _spec())
+    stored = _default_template(cluster, "daemonsets.apps", set_spec())
     digest = compute_template_hash(stored)
     _add(cluster, f"d-{digest}", make_template_patch(stored))
     cluster.api.modify(
@@ -102,7 +92,7 @@ def test_daemon_set_uses_the_revision_of_its_name_with_its_template(cluster: Clu
         NAMESPACE,
         lambda revision: revision["metadata"].update(labels={"controller-revision-hash": digest}),
     )
-    cluster.create("daemonsets.apps", "d", _spec())
+    cluster.create("daemonsets.apps", "d", set_spec())
     cluster.run(5)
     status = cluster.get("daemonsets.apps", "d")["status"]
     assert (status.get("collisionCount"), status["numberReady"]) == (None, 1)
@@ -132,7 +122,7 @@ def test_truncation_deletes_the_oldest_that_are_not_live(
 
 
 def test_creating_a_revision_again_returns_the_existing_one(cluster: Cluster) -> None:
-    parent = {"metadata": {"name": "s", "namespace": NAMESPACE, "uid": "1"}, "spec": _spec()}
+    parent = {"metadata": {"name": "s", "namespace": NAMESPACE, "uid": "1"}, "spec": set_spec()}
     history = ControllerHistory(cluster.api, ControllerRefManager(cluster.api, REVISIONS), _KIND)
     revision = new_revision(parent, _KIND, 1, "s-1", {_LABEL: "1"})
     created = history.create_revision(revision)

@@ -5,15 +5,10 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 _CRON_JOBS = "cronjobs.batch"
 _JOBS = "jobs.batch"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _create(cluster: Cluster, *command: str, schedule: str = "* * * * *", **spec: Any) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +14,8 @@ from pytest_kwait.simulator.controllers.daemon import (
     find_target_node,
     plan_rolling_update,
 )
-from tests.simulator.controllers.cluster import Cluster, template
+from tests.objects import condition, pod
+from tests.simulator.cluster import Cluster, set_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -27,12 +28,6 @@ _NODES = ["kwait-node-1", "kwait-node-2"]
 @pytest.fixture
 def cluster() -> Cluster:
     return Cluster(nodes=2)
-
-
-def _spec(**more: Any) -> Obj:
-    labels = {"matchLabels": {"app": "web"}}
-    pod = template("sleep", "99", terminationGracePeriodSeconds=0, **more.pop("pod", {}))
-    return {"selector": labels, "template": pod, **more}
 
 
 def _annotate(cluster: Cluster, **annotations: str) -> None:
@@ -65,7 +60,7 @@ def _places(cluster: Cluster) -> list[str]:
 
 
 def test_each_node_gets_a_pod_and_status_counts_them(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec())
+    cluster.create(_SETS, "d", set_spec())
     cluster.run(5)
     assert _places(cluster) == _NODES
     seen = cluster.states(_SETS, "d", _counts)
@@ -97,7 +92,7 @@ def test_each_node_gets_a_pod_and_status_counts_them(cluster: Cluster) -> None:
 
 
 def test_pods_follow_node_labels_and_taints(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec(pod={"nodeSelector": {"disk": "fast"}}))
+    cluster.create(_SETS, "d", set_spec(pod={"nodeSelector": {"disk": "fast"}}))
     cluster.run(2)
     assert _counts(cluster.get(_SETS, "d"))[:2] == (1, 0)
 
@@ -120,7 +115,7 @@ def test_pods_follow_node_labels_and_taints(cluster: Cluster) -> None:
 
 
 def test_changed_template_replaces_one_pod_after_another(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec())
+    cluster.create(_SETS, "d", set_spec())
     cluster.run(5)
     old = {pod["metadata"]["uid"] for pod in cluster.every("pods")}
     cluster.history.clear()
@@ -138,7 +133,7 @@ def test_changed_template_replaces_one_pod_after_another(cluster: Cluster) -> No
 
 
 def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec())
+    cluster.create(_SETS, "d", set_spec())
     cluster.run(15)
     _annotate(cluster, v="2")
     cluster.run(15)
@@ -148,7 +143,7 @@ def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
 
 
 def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec(revisionHistoryLimit=1))
+    cluster.create(_SETS, "d", set_spec(revisionHistoryLimit=1))
     for value in ("1", "2", "3"):
         cluster.run(15)
         _annotate(cluster, v=value)
@@ -157,7 +152,7 @@ def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
 
 
 def test_on_delete_keeps_pods_until_they_are_deleted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec(updateStrategy={"type": "OnDelete"}))
+    cluster.create(_SETS, "d", set_spec(updateStrategy={"type": "OnDelete"}))
     cluster.run(5)
     _annotate(cluster, v="2")
     cluster.run(5)
@@ -169,7 +164,7 @@ def test_on_delete_keeps_pods_until_they_are_deleted(cluster: Cluster) -> None:
 
 def test_surge_keeps_old_pod_until_new_one_is_ready(cluster: Cluster) -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    cluster.create(_SETS, "d", _spec(updateStrategy=rolling))
+    cluster.create(_SETS, "d", set_spec(updateStrategy=rolling))
     cluster.run(5)
     cluster.history.clear()
     _annotate(cluster, v="2")
@@ -182,7 +177,7 @@ def test_surge_keeps_old_pod_until_new_one_is_ready(cluster: Cluster) -> None:
 def test_failed_pod_is_replaced_with_backoff(cluster: Cluster) -> None:
     # It has no kubelet, so that its status stays as the test writes it.
     here = {"nodeSelector": {"kubernetes.io/hostname": _NODES[0]}}
-    cluster.create(_SETS, "d", _spec(pod={**here, "schedulingGates": [{"name": "x/never"}]}))
+    cluster.create(_SETS, "d", set_spec(pod={**here, "schedulingGates": [{"name": "x/never"}]}))
     cluster.run(5)
 
     def fail() -> str:
@@ -203,7 +198,7 @@ def test_failed_pod_is_replaced_with_backoff(cluster: Cluster) -> None:
 
 
 def test_refused_pod_is_reported_and_retried(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec(pod={"serviceAccountName": "nobody"}))
+    cluster.create(_SETS, "d", set_spec(pod={"serviceAccountName": "nobody"}))
     cluster.run(1)
     assert cluster.reasons("d")[0] == "FailedCreate"
     assert _counts(cluster.get(_SETS, "d"))[:3] == (1, 2, 0)
@@ -213,7 +208,7 @@ def test_refused_pod_is_reported_and_retried(cluster: Cluster) -> None:
 
 
 def test_deleted_set_removes_pods_and_revisions(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", _spec())
+    cluster.create(_SETS, "d", set_spec())
     cluster.run(5)
     cluster.delete(_SETS, "d")
     cluster.run(10)
@@ -251,7 +246,7 @@ def test_revision_names_and_hashes_match_a_real_cluster() -> None:
 
 
 def test_target_node_of_a_pod() -> None:
-    spec = _spec()
+    spec = set_spec()
     daemon_set: Obj = {"metadata": {"name": "d", "namespace": "t", "uid": "u"}, "spec": spec}
     pod = NodePlacement(daemon_set).pod("n", "h")
     assert find_target_node(pod) == "n"
@@ -259,28 +254,67 @@ def test_target_node_of_a_pod() -> None:
     assert find_target_node({"spec": {}}) is None
 
 
-def _pod(name: str, new: bool, ready: bool) -> Obj:
-    labels = {"controller-revision-hash": "new" if new else "old"}
-    status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
-    metadata = {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"}
-    return {"metadata": metadata, "spec": {"nodeName": name}, "status": status}
+def _daemon_pod(name: str, new: bool, ready: bool) -> Obj:
+    return pod(
+        name,
+        nodeName=name,
+        labels={"controller-revision-hash": "new" if new else "old"},
+        creationTimestamp="2026-01-01T00:00:00Z",
+        conditions=[condition("Ready", str(ready))],
+    )
 
 
 @pytest.mark.parametrize(
     ("surge", "unavailable", "pods", "created", "deleted"),
     [
-        (0, 1, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, [], ["a"]),
-        (0, "50%", {"a": [_pod("a", True, False)], "b": [_pod("b", False, True)]}, [], []),
-        (0, 1, {"a": [_pod("a", False, False)], "b": [_pod("b", False, True)]}, [], ["a"]),
-        (0, 2, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, [], ["a", "b"]),
-        (1, 0, {"a": [_pod("a", False, True)], "b": [_pod("b", False, True)]}, ["a"], []),
-        (1, 0, {"a": [_pod("a", False, False)], "b": [_pod("b", True, True)]}, ["a"], []),
+        (
+            0,
+            1,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a"],
+        ),
+        (
+            0,
+            "50%",
+            {"a": [_daemon_pod("a", True, False)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            [],
+        ),
+        (
+            0,
+            1,
+            {"a": [_daemon_pod("a", False, False)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a"],
+        ),
+        (
+            0,
+            2,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            [],
+            ["a", "b"],
+        ),
+        (
+            1,
+            0,
+            {"a": [_daemon_pod("a", False, True)], "b": [_daemon_pod("b", False, True)]},
+            ["a"],
+            [],
+        ),
+        (
+            1,
+            0,
+            {"a": [_daemon_pod("a", False, False)], "b": [_daemon_pod("b", True, True)]},
+            ["a"],
+            [],
+        ),
         (
             1,
             0,
             {
-                "a": [_pod("a", False, True), _pod("a2", True, True)],
-                "b": [_pod("b", False, True)],
+                "a": [_daemon_pod("a", False, True), _daemon_pod("a2", True, True)],
+                "b": [_daemon_pod("b", False, True)],
             },
             ["b"],
             ["a"],
@@ -289,13 +323,13 @@ def _pod(name: str, new: bool, ready: bool) -> Obj:
             1,
             0,
             {
-                "a": [_pod("a", False, True), _pod("a2", True, False)],
-                "b": [_pod("b", False, True)],
+                "a": [_daemon_pod("a", False, True), _daemon_pod("a2", True, False)],
+                "b": [_daemon_pod("b", False, True)],
             },
             [],
             [],
         ),
-        (1, 0, {"gone": [_pod("gone", False, False)]}, [], ["gone"]),
+        (1, 0, {"gone": [_daemon_pod("gone", False, False)]}, [], ["gone"]),
     ],
 )
 def test_one_step_of_a_rolling_update(
@@ -306,7 +340,7 @@ def test_one_step_of_a_rolling_update(
     deleted: list[str],
 ) -> None:
     rolling = {"maxSurge": surge, "maxUnavailable": unavailable}
-    spec = _spec(updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
+    spec = set_spec(updateStrategy={"type": "RollingUpdate", "rollingUpdate": rolling})
     daemon_set: Obj = {"metadata": {"name": "d"}, "spec": spec}
     nodes = {name: {"metadata": {"name": name}} for name in ("a", "b")}
     view = DaemonSetView(daemon_set, NodePlacement(daemon_set), "new", nodes, pods, 0.0)

@@ -13,7 +13,7 @@ from pytest_kwait.simulator.controllers.deployment import (
     set_condition,
 )
 from pytest_kwait.simulator.controllers.pod_control import compute_template_hash
-from tests.simulator.controllers.cluster import Cluster, conditions, template
+from tests.simulator.cluster import Cluster, conditions, set_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -22,19 +22,9 @@ _DEPLOYMENTS = "deployments.apps"
 _SETS = "replicasets.apps"
 
 
-def _spec(replicas: int = 3, *command: str, **more: Any) -> Obj:
-    pod = template(*(command or ("sleep", "999")), terminationGracePeriodSeconds=1)
-    return {
-        "replicas": replicas,
-        "selector": {"matchLabels": {"app": "web"}},
-        "template": pod,
-        **more,
-    }
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
+def _deployment_spec(replicas: int = 3, *command: str, **fields: Any) -> Obj:
+    pod = {"terminationGracePeriodSeconds": 1}
+    return set_spec(*(command or ("sleep", "999")), pod=pod, replicas=replicas, **fields)
 
 
 def _told(obj: Obj) -> tuple[Any, ...]:
@@ -59,7 +49,7 @@ _AVAILABLE = "True MinimumReplicasAvailable"
 
 
 def test_rollout_is_reported_step_by_step(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec())
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec())
     cluster.run(5)
     assert cluster.states(_DEPLOYMENTS, "web", _told) == [
         (None, (0, 0, 0, 0, 0), None, None),
@@ -98,7 +88,7 @@ def _touch(cluster: Cluster, value: str = "1") -> None:
 
 
 def test_update_first_shows_the_old_status(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(2))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(2))
     cluster.run(5)
     _touch(cluster)
     cluster.run(10)
@@ -122,7 +112,7 @@ def test_update_first_shows_the_old_status(cluster: Cluster) -> None:
 
 
 def test_rollback_reuses_the_old_replica_set(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(1))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(1))
     cluster.run(5)
     first = cluster.every(_SETS)[0]["metadata"]["name"]
     _touch(cluster)
@@ -139,7 +129,7 @@ def test_rollback_reuses_the_old_replica_set(cluster: Cluster) -> None:
 
 
 def test_recreate_waits_for_the_last_old_pod(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(2, strategy={"type": "Recreate"}))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(2, strategy={"type": "Recreate"}))
     cluster.run(5)
     _touch(cluster)
     cluster.run(15)
@@ -156,7 +146,7 @@ def test_recreate_waits_for_the_last_old_pod(cluster: Cluster) -> None:
 
 
 def test_stuck_rollout_exceeds_its_deadline(cluster: Cluster) -> None:
-    spec = _spec(1, progressDeadlineSeconds=3)
+    spec = _deployment_spec(1, progressDeadlineSeconds=3)
     spec["template"]["spec"]["containers"][0]["image"] = "example.invalid/x:1"
     cluster.create(_DEPLOYMENTS, "web", spec)
     cluster.run(3)
@@ -175,7 +165,7 @@ def test_stuck_rollout_exceeds_its_deadline(cluster: Cluster) -> None:
 
 
 def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(1))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(1))
     cluster.run(5)
     cluster.change(_DEPLOYMENTS, "web", lambda obj: obj["spec"].update(paused=True))
     _touch(cluster)
@@ -194,7 +184,7 @@ def test_paused_deployment_scales_but_does_not_roll(cluster: Cluster) -> None:
 
 
 def test_scaling_does_not_make_a_new_revision(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(1))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(1))
     cluster.run(5)
     cluster.change(_DEPLOYMENTS, "web", lambda obj: obj["spec"].update(replicas=0))
     cluster.run(5)
@@ -212,7 +202,7 @@ def test_scaling_does_not_make_a_new_revision(cluster: Cluster) -> None:
 
 
 def test_oldest_replica_sets_are_deleted(cluster: Cluster) -> None:
-    cluster.create(_DEPLOYMENTS, "web", _spec(1, revisionHistoryLimit=1))
+    cluster.create(_DEPLOYMENTS, "web", _deployment_spec(1, revisionHistoryLimit=1))
     cluster.run(5)
     for value in "123":
         _touch(cluster, value)
@@ -222,7 +212,7 @@ def test_oldest_replica_sets_are_deleted(cluster: Cluster) -> None:
 
 
 def test_refused_pod_shows_in_the_deployment(cluster: Cluster) -> None:
-    spec = _spec(1)
+    spec = _deployment_spec(1)
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_DEPLOYMENTS, "web", spec)
     cluster.run(2)
@@ -264,7 +254,7 @@ def _set(
     return {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
 
 
-def _deployment(replicas: int, surge: int = 0) -> Obj:
+def _rolling(replicas: int, surge: int = 0) -> Obj:
     rolling = {"maxSurge": surge, "maxUnavailable": 1}
     return {"spec": {"replicas": replicas, "strategy": {"rollingUpdate": rolling}}}
 
@@ -278,7 +268,7 @@ def test_new_replica_set_grows_within_the_surge(
 ) -> None:
     newest = _set("new", own)
     sets = [_set("old", old), newest]
-    assert calculate_new_replicas(_deployment(replicas, surge), sets, newest) == expected
+    assert calculate_new_replicas(_rolling(replicas, surge), sets, newest) == expected
 
 
 @pytest.mark.parametrize(
@@ -294,7 +284,7 @@ def test_new_replica_set_grows_within_the_surge(
 def test_scaling_in_mid_rollout_is_proportional(
     replicas: int, surge: int, sets: list[Obj], sizes: dict[str, int]
 ) -> None:
-    assert calculate_proportions(_deployment(replicas, surge), sets) == sizes
+    assert calculate_proportions(_rolling(replicas, surge), sets) == sizes
 
 
 def test_equal_templates_have_equal_hashes_and_collisions_others() -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.selectors import format_go_selector
-from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec, template
+from tests.simulator.cluster import Cluster, conditions, pod_spec, set_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -14,22 +14,12 @@ _BUDGETS = "poddisruptionbudgets.policy"
 _SELECTOR = {"matchLabels": {"app": "web"}}
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-def _budget(cluster: Cluster, **spec: Any) -> None:
+def _add_budget(cluster: Cluster, **spec: Any) -> None:
     cluster.create(_BUDGETS, "b", {"selector": _SELECTOR, **spec})
 
 
-def _deployment(cluster: Cluster, replicas: int = 3) -> None:
-    spec = {
-        "replicas": replicas,
-        "selector": _SELECTOR,
-        "template": template("sleep", "99", terminationGracePeriodSeconds=0),
-    }
-    cluster.create("deployments.apps", "d", spec)
+def _add_deployment(cluster: Cluster, replicas: int = 3) -> None:
+    cluster.create("deployments.apps", "d", set_spec(replicas=replicas))
 
 
 def _told(obj: Obj) -> tuple[int, ...]:
@@ -39,8 +29,8 @@ def _told(obj: Obj) -> tuple[int, ...]:
 
 
 def test_allowed_disruptions_follow_healthy_pods(cluster: Cluster) -> None:
-    _budget(cluster, minAvailable=1)
-    _deployment(cluster)
+    _add_budget(cluster, minAvailable=1)
+    _add_deployment(cluster)
     cluster.run(5)
     seen = cluster.states(_BUDGETS, "b", lambda one: (_told(one), conditions(one)))
     insufficient = {"DisruptionAllowed": "False InsufficientPods"}
@@ -85,15 +75,15 @@ def test_allowed_disruptions_follow_healthy_pods(cluster: Cluster) -> None:
 def test_budgets_take_numbers_and_percentages(
     cluster: Cluster, spec: Obj, told: tuple[int, ...]
 ) -> None:
-    _deployment(cluster)
-    _budget(cluster, **spec)
+    _add_deployment(cluster)
+    _add_budget(cluster, **spec)
     cluster.run(5)
     assert _told(cluster.get(_BUDGETS, "b")) == told
 
 
 def test_pods_without_controller_are_not_expected(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99"), labels={"app": "web"})
-    _budget(cluster, maxUnavailable=1)
+    _add_budget(cluster, maxUnavailable=1)
     cluster.run(3)
     assert _told(cluster.get(_BUDGETS, "b")) == (0, 1, 0, 0)
     (event,) = {one.partition(": ")[2] for one in cluster.events("b")}
@@ -108,7 +98,7 @@ def test_pods_without_controller_are_not_expected(cluster: Cluster) -> None:
 
 def test_controller_without_scale_allows_no_disruptions(cluster: Cluster) -> None:
     cluster.create("jobs.batch", "j", {"template": template("sleep", "9", restartPolicy="Never")})
-    _budget(cluster, maxUnavailable=1)
+    _add_budget(cluster, maxUnavailable=1)
     cluster.run(3)
     budget = cluster.get(_BUDGETS, "b")
     (condition,) = budget["status"]["conditions"]
@@ -122,7 +112,7 @@ def test_controller_without_scale_allows_no_disruptions(cluster: Cluster) -> Non
 def test_eviction_counts_until_deletion_or_timeout(cluster: Cluster) -> None:
     cluster.create("pods", "p", pod_spec("sleep", "99"), labels={"app": "web"})
     cluster.create("pods", "q", pod_spec("sleep", "99"), labels={"app": "web"})
-    _budget(cluster, minAvailable=1)
+    _add_budget(cluster, minAvailable=1)
     cluster.run(3)
     budget = cluster.get(_BUDGETS, "b")
     stamp = cluster.clock.stamp()
@@ -158,7 +148,7 @@ def test_stale_disruption_condition_is_reset(cluster: Cluster) -> None:
 
 
 def test_pod_with_two_budgets_is_reported(cluster: Cluster) -> None:
-    _budget(cluster, minAvailable=1)
+    _add_budget(cluster, minAvailable=1)
     cluster.create(_BUDGETS, "c", {"selector": _SELECTOR, "minAvailable": 1})
     cluster.create("pods", "p", pod_spec("sleep", "99"), labels={"app": "web"})
     cluster.run(3)

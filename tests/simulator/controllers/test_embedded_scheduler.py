@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.node_lifecycle import list_condition_taints
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_kwait.simulator.controllers.endpoint import build_subsets, find_pod_port
 from pytest_kwait.simulator.controllers.endpointslice import plan_slices
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -17,18 +15,13 @@ _TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 _PORT = {"name": "http", "port": 80, "targetPort": 8080}
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-def _service(cluster: Cluster, name: str = "web", **spec: Any) -> None:
+def _add_service(cluster: Cluster, name: str = "web", **spec: Any) -> None:
     labels = {"team": "a"}
     chosen = {"selector": {"app": "web"}, "ports": [_PORT], **spec}
     cluster.create("services", name, chosen, labels=labels)
 
 
-def _pod(cluster: Cluster, name: str, **spec: Any) -> None:
+def _add_pod(cluster: Cluster, name: str, **spec: Any) -> None:
     cluster.create("pods", name, pod_spec("sleep", "99", **spec), labels={"app": "web"})
 
 
@@ -50,7 +43,7 @@ def _told(obj: Obj) -> list[tuple[str, bool, bool, bool]]:
 
 
 def test_service_without_pods_has_an_empty_slice(cluster: Cluster) -> None:
-    _service(cluster)
+    _add_service(cluster)
     cluster.run(1)
     empty = _slice(cluster)
     assert (empty["endpoints"], empty["ports"]) == (None, None)
@@ -64,7 +57,7 @@ def test_service_without_pods_has_an_empty_slice(cluster: Cluster) -> None:
     owner = owner_of(empty)
     assert owner is not None
     assert (owner["kind"], owner["blockOwnerDeletion"]) == ("Service", True)
-    _pod(cluster, "a")
+    _add_pod(cluster, "a")
     cluster.run(3)
     name = empty["metadata"]["name"]
     assert cluster.states(_SLICES, name, _told) == [
@@ -90,8 +83,8 @@ def test_service_without_pods_has_an_empty_slice(cluster: Cluster) -> None:
 
 
 def test_terminating_pod_serves_until_deleted(cluster: Cluster) -> None:
-    _service(cluster)
-    _pod(cluster, "a")
+    _add_service(cluster)
+    _add_pod(cluster, "a")
     cluster.run(3)
     cluster.delete("pods", "a")
     cluster.run(1)
@@ -103,9 +96,9 @@ def test_terminating_pod_serves_until_deleted(cluster: Cluster) -> None:
 
 def test_unready_pod_is_listed_as_not_ready(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
-    _service(cluster)
-    _service(cluster, "always", publishNotReadyAddresses=True)
-    _pod(cluster, "a", container=never)
+    _add_service(cluster)
+    _add_service(cluster, "always", publishNotReadyAddresses=True)
+    _add_pod(cluster, "a", container=never)
     cluster.run(3)
     ready = {
         one["metadata"]["labels"]["kubernetes.io/service-name"]: _told(one)
@@ -120,8 +113,8 @@ def test_unready_pod_is_listed_as_not_ready(cluster: Cluster) -> None:
 
 
 def test_endpoints_match_slices_and_are_deleted_with_service(cluster: Cluster) -> None:
-    _service(cluster)
-    _pod(cluster, "a")
+    _add_service(cluster)
+    _add_pod(cluster, "a")
     cluster.run(3)
     pod, endpoints = cluster.get("pods", "a"), cluster.get("endpoints", "web")
     assert endpoints["metadata"]["labels"] == {
@@ -153,8 +146,8 @@ def test_endpoints_match_slices_and_are_deleted_with_service(cluster: Cluster) -
 
 
 def test_headless_service_needs_no_ports_and_names_its_pods(cluster: Cluster) -> None:
-    _service(cluster, clusterIP="None", ports=[])
-    _pod(cluster, "a", hostname="h", subdomain="web")
+    _add_service(cluster, clusterIP="None", ports=[])
+    _add_pod(cluster, "a", hostname="h", subdomain="web")
     cluster.run(3)
     found = _slice(cluster)
     assert found["ports"] is None
@@ -166,16 +159,16 @@ def test_headless_service_needs_no_ports_and_names_its_pods(cluster: Cluster) ->
 
 
 def test_services_without_selector_are_ignored(cluster: Cluster) -> None:
-    _service(cluster, selector=None)
-    _service(cluster, "elsewhere", type="ExternalName", externalName="x.example", ports=[])
+    _add_service(cluster, selector=None)
+    _add_service(cluster, "elsewhere", type="ExternalName", externalName="x.example", ports=[])
     cluster.run(2)
     assert cluster.every(_SLICES) == []
     assert cluster.every("endpoints") == []
 
 
 def test_labels_selectors_and_deleted_slices_are_followed(cluster: Cluster) -> None:
-    _service(cluster)
-    _pod(cluster, "a")
+    _add_service(cluster)
+    _add_pod(cluster, "a")
     cluster.create("pods", "b", pod_spec("sleep", "99"), labels={"app": "other"})
     cluster.run(3)
     cluster.change("pods", "b", lambda pod: pod["metadata"].update(labels={"app": "web"}))
@@ -195,7 +188,7 @@ def test_labels_selectors_and_deleted_slices_are_followed(cluster: Cluster) -> N
 
 
 def test_endpoints_made_by_hand_are_copied_to_slices(cluster: Cluster) -> None:
-    _service(cluster, selector=None)
+    _add_service(cluster, selector=None)
     subset = {"addresses": [{"ip": "192.0.2.7"}], "notReadyAddresses": [{"ip": "192.0.2.8"}]}
     metadata = {"name": "web", "labels": {"l": "1"}, "annotations": {"k": "v"}}
     ports = [{"name": "http", "port": 8080}]
@@ -225,9 +218,9 @@ def test_endpoints_made_by_hand_are_copied_to_slices(cluster: Cluster) -> None:
 
 def test_many_endpoints_need_many_slices_and_few_writes() -> None:
     cluster = Cluster(nodes=3)
-    _service(cluster)
+    _add_service(cluster)
     for number in range(150):
-        _pod(cluster, f"p{number}")
+        _add_pod(cluster, f"p{number}")
     cluster.run(5)
     sizes = sorted(len(one["endpoints"]) for one in cluster.every(_SLICES))
     assert sizes == [50, 100]

@@ -5,18 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.garbage_collector import EventTTL
-from tests.simulator.cluster import new_cluster
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, new_cluster, pod_spec
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 Obj = dict[str, Any]
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _owner(obj: Obj, *, block: bool = False) -> Obj:

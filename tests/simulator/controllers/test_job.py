@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.garbage_collector import seconds_until_expiry
 from pytest_kwait.simulator.controllers.job import policies
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -17,14 +17,9 @@ _JOBS = "jobs.batch"
 _TRACKING = "batch.kubernetes.io/job-tracking"
 
 
-def _spec(script: str, *, policy: str = "Never", pod: Obj | None = None, **more: Any) -> Obj:
+def _job_spec(script: str, *, policy: str = "Never", pod: Obj | None = None, **more: Any) -> Obj:
     made = pod_spec("sh", "-c", script, restartPolicy=policy, **(pod or {}))
     return {"template": {"spec": made}, **more}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _told(job: Obj) -> tuple[Any, ...]:
@@ -40,7 +35,7 @@ def _told(job: Obj) -> tuple[Any, ...]:
 
 
 def test_success_is_recorded_then_counted(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("sleep 3"))
+    cluster.create(_JOBS, "j", _job_spec("sleep 3"))
     cluster.run(15)
     assert cluster.states(_JOBS, "j", _told) == [
         ((0, 0, 0, 0, 0), {}, []),
@@ -67,7 +62,7 @@ def test_success_is_recorded_then_counted(cluster: Cluster) -> None:
 
 
 def test_completions_are_reached_with_limited_parallelism(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("sleep 2", completions=3, parallelism=2))
+    cluster.create(_JOBS, "j", _job_spec("sleep 2", completions=3, parallelism=2))
     cluster.run(20)
     assert max(told[0][0] for told in cluster.states(_JOBS, "j", _told)) == 2
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 3, 0)
@@ -75,7 +70,7 @@ def test_completions_are_reached_with_limited_parallelism(cluster: Cluster) -> N
 
 
 def test_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("exit 7", backoffLimit=2))
+    cluster.create(_JOBS, "j", _job_spec("exit 7", backoffLimit=2))
     cluster.run(60)
     made = [
         cluster.history[position - 1][2]
@@ -98,14 +93,14 @@ def test_failed_pod_is_replaced_after_a_delay_that_doubles(cluster: Cluster) -> 
 
 def test_fast_time_shortens_the_delay() -> None:
     cluster = Cluster(scale=0.1)
-    cluster.create(_JOBS, "j", _spec("exit 7", backoffLimit=1))
+    cluster.create(_JOBS, "j", _job_spec("exit 7", backoffLimit=1))
     cluster.run(3)
     assert conditions(cluster.get(_JOBS, "j"))["Failed"] == "True BackoffLimitExceeded"
 
 
 def test_deadline_deletes_pods_before_the_job_fails(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 2}
-    cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod, activeDeadlineSeconds=4))
+    cluster.create(_JOBS, "j", _job_spec("sleep 99", pod=pod, activeDeadlineSeconds=4))
     cluster.run(12)
     seen = cluster.states(_JOBS, "j", _told)
     assert seen[-4:] == [
@@ -121,7 +116,7 @@ def test_deadline_deletes_pods_before_the_job_fails(cluster: Cluster) -> None:
 
 
 def test_restarts_in_place_count_against_the_limit(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("exit 1", policy="OnFailure", backoffLimit=1))
+    cluster.create(_JOBS, "j", _job_spec("exit 1", policy="OnFailure", backoffLimit=1))
     cluster.run(15)
     job = cluster.get(_JOBS, "j")
     assert conditions(job)["Failed"] == "True BackoffLimitExceeded"
@@ -131,7 +126,7 @@ def test_restarts_in_place_count_against_the_limit(cluster: Cluster) -> None:
 
 def test_job_can_be_suspended_and_resumed(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 1}
-    cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod))
+    cluster.create(_JOBS, "j", _job_spec("sleep 99", pod=pod))
     cluster.run(5)
     cluster.change(_JOBS, "j", lambda job: job["spec"].update(suspend=True))
     cluster.run(5)
@@ -153,7 +148,7 @@ def test_job_can_be_suspended_and_resumed(cluster: Cluster) -> None:
 
 
 def test_job_made_suspended_does_not_start(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("true", suspend=True))
+    cluster.create(_JOBS, "j", _job_spec("true", suspend=True))
     cluster.run(5)
     job = cluster.get(_JOBS, "j")
     assert (conditions(job), cluster.every("pods")) == ({"Suspended": "True JobSuspended"}, [])
@@ -161,7 +156,7 @@ def test_job_made_suspended_does_not_start(cluster: Cluster) -> None:
 
 def test_lower_parallelism_deletes_pods_without_counting_them(cluster: Cluster) -> None:
     pod = {"terminationGracePeriodSeconds": 1}
-    cluster.create(_JOBS, "j", _spec("sleep 99", pod=pod, completions=4, parallelism=3))
+    cluster.create(_JOBS, "j", _job_spec("sleep 99", pod=pod, completions=4, parallelism=3))
     cluster.run(5)
     cluster.change(_JOBS, "j", lambda job: job["spec"].update(parallelism=1))
     cluster.run(5)
@@ -169,7 +164,7 @@ def test_lower_parallelism_deletes_pods_without_counting_them(cluster: Cluster) 
 
 
 def test_work_queue_job_completes_with_its_pods(cluster: Cluster) -> None:
-    spec = _spec("sleep 2", parallelism=2)
+    spec = _job_spec("sleep 2", parallelism=2)
     cluster.create(_JOBS, "j", spec)
     cluster.run(10)
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 2, 0)
@@ -177,7 +172,7 @@ def test_work_queue_job_completes_with_its_pods(cluster: Cluster) -> None:
 
 
 def test_index_is_completed_once(cluster: Cluster) -> None:
-    spec = _spec(
+    spec = _job_spec(
         "sleep $JOB_COMPLETION_INDEX", completionMode="Indexed", completions=3, parallelism=3
     )
     cluster.create(_JOBS, "j", spec)
@@ -205,7 +200,7 @@ def test_failed_index_is_retried_up_to_its_limit(cluster: Cluster) -> None:
         "completions": 2,
         "parallelism": 2,
     }
-    cluster.create(_JOBS, "j", _spec(script, **limits))
+    cluster.create(_JOBS, "j", _job_spec(script, **limits))
     cluster.run(40)
     job = cluster.get(_JOBS, "j")
     assert conditions(job)["Failed"] == "True FailedIndexes"
@@ -225,7 +220,7 @@ def test_too_many_failed_indexes_fail_the_job(cluster: Cluster) -> None:
         "maxFailedIndexes": 0,
         "completionMode": "Indexed",
     }
-    cluster.create(_JOBS, "j", _spec("exit 1", completions=3, parallelism=1, **limits))
+    cluster.create(_JOBS, "j", _job_spec("exit 1", completions=3, parallelism=1, **limits))
     cluster.run(10)
     assert conditions(cluster.get(_JOBS, "j"))["Failed"] == "True MaxFailedIndexesExceeded"
 
@@ -234,7 +229,7 @@ def test_success_policy_ends_remaining_indexes(cluster: Cluster) -> None:
     script = "if [ $JOB_COMPLETION_INDEX != 0 ]; then sleep 99; fi"
     policy = {"rules": [{"succeededIndexes": "0"}]}
     pod = {"terminationGracePeriodSeconds": 1}
-    spec = _spec(
+    spec = _job_spec(
         script,
         pod=pod,
         completionMode="Indexed",
@@ -255,7 +250,7 @@ def test_success_policy_ends_remaining_indexes(cluster: Cluster) -> None:
 def test_failure_policy_fails_the_job_at_once(cluster: Cluster) -> None:
     on_exit = {"containerName": "c", "operator": "In", "values": [42]}
     policy = {"rules": [{"action": "FailJob", "onExitCodes": on_exit}]}
-    cluster.create(_JOBS, "j", _spec("exit 42", podFailurePolicy=policy))
+    cluster.create(_JOBS, "j", _job_spec("exit 42", podFailurePolicy=policy))
     cluster.run(10)
     (pod,) = cluster.every("pods")
     where = f"{NAMESPACE}/{pod['metadata']['name']}"
@@ -269,7 +264,7 @@ def test_failure_policy_fails_the_job_at_once(cluster: Cluster) -> None:
 def test_ignored_failure_does_not_count(cluster: Cluster) -> None:
     on_exit = {"operator": "In", "values": [42]}
     policy = {"rules": [{"action": "Ignore", "onExitCodes": on_exit}]}
-    cluster.create(_JOBS, "j", _spec("exit 42", backoffLimit=0, podFailurePolicy=policy))
+    cluster.create(_JOBS, "j", _job_spec("exit 42", backoffLimit=0, podFailurePolicy=policy))
     cluster.run(15)
     job = cluster.get(_JOBS, "j")
     assert (job["status"].get("failed", 0), conditions(job)) == (0, {})
@@ -277,7 +272,7 @@ def test_ignored_failure_does_not_count(cluster: Cluster) -> None:
 
 
 def test_finished_job_is_deleted_after_ttl(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("true", ttlSecondsAfterFinished=2))
+    cluster.create(_JOBS, "j", _job_spec("true", ttlSecondsAfterFinished=2))
     cluster.run(15)
     assert cluster.find(_JOBS, "j") is None
     assert cluster.every("pods") == []
@@ -289,7 +284,7 @@ def test_finished_job_is_deleted_after_ttl(cluster: Cluster) -> None:
 def test_deleted_job_deletes_pods_with_propagation(
     cluster: Cluster, propagation: str | None, left: int
 ) -> None:
-    cluster.create(_JOBS, "j", _spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
+    cluster.create(_JOBS, "j", _job_spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
     cluster.run(5)
     cluster.delete(_JOBS, "j", propagation=propagation)
     cluster.run(5)
@@ -300,14 +295,14 @@ def test_deleted_job_deletes_pods_with_propagation(
 
 
 def test_job_of_another_controller_is_ignored(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("true", managedBy="example.org/other"))
+    cluster.create(_JOBS, "j", _job_spec("true", managedBy="example.org/other"))
     cluster.run(5)
     assert cluster.every("pods") == []
     assert _told(cluster.get(_JOBS, "j"))[0] == (0, 0, 0, 0, 0)
 
 
 def test_refused_pod_is_retried(cluster: Cluster) -> None:
-    spec = _spec("true")
+    spec = _job_spec("true")
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_JOBS, "j", spec)
     cluster.run(20)
@@ -320,7 +315,7 @@ def test_refused_pod_is_retried(cluster: Cluster) -> None:
 
 
 def test_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> None:
-    cluster.create(_JOBS, "j", _spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
+    cluster.create(_JOBS, "j", _job_spec("sleep 99", pod={"terminationGracePeriodSeconds": 1}))
     cluster.run(5)
     cluster.delete("pods", cluster.every("pods")[0]["metadata"]["name"])
     cluster.run(20)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.controllers.kubernetes_service import KubernetesServiceController
-from tests.simulator.cluster import new_cluster
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+from tests.simulator.cluster import NAMESPACE, Cluster, new_cluster
 
 SLICES, CIDRS = "endpointslices.discovery.k8s.io", "servicecidrs.networking.k8s.io"
 PORT = {"name": "https", "port": 6443, "protocol": "TCP"}

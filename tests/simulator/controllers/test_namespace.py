@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.namespace import make_deletion_conditions
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_kwait.simulator.objects import Obj
 
 _FINE = {
@@ -18,11 +18,6 @@ _FINE = {
     "NamespaceContentRemaining": "False ContentRemoved",
     "NamespaceFinalizersRemaining": "False ContentHasNoFinalizers",
 }
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def test_namespace_has_default_objects_at_once(cluster: Cluster) -> None:

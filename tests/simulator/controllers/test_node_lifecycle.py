@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.controllers.taint_eviction import min_toleration_seconds
-from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
+from tests.simulator.cluster import Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

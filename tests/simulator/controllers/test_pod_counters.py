@@ -10,7 +10,8 @@ import pytest
 
 from pytest_kwait.simulator.controllers.controller_refs import ControllerRefManager
 from pytest_kwait.simulator.controllers.replicaset import PodCounter, PodCounters, PodCounts
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
+from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

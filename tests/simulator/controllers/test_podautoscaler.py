@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.controllers.podautoscaler import format_metric_failure
-from tests.simulator.controllers.cluster import Cluster, conditions, template
+from tests.simulator.cluster import Cluster, conditions, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -16,11 +16,6 @@ _CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}},
 }
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _create(cluster: Cluster, replicas: int = 1, **spec: Any) -> None:

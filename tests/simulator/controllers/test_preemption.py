@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -27,7 +27,7 @@ def cluster() -> Cluster:
     return made
 
 
-def _pod(cluster: Cluster, name: str, priority: str = "", **more: Any) -> None:
+def _add_pod(cluster: Cluster, name: str, priority: str = "", **more: Any) -> None:
     """A pod that needs a port of its node for itself."""
     port = {"containerPort": 80, "hostPort": more.pop("port", 8080)}
     resources = {"requests": {"cpu": more.pop("cpu", "0")}}
@@ -50,14 +50,14 @@ def _nominated(cluster: Cluster, name: str) -> str | None:
     return found
 
 
-def _node(cluster: Cluster, name: str) -> str | None:
+def _node_of(cluster: Cluster, name: str) -> str | None:
     found: str | None = cluster.get("pods", name)["spec"].get("nodeName")
     return found
 
 
 def test_more_important_pod_preempts(cluster: Cluster) -> None:
-    _pod(cluster, "low")
-    _pod(cluster, "high", "high")
+    _add_pod(cluster, "low")
+    _add_pod(cluster, "high", "high")
     low, high = cluster.get("pods", "low"), cluster.get("pods", "high")
     assert low["metadata"]["deletionGracePeriodSeconds"] == 3
     target = next(one for one in low["status"]["conditions"] if one["type"] == "DisruptionTarget")
@@ -78,8 +78,8 @@ def test_more_important_pod_preempts(cluster: Cluster) -> None:
 
 
 def test_never_preempting_pod_waits(cluster: Cluster) -> None:
-    _pod(cluster, "low")
-    _pod(cluster, "polite", "polite")
+    _add_pod(cluster, "low")
+    _add_pod(cluster, "polite", "polite")
     cluster.run(20)
     never = "not eligible due to preemptionPolicy=Never."
     assert _message(cluster, "polite") == f"{_NO_WAY} {never}"
@@ -87,27 +87,27 @@ def test_never_preempting_pod_waits(cluster: Cluster) -> None:
 
 
 def test_equal_priority_is_not_preempted(cluster: Cluster) -> None:
-    _pod(cluster, "first", "middle")
-    _pod(cluster, "second", "middle")
+    _add_pod(cluster, "first", "middle")
+    _add_pod(cluster, "second", "middle")
     useless = "0/1 nodes are available: 1 No preemption victims found for incoming pod."
     assert _message(cluster, "second") == f"{_NO_WAY} {useless}"
     assert cluster.get("pods", "first")["status"]["phase"] == "Running"
 
 
 def test_pods_are_not_preempted_without_use(cluster: Cluster) -> None:
-    _pod(cluster, "low", port=0)
-    _pod(cluster, "holder", "high")
-    _pod(cluster, "middle", "middle")
+    _add_pod(cluster, "low", port=0)
+    _add_pod(cluster, "holder", "high")
+    _add_pod(cluster, "middle", "middle")
     useless = f"0/1 nodes are available: 1 {_PORTS}."
     assert _message(cluster, "middle") == f"{_NO_WAY} {useless}"
     assert "deletionTimestamp" not in cluster.get("pods", "low")["metadata"]
 
 
 def test_only_needed_victims_are_preempted(cluster: Cluster) -> None:
-    _pod(cluster, "old", cpu="3", port=0)
-    _pod(cluster, "young", cpu="3", port=0)
-    _pod(cluster, "important", "middle", cpu="2", port=0)
-    _pod(cluster, "high", "high", cpu="3", port=0)
+    _add_pod(cluster, "old", cpu="3", port=0)
+    _add_pod(cluster, "young", cpu="3", port=0)
+    _add_pod(cluster, "important", "middle", cpu="2", port=0)
+    _add_pod(cluster, "high", "high", cpu="3", port=0)
     going = [
         pod["metadata"]["name"]
         for pod in cluster.every("pods")
@@ -117,8 +117,8 @@ def test_only_needed_victims_are_preempted(cluster: Cluster) -> None:
 
 
 def test_preemptor_waits_for_terminating_victims(cluster: Cluster) -> None:
-    _pod(cluster, "low")
-    _pod(cluster, "high", "high")
+    _add_pod(cluster, "low")
+    _add_pod(cluster, "high", "high")
     # Something else changes, and it is tried again.
     cluster.api.modify(
         "nodes", "kwait-node-1", "", lambda node: node["metadata"]["labels"].update(a="b")
@@ -130,27 +130,27 @@ def test_preemptor_waits_for_terminating_victims(cluster: Cluster) -> None:
 
 
 def test_nominated_node_is_not_given_to_less_important_pods(cluster: Cluster) -> None:
-    _pod(cluster, "low")
-    _pod(cluster, "high", "high")
-    _pod(cluster, "middle", "middle")
+    _add_pod(cluster, "low")
+    _add_pod(cluster, "high", "high")
+    _add_pod(cluster, "middle", "middle")
     cluster.run(60)
     assert cluster.find("pods", "low") is None
-    assert _node(cluster, "high") == "kwait-node-1"
-    assert _node(cluster, "middle") is None
+    assert _node_of(cluster, "high") == "kwait-node-1"
+    assert _node_of(cluster, "middle") is None
 
 
 def test_nomination_is_removed_for_a_more_important_pod(cluster: Cluster) -> None:
-    _pod(cluster, "low")
-    _pod(cluster, "middle", "middle")
+    _add_pod(cluster, "low")
+    _add_pod(cluster, "middle", "middle")
     assert _nominated(cluster, "middle") == "kwait-node-1"
     cluster.delete("pods", "low", grace=0)
     cluster.run(0.01)
-    _pod(cluster, "high", "high")
+    _add_pod(cluster, "high", "high")
     cluster.run(60)
-    assert _node(cluster, "high") == "kwait-node-1"
+    assert _node_of(cluster, "high") == "kwait-node-1"
 
 
-def _budget(cluster: Cluster, app: str) -> None:
+def _add_budget(cluster: Cluster, app: str) -> None:
     selector = {"matchLabels": {"app": app}}
     spec: Obj = {"minAvailable": 1, "selector": selector}
     cluster.create("poddisruptionbudgets.policy", app, spec)
@@ -162,12 +162,12 @@ def test_preemption_prefers_not_to_violate_budgets() -> None:
     body = {"metadata": {"name": "high"}, "value": 1000}
     cluster.api.create("priorityclasses.scheduling.k8s.io", body)
     for number in (1, 2):
-        _pod(cluster, f"p{number}", nodeName=f"kwait-node-{number}")
-    _budget(cluster, "p1")
-    _pod(cluster, "high", "high")
+        _add_pod(cluster, f"p{number}", nodeName=f"kwait-node-{number}")
+    _add_budget(cluster, "p1")
+    _add_pod(cluster, "high", "high")
     assert _nominated(cluster, "high") == "kwait-node-2"
     assert "deletionTimestamp" not in cluster.get("pods", "p1")["metadata"]
     # Without a choice they are violated.
-    _pod(cluster, "higher", "high")
+    _add_pod(cluster, "higher", "high")
     assert _nominated(cluster, "higher") == "kwait-node-1"
     assert cluster.api.get("pods", "p1", NAMESPACE)["metadata"]["deletionTimestamp"]

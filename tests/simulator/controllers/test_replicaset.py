@@ -6,7 +6,8 @@ import pytest
 
 from pytest_kwait.simulator.controllers.pod_control import rank_for_deletion
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec, template
+from tests.objects import condition, pod
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec, set_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -14,14 +15,8 @@ if TYPE_CHECKING:
 _SETS = "replicasets.apps"
 
 
-def _spec(replicas: int = 2, **more: Any) -> Obj:
-    selector = {"matchLabels": {"app": "web"}}
-    return {"replicas": replicas, "selector": selector, "template": template("sleep", "99"), **more}
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
+def _replica_spec(replicas: int = 2, **fields: Any) -> Obj:
+    return set_spec(pod={"terminationGracePeriodSeconds": 30}, replicas=replicas, **fields)
 
 
 def _counts(obj: Obj) -> tuple[int, ...]:
@@ -31,7 +26,7 @@ def _counts(obj: Obj) -> tuple[int, ...]:
 
 
 def test_replica_set_creates_pods_and_updates_status(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec())
+    cluster.create(_SETS, "r", _replica_spec())
     cluster.run(5)
     seen = cluster.states(
         _SETS, "r", lambda obj: (obj["status"].get("observedGeneration"), _counts(obj))
@@ -78,7 +73,7 @@ def test_replication_controller_does_not_count_terminating_pods(cluster: Cluster
 
 
 def test_terminating_pod_is_replaced_and_counted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(1))
+    cluster.create(_SETS, "r", _replica_spec(1))
     cluster.run(5)
     cluster.delete("pods", _made(cluster)[0])
     cluster.run(1)
@@ -89,7 +84,7 @@ def test_terminating_pod_is_replaced_and_counted(cluster: Cluster) -> None:
 
 
 def test_scale_down_deletes_the_youngest(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(1))
+    cluster.create(_SETS, "r", _replica_spec(1))
     cluster.run(5)
     cluster.change(_SETS, "r", lambda obj: obj["spec"].update(replicas=3))
     cluster.run(5)
@@ -110,7 +105,7 @@ def test_scale_down_deletes_the_youngest(cluster: Cluster) -> None:
 
 
 def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(1, minReadySeconds=10))
+    cluster.create(_SETS, "r", _replica_spec(1, minReadySeconds=10))
     cluster.run(5)
     assert _counts(cluster.get(_SETS, "r")) == (1, 1, 0, 0)
     cluster.run(10)
@@ -118,7 +113,7 @@ def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
 
 
 def test_changed_template_applies_to_later_pods(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(2))
+    cluster.create(_SETS, "r", _replica_spec(2))
     cluster.run(5)
     assert cluster.get(_SETS, "r")["status"]["fullyLabeledReplicas"] == 2
 
@@ -137,7 +132,7 @@ def test_changed_template_applies_to_later_pods(cluster: Cluster) -> None:
 
 
 def test_unready_pod_is_not_counted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(2))
+    cluster.create(_SETS, "r", _replica_spec(2))
     cluster.run(5)
     name = _made(cluster)[0]
 
@@ -153,7 +148,7 @@ def test_unready_pod_is_not_counted(cluster: Cluster) -> None:
 def test_matching_orphans_are_adopted_and_others_released(cluster: Cluster) -> None:
     labels = {"app": "web"}
     cluster.create("pods", "orphan", pod_spec("sleep", "99"), labels=labels)
-    cluster.create(_SETS, "r", _spec(1))
+    cluster.create(_SETS, "r", _replica_spec(1))
     cluster.run(3)
     assert [pod["metadata"]["name"] for pod in cluster.every("pods")] == ["orphan"]
     owner = owner_of(cluster.get("pods", "orphan"))
@@ -166,7 +161,7 @@ def test_matching_orphans_are_adopted_and_others_released(cluster: Cluster) -> N
 
 
 def test_later_orphan_is_adopted_and_surplus_deleted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "r", _spec(1))
+    cluster.create(_SETS, "r", _replica_spec(1))
     cluster.run(5)
     cluster.create("pods", "orphan", pod_spec("sleep", "99"), labels={"app": "web"})
     cluster.run(1)
@@ -174,7 +169,7 @@ def test_later_orphan_is_adopted_and_surplus_deleted(cluster: Cluster) -> None:
 
 
 def test_refusal_shows_in_status_and_event_until_resolved(cluster: Cluster) -> None:
-    spec = _spec(1)
+    spec = _replica_spec(1)
     spec["template"]["spec"]["serviceAccountName"] = "nobody"
     cluster.create(_SETS, "r", spec)
     cluster.run(1)
@@ -189,33 +184,33 @@ def test_refusal_shows_in_status_and_event_until_resolved(cluster: Cluster) -> N
     assert _counts(cluster.get(_SETS, "r"))[0] == 1
 
 
-def _pod(
+def _ranked_pod(
     name: str, *, node: str = "n", phase: str = "Running", ready: str | None = "00", **more: Any
 ) -> Obj:
-    status: Obj = {"phase": phase, "containerStatuses": [{"restartCount": more.get("restarts", 0)}]}
-    if ready is not None:
-        since = f"2026-01-01T00:00:{ready}Z"
-        status["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
     cost = {"controller.kubernetes.io/pod-deletion-cost": more["cost"]} if "cost" in more else {}
-    created = more.get("created", "2026-01-01T00:00:00Z")
-    return {
-        "metadata": {"name": name, "creationTimestamp": created, "annotations": cost},
-        "spec": {"nodeName": node} if node else {},
-        "status": status,
-    }
+    since = f"2026-01-01T00:00:{ready}Z"
+    return pod(
+        name,
+        phase,
+        nodeName=node,
+        annotations=cost,
+        creationTimestamp=more.get("created", "2026-01-01T00:00:00Z"),
+        conditions=[] if ready is None else [condition("Ready", lastTransitionTime=since)],
+        containerStatuses=[{"restartCount": more.get("restarts", 0)}],
+    )
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (_pod("a", node=""), _pod("b")),
-        (_pod("a", phase="Pending"), _pod("b")),
-        (_pod("a", ready=None), _pod("b")),
-        (_pod("a", cost="-5"), _pod("b", cost="nonsense")),
-        (_pod("a", node="crowded"), _pod("b")),
-        (_pod("a", ready="30"), _pod("b")),
-        (_pod("a", restarts=3), _pod("b")),
-        (_pod("a", created="2026-01-02T00:00:00Z"), _pod("b")),
+        (_ranked_pod("a", node=""), _ranked_pod("b")),
+        (_ranked_pod("a", phase="Pending"), _ranked_pod("b")),
+        (_ranked_pod("a", ready=None), _ranked_pod("b")),
+        (_ranked_pod("a", cost="-5"), _ranked_pod("b", cost="nonsense")),
+        (_ranked_pod("a", node="crowded"), _ranked_pod("b")),
+        (_ranked_pod("a", ready="30"), _ranked_pod("b")),
+        (_ranked_pod("a", restarts=3), _ranked_pod("b")),
+        (_ranked_pod("a", created="2026-01-02T00:00:00Z"), _ranked_pod("b")),
     ],
 )
 def test_order_of_deletion(first: Obj, second: Obj) -> None:
@@ -225,7 +220,7 @@ def test_order_of_deletion(first: Obj, second: Obj) -> None:
 
 def test_thousand_pods_need_few_writes() -> None:
     cluster = Cluster(nodes=10)
-    cluster.create(_SETS, "r", _spec(300))
+    cluster.create(_SETS, "r", _replica_spec(300))
     cluster.run(10)
     assert _counts(cluster.get(_SETS, "r"))[1] == 300
     assert len(cluster.events("r")) == 10

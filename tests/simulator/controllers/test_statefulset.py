@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.controllers.statefulset import calculate_owners
 from pytest_kwait.simulator.objects import owner_of
-from tests.simulator.controllers.cluster import Cluster, template
+from tests.simulator.cluster import Cluster, set_spec, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -16,18 +16,11 @@ _REVISIONS = "controllerrevisions.apps"
 _CLAIMS = "persistentvolumeclaims"
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
+def _stateful_spec(replicas: int = 2, **fields: Any) -> Obj:
+    return set_spec(replicas=replicas, serviceName="s", **fields)
 
 
-def _spec(replicas: int = 2, **more: Any) -> Obj:
-    pod = template("sleep", "99", terminationGracePeriodSeconds=0, **more.pop("pod", {}))
-    selector = {"matchLabels": {"app": "web"}}
-    return {"replicas": replicas, "serviceName": "s", "selector": selector, "template": pod, **more}
-
-
-def _claim(name: str = "data") -> Obj:
+def _claim_template(name: str = "data") -> Obj:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     return {"metadata": {"name": name}, "spec": spec}
 
@@ -73,7 +66,7 @@ def _steps(cluster: Cluster) -> list[str]:
 
 
 def test_pods_are_created_in_order_and_counted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec())
+    cluster.create(_SETS, "s", _stateful_spec())
     cluster.run(10)
     (revision,) = cluster.every(_REVISIONS)
     name = revision["metadata"]["name"]
@@ -115,14 +108,14 @@ def test_pods_are_created_in_order_and_counted(cluster: Cluster) -> None:
 
 def test_unready_pod_holds_up_the_following_ones(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
-    cluster.create(_SETS, "s", _spec(pod={"container": never}))
+    cluster.create(_SETS, "s", _stateful_spec(pod={"container": never}))
     cluster.run(10)
     assert _names(cluster) == ["s-0"]
 
 
 def test_parallel_pods_do_not_wait(cluster: Cluster) -> None:
     never = {"readinessProbe": {"exec": {"command": ["false"]}}}
-    spec = _spec(3, pod={"container": never}, podManagementPolicy="Parallel")
+    spec = _stateful_spec(3, pod={"container": never}, podManagementPolicy="Parallel")
     cluster.create(_SETS, "s", spec)
     cluster.run(5)
     assert _names(cluster) == ["s-0", "s-1", "s-2"]
@@ -132,7 +125,7 @@ def test_parallel_pods_do_not_wait(cluster: Cluster) -> None:
 
 
 def test_scale_down_deletes_from_the_highest_ordinal(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(3))
+    cluster.create(_SETS, "s", _stateful_spec(3))
     cluster.run(10)
     cluster.history.clear()
     cluster.change(_SETS, "s", lambda one: one["spec"].update(replicas=1))
@@ -145,7 +138,7 @@ def test_scale_down_deletes_from_the_highest_ordinal(cluster: Cluster) -> None:
 
 
 def test_update_proceeds_from_the_highest_ordinal(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec())
+    cluster.create(_SETS, "s", _stateful_spec())
     cluster.run(10)
     before = cluster.get(_SETS, "s")["status"]["currentRevision"]
     cluster.history.clear()
@@ -170,7 +163,7 @@ def test_update_proceeds_from_the_highest_ordinal(cluster: Cluster) -> None:
 
 
 def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1))
+    cluster.create(_SETS, "s", _stateful_spec(1))
     cluster.run(5)
     first = cluster.get(_SETS, "s")["status"]["updateRevision"]
     _annotate(cluster, v="2")
@@ -182,7 +175,7 @@ def test_restored_template_reuses_its_revision(cluster: Cluster) -> None:
 
 
 def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1, revisionHistoryLimit=1))
+    cluster.create(_SETS, "s", _stateful_spec(1, revisionHistoryLimit=1))
     for value in ("1", "2", "3"):
         cluster.run(10)
         _annotate(cluster, v=value)
@@ -192,7 +185,7 @@ def test_old_revisions_beyond_limit_are_deleted(cluster: Cluster) -> None:
 
 def test_pods_below_partition_keep_the_old_revision(cluster: Cluster) -> None:
     partition = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    cluster.create(_SETS, "s", _spec(2, updateStrategy=partition))
+    cluster.create(_SETS, "s", _stateful_spec(2, updateStrategy=partition))
     cluster.run(10)
     _annotate(cluster, v="2")
     cluster.run(10)
@@ -209,7 +202,7 @@ def test_pods_below_partition_keep_the_old_revision(cluster: Cluster) -> None:
 
 
 def test_on_delete_updates_deleted_pods_only(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(2, updateStrategy={"type": "OnDelete"}))
+    cluster.create(_SETS, "s", _stateful_spec(2, updateStrategy={"type": "OnDelete"}))
     cluster.run(10)
     _annotate(cluster, v="2")
     cluster.run(10)
@@ -220,13 +213,13 @@ def test_on_delete_updates_deleted_pods_only(cluster: Cluster) -> None:
 
 
 def test_ordinals_start_as_configured(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(2, ordinals={"start": 5}))
+    cluster.create(_SETS, "s", _stateful_spec(2, ordinals={"start": 5}))
     cluster.run(10)
     assert _names(cluster) == ["s-5", "s-6"]
 
 
 def test_failed_pod_is_recreated(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1, pod={"schedulingGates": [{"name": "x/never"}]}))
+    cluster.create(_SETS, "s", _stateful_spec(1, pod={"schedulingGates": [{"name": "x/never"}]}))
     cluster.run(2)
     pod = cluster.get("pods", "s-0")
     cluster.api.update_status("pods", {**pod, "status": {**pod["status"], "phase": "Failed"}})
@@ -235,7 +228,7 @@ def test_failed_pod_is_recreated(cluster: Cluster) -> None:
 
 
 def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(2, minReadySeconds=10))
+    cluster.create(_SETS, "s", _stateful_spec(2, minReadySeconds=10))
     cluster.run(5)
     assert _counts(cluster.get(_SETS, "s"))[:4] == (1, 1, 1, 0)
     cluster.run(10)
@@ -245,7 +238,7 @@ def test_pods_are_available_after_a_while(cluster: Cluster) -> None:
 
 
 def test_each_pod_has_claims_that_outlive_it(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1, volumeClaimTemplates=[_claim()]))
+    cluster.create(_SETS, "s", _stateful_spec(1, volumeClaimTemplates=[_claim_template()]))
     cluster.run(2)
     assert cluster.events("s") == [
         "SuccessfulCreate x1: Create Claim data-s-0 Pod s-0 in StatefulSet s success",
@@ -263,7 +256,7 @@ def test_each_pod_has_claims_that_outlive_it(cluster: Cluster) -> None:
 
 
 def test_refusals_are_reported_and_retried(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _spec(1, pod={"serviceAccountName": "nobody"}))
+    cluster.create(_SETS, "s", _stateful_spec(1, pod={"serviceAccountName": "nobody"}))
     cluster.run(1)
     told = cluster.events("s")[0].partition(": ")[2]
     assert told.startswith("Create Pod s-0 in StatefulSet s failed error: ")
@@ -278,7 +271,7 @@ def test_only_pods_with_matching_names_are_members(cluster: Cluster) -> None:
     labels = {"app": "web"}
     cluster.create("pods", "stranger", template("sleep", "99")["spec"], labels=labels)
     cluster.create("pods", "s-0", template("sleep", "99")["spec"], labels=labels)
-    cluster.create(_SETS, "s", _spec(1))
+    cluster.create(_SETS, "s", _stateful_spec(1))
     cluster.run(5)
     assert owner_of(cluster.get("pods", "stranger")) is None
     assert owner_of(cluster.get("pods", "s-0")) is not None
@@ -324,9 +317,12 @@ def test_claim_of_another_controller_is_kept() -> None:
 
 def test_claims_are_deleted_by_policy(cluster: Cluster) -> None:
     policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
-    claims = {"volumeClaimTemplates": [_claim()], "persistentVolumeClaimRetentionPolicy": policy}
+    claims = {
+        "volumeClaimTemplates": [_claim_template()],
+        "persistentVolumeClaimRetentionPolicy": policy,
+    }
     gates = {"schedulingGates": [{"name": "x/never"}]}
-    spec = _spec(2, podManagementPolicy="Parallel", pod=gates, **claims)
+    spec = _stateful_spec(2, podManagementPolicy="Parallel", pod=gates, **claims)
     cluster.create(_SETS, "s", spec)
     cluster.run(2)
     owner = owner_of(cluster.get(_CLAIMS, "data-s-1"))

@@ -9,7 +9,7 @@ from pytest_kwait.simulator.controllers.volume.volume_matching import (
     find_matching_volume,
     find_mismatch,
 )
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -20,12 +20,7 @@ _BOUND = "pv.kubernetes.io/bound-by-controller"
 _COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-def _volume(cluster: Cluster, name: str = "v", size: str = "2Mi", **spec: Any) -> Obj:
+def _add_volume(cluster: Cluster, name: str = "v", size: str = "2Mi", **spec: Any) -> Obj:
     made = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
@@ -37,7 +32,7 @@ def _volume(cluster: Cluster, name: str = "v", size: str = "2Mi", **spec: Any) -
     return cluster.api.create(_VOLUMES, {"metadata": {"name": name}, "spec": made})
 
 
-def _claim(
+def _add_claim(
     cluster: Cluster, name: str = "c", storage_class: str | None = "hand", **spec: Any
 ) -> Obj:
     made = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, **spec}
@@ -71,10 +66,10 @@ def _unscheduled(cluster: Cluster, name: str = "p") -> str:
 
 
 def test_volume_is_reserved_before_claim_is_bound(cluster: Cluster) -> None:
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(1)
     assert _phase(cluster) == "Available"
-    claim = _claim(cluster)
+    claim = _add_claim(cluster)
     cluster.run(1)
     volume = cluster.api.get(_VOLUMES, "v")
     reference = volume["spec"]["claimRef"]
@@ -99,19 +94,19 @@ def test_volume_is_reserved_before_claim_is_bound(cluster: Cluster) -> None:
 
 
 def test_claim_binds_smallest_matching_volume(cluster: Cluster) -> None:
-    _volume(cluster, "large", "9Mi")
-    _volume(cluster, "small", "1Mi")
-    _volume(cluster, "other", "1Mi", storageClassName="else")
+    _add_volume(cluster, "large", "9Mi")
+    _add_volume(cluster, "small", "1Mi")
+    _add_volume(cluster, "other", "1Mi", storageClassName="else")
     cluster.run(1)
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(1)
     assert cluster.get(_CLAIMS, "c")["spec"]["volumeName"] == "small"
 
 
 def test_later_volume_is_bound_at_the_next_sync(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(1)
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(16)
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Bound"
 
@@ -141,23 +136,23 @@ def test_waiting_claim_has_an_event(cluster: Cluster, storage_class: str, told: 
     _class(cluster, "outside", "example.com/x")
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
-    _claim(cluster, storage_class=storage_class)
+    _add_claim(cluster, storage_class=storage_class)
     cluster.run(1)
     assert _told(cluster)[0] == told
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Pending"
 
 
 def test_named_volume_that_mismatches_or_is_bound(cluster: Cluster) -> None:
-    _volume(cluster)
-    _claim(cluster, "big", volumeName="v", resources={"requests": {"storage": "9Mi"}})
+    _add_volume(cluster)
+    _add_claim(cluster, "big", volumeName="v", resources={"requests": {"storage": "9Mi"}})
     cluster.run(1)
     why = 'VolumeMismatch Cannot bind to requested volume "v": requested PV is too small'
     assert _told(cluster, "big")[0] == why
-    _claim(cluster, "first", volumeName="v")
+    _add_claim(cluster, "first", volumeName="v")
     cluster.run(1)
     annotations = cluster.get(_CLAIMS, "first")["metadata"]["annotations"]
     assert annotations == {_COMPLETED: "yes"}
-    _claim(cluster, "second", volumeName="v")
+    _add_claim(cluster, "second", volumeName="v")
     cluster.run(1)
     assert _told(cluster, "second")[0] == (
         'FailedBinding volume "v" already bound to a different claim.'
@@ -165,9 +160,9 @@ def test_named_volume_that_mismatches_or_is_bound(cluster: Cluster) -> None:
 
 
 def test_claim_stays_while_a_pod_uses_it_and_its_volume_is_released(cluster: Cluster) -> None:
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(1)
-    _claim(cluster)
+    _add_claim(cluster)
     _user(cluster)
     cluster.run(5)
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
@@ -186,7 +181,7 @@ def test_attributes_class_in_use_is_protected(cluster: Cluster) -> None:
     classes = "volumeattributesclasses.storage.k8s.io"
     made = {"metadata": {"name": "fast"}, "driverName": "d", "parameters": {"a": "b"}}
     cluster.api.create(classes, made)
-    _claim(cluster, volumeAttributesClassName="fast")
+    _add_claim(cluster, volumeAttributesClassName="fast")
     cluster.api.delete(classes, "fast")
     cluster.run(5)
     assert cluster.api.find(classes, "fast") is not None
@@ -205,22 +200,22 @@ def test_unused_attributes_class_is_deleted_at_once(cluster: Cluster) -> None:
 
 
 def test_retained_volume_is_released_and_not_bound(cluster: Cluster) -> None:
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(1)
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(1)
     cluster.delete(_CLAIMS, "c")
     cluster.run(1)
     assert _phase(cluster) == "Released"
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(16)
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Pending"
 
 
 def test_claim_of_a_deleted_volume_is_lost(cluster: Cluster) -> None:
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(1)
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(1)
     cluster.api.modify(_VOLUMES, "v", "", lambda one: one["metadata"].update(finalizers=[]))
     cluster.api.delete(_VOLUMES, "v")
@@ -233,7 +228,7 @@ def test_claim_of_a_deleted_volume_is_lost(cluster: Cluster) -> None:
 def test_own_provisioner_creates_and_deletes_volumes(cluster: Cluster) -> None:
     default = {"storageclass.kubernetes.io/is-default-class": "true"}
     _class(cluster, "own", "kwait.dev/host-path", annotations=default)
-    claim = _claim(cluster, storage_class=None)
+    claim = _add_claim(cluster, storage_class=None)
     cluster.run(2)
     bound = cluster.get(_CLAIMS, "c")
     name = f"pvc-{claim['metadata']['uid']}"
@@ -248,8 +243,8 @@ def test_own_provisioner_creates_and_deletes_volumes(cluster: Cluster) -> None:
 @pytest.mark.parametrize("provisioner", ["kwait.dev/host-path", "kubernetes.io/no-provisioner"])
 def test_delayed_binding_waits_for_first_consumer(cluster: Cluster, provisioner: str) -> None:
     _class(cluster, "late", provisioner, volumeBindingMode="WaitForFirstConsumer")
-    _claim(cluster, storage_class="late")
-    _volume(cluster, storageClassName="late")
+    _add_claim(cluster, storage_class="late")
+    _add_volume(cluster, storageClassName="late")
     cluster.run(20)
     assert cluster.get(_CLAIMS, "c")["status"]["phase"] == "Pending"
     _user(cluster)
@@ -261,7 +256,7 @@ def test_delayed_binding_waits_for_first_consumer(cluster: Cluster, provisioner:
 def test_delayed_provisioning_waits_for_first_consumer(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kwait.dev/host-path", volumeBindingMode=late)
-    _claim(cluster, storage_class="late")
+    _add_claim(cluster, storage_class="late")
     _user(cluster)
     cluster.run(5)
     annotations = cluster.get(_CLAIMS, "c")["metadata"]["annotations"]
@@ -274,11 +269,11 @@ def test_pods_wait_for_their_claims(cluster: Cluster) -> None:
     cluster.run(1)
     missing = '0/1 nodes are available: persistentvolumeclaim "c" not found. not found'
     assert _unscheduled(cluster) == missing
-    _claim(cluster)
+    _add_claim(cluster)
     cluster.run(1)
     unbound = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
     assert _unscheduled(cluster) == unbound
-    _volume(cluster)
+    _add_volume(cluster)
     cluster.run(20)
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
@@ -286,7 +281,7 @@ def test_pods_wait_for_their_claims(cluster: Cluster) -> None:
 def test_pods_without_matching_volume_report_it(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
-    _claim(cluster, storage_class="late")
+    _add_claim(cluster, storage_class="late")
     _user(cluster)
     cluster.run(1)
     assert _unscheduled(cluster) == (
@@ -294,7 +289,7 @@ def test_pods_without_matching_volume_report_it(cluster: Cluster) -> None:
         " new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not"
         " helpful for scheduling."
     )
-    _volume(cluster, storageClassName="late")
+    _add_volume(cluster, storageClassName="late")
     cluster.run(5)
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
 
@@ -344,7 +339,7 @@ def test_only_available_volumes_with_matching_labels_bind() -> None:
 def test_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
     cluster: Cluster,
 ) -> None:
-    claim = _claim(cluster, storage_class=None)
+    claim = _add_claim(cluster, storage_class=None)
     assert claim["spec"]["storageClassName"] == "standard"
     cluster.run(1)
     waits = "WaitForFirstConsumer waiting for first consumer to be created before binding"
@@ -359,7 +354,7 @@ def test_claim_without_a_class_gets_the_default_one_and_binds_with_its_pod(
 
 
 def test_claim_with_empty_class_gets_no_default(cluster: Cluster) -> None:
-    assert _claim(cluster, "none", "")["spec"]["storageClassName"] == ""
+    assert _add_claim(cluster, "none", "")["spec"]["storageClassName"] == ""
     beta = {"volume.beta.kubernetes.io/storage-class": "hand"}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}}
     made = cluster.create(_CLAIMS, "beta", spec, annotations=beta)
@@ -370,7 +365,7 @@ def test_claim_of_an_unschedulable_pod_reports_it(cluster: Cluster) -> None:
     source = {"name": "d", "persistentVolumeClaim": {"claimName": "c"}}
     spec = pod_spec("sleep", "99", volumes=[source], nodeSelector={"no": "such"})
     cluster.create("pods", "p", spec)
-    _claim(cluster, storage_class=None)
+    _add_claim(cluster, storage_class=None)
     cluster.run(1)
     assert _told(cluster) == ["WaitForPodScheduled waiting for pod p to be scheduled"]
 
@@ -384,8 +379,8 @@ _UNHELPFUL = (
 
 
 def test_pod_follows_its_bound_volume(cluster: Cluster) -> None:
-    _volume(cluster, nodeAffinity=_FAR)
-    _claim(cluster)
+    _add_volume(cluster, nodeAffinity=_FAR)
+    _add_claim(cluster)
     cluster.run(16)
     _user(cluster)
     cluster.run(1)
@@ -396,13 +391,13 @@ def test_pod_follows_its_bound_volume(cluster: Cluster) -> None:
 def test_volume_of_another_node_is_not_bound(cluster: Cluster) -> None:
     late = "WaitForFirstConsumer"
     _class(cluster, "late", "kubernetes.io/no-provisioner", volumeBindingMode=late)
-    _volume(cluster, "far", storageClassName="late", nodeAffinity=_FAR)
-    _claim(cluster, storage_class="late")
+    _add_volume(cluster, "far", storageClassName="late", nodeAffinity=_FAR)
+    _add_claim(cluster, storage_class="late")
     _user(cluster)
     cluster.run(1)
     why = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind. "
     assert _unscheduled(cluster) == why + _UNHELPFUL
-    _volume(cluster, "near", storageClassName="late")
+    _add_volume(cluster, "near", storageClassName="late")
     cluster.run(20)
     assert cluster.get(_CLAIMS, "c")["spec"]["volumeName"] == "near"
     assert cluster.get("pods", "p")["status"]["phase"] == "Running"
@@ -417,7 +412,7 @@ def _grow(cluster: Cluster, size: str) -> None:
 
 def test_volume_expands_if_its_class_allows_it(cluster: Cluster) -> None:
     _class(cluster, "grow", "kwait.dev/host-path", allowVolumeExpansion=True)
-    _claim(cluster, storage_class="grow")
+    _add_claim(cluster, storage_class="grow")
     cluster.run(16)
     _grow(cluster, "3Mi")
     cluster.run(1)
@@ -438,8 +433,8 @@ def test_volume_expands_if_its_class_allows_it(cluster: Cluster) -> None:
 
 def test_expansion_of_external_volumes_is_only_reported(cluster: Cluster) -> None:
     _class(cluster, "grow", "kubernetes.io/no-provisioner", allowVolumeExpansion=True)
-    _volume(cluster, storageClassName="grow", size="1Mi")
-    _claim(cluster, storage_class="grow")
+    _add_volume(cluster, storageClassName="grow", size="1Mi")
+    _add_claim(cluster, storage_class="grow")
     cluster.run(16)
     _grow(cluster, "3Mi")
     cluster.run(1)
@@ -449,8 +444,8 @@ def test_expansion_of_external_volumes_is_only_reported(cluster: Cluster) -> Non
 
 
 def test_claim_does_not_expand_if_its_class_forbids_it(cluster: Cluster) -> None:
-    _volume(cluster)
-    _claim(cluster)
+    _add_volume(cluster)
+    _add_claim(cluster)
     cluster.run(16)
     with pytest.raises(StatusError) as error:
         _grow(cluster, "3Mi")
@@ -485,7 +480,7 @@ def test_ephemeral_volume_lives_as_long_as_its_pod(cluster: Cluster) -> None:
 
 
 def test_ephemeral_volume_does_not_use_foreign_claims(cluster: Cluster) -> None:
-    _claim(cluster, "p-d", storage_class=None)
+    _add_claim(cluster, "p-d", storage_class=None)
     _ephemeral(cluster, "d")
     cluster.run(2)
     why = "PVC t/p-d was not created for pod t/p (pod is not owner)"

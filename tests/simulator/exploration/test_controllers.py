@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.exploration.exploration import Exploration
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 from tests.simulator.exploration.seeds import find_seed, hold_for
 
 EVICTION = "work taint-eviction-controller p 1"

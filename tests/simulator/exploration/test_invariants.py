@@ -10,7 +10,7 @@ from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS
-from tests.simulator.controllers.cluster import Cluster, template
+from tests.simulator.cluster import Cluster, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

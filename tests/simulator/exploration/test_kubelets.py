@@ -10,7 +10,7 @@ from pytest_kwait.apimachinery.conditions import get_condition, is_condition_tru
 from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.exploration.kubelets import merge_conditions
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 from tests.simulator.exploration.seeds import decide_always, find_seed, hold_for
 
 Obj = dict[str, Any]

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 PENDING = "PodResizePending"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _make(cluster: Cluster, name: str, cpu: str, script: str = "sleep 1000", **fields: Any) -> None:

@@ -13,7 +13,8 @@ from pytest_kwait.simulator.kubelet.environment import (
     make_environment,
 )
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume, make_volume_files
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.objects import pod
+from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
 from tests.simulator.kubelet.container_harness import take_output
 from tests.simulator.manual_clock import ManualClock
 
@@ -33,9 +34,9 @@ def api() -> SimulatedCluster:
     return made
 
 
-def _pod(**spec: Any) -> Obj:
-    metadata = {"name": "p", "namespace": NAMESPACE, "uid": "u", "labels": {"a/b": "c"}}
-    return {"metadata": metadata, "spec": {"containers": [], **spec}}
+def _labelled_pod(**spec: Any) -> Obj:
+    metadata = {"namespace": NAMESPACE, "uid": "u", "labels": {"a/b": "c"}}
+    return pod(**{"containers": [], "metadata": metadata, **spec})
 
 
 def _from(**origin: Any) -> Obj:
@@ -63,7 +64,7 @@ def test_variables_from_all_sources(
     api: SimulatedCluster, variable: Obj, value: str | None
 ) -> None:
     container = {"env": [variable], "resources": {"limits": {"cpu": "2"}}}
-    assert make_environment(api, _pod(), container, _NODE).get("X") == value
+    assert make_environment(api, _labelled_pod(), container, _NODE).get("X") == value
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_variables_from_all_sources(
 )
 def test_missing_references_are_named(api: SimulatedCluster, part: Obj, message: str) -> None:
     with pytest.raises(ContainerConfigError) as missing:
-        make_environment(api, _pod(), part, _NODE)
+        make_environment(api, _labelled_pod(), part, _NODE)
     assert str(missing.value) == message
 
 
@@ -99,7 +100,7 @@ def test_single_variables_override_env_from_with_prefix(api: SimulatedCluster) -
         {"configMapRef": {"name": "nope", "optional": True}},
     ]
     container = {"envFrom": sources, "env": [{"name": "k", "value": "mine"}]}
-    env = make_environment(api, _pod(hostname="h"), container, _NODE)
+    env = make_environment(api, _labelled_pod(hostname="h"), container, _NODE)
     assert {name: env[name] for name in ("P_k", "P_l", "k", "HOSTNAME")} == {
         "P_k": "v",
         "P_l": "w",
@@ -114,7 +115,7 @@ def test_commands_expand_variables() -> None:
 
 def _mounting(volume: Obj, **mount: str) -> Obj:
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/etc/v", **mount}]}
-    return _pod(containers=[container], volumes=[{"name": "v", **volume}])
+    return _labelled_pod(containers=[container], volumes=[{"name": "v", **volume}])
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,9 @@ def test_mount_errors_name_the_volume(
 
 def test_an_unmounted_volume_is_not_checked(api: SimulatedCluster) -> None:
     assert (
-        find_missing_volume(api, _pod(volumes=[{"name": "v", "configMap": {"name": "nope"}}]))
+        find_missing_volume(
+            api, _labelled_pod(volumes=[{"name": "v", "configMap": {"name": "nope"}}])
+        )
         is None
     )
 

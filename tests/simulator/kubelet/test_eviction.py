@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.simulator.kubelet.eviction import find_excess_usage, get_pod_limit
-from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
+from tests.simulator.cluster import Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 WRITE = "head -c 2000000 /dev/zero > {}; echo written; sleep 1000"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _limits(**limits: str) -> Obj:
@@ -26,14 +21,14 @@ def _limits(**limits: str) -> Obj:
     }
 
 
-def _volume(path: str = "/v", **source: str) -> Obj:
+def _empty_dir(path: str = "/v", **source: str) -> Obj:
     return {
         "volumes": [{"name": "v", "emptyDir": source}],
         "container": {"volumeMounts": [{"name": "v", "mountPath": path}]},
     }
 
 
-def _container(name: str, script: str, **limits: str) -> Obj:
+def _shell_container(name: str, script: str, **limits: str) -> Obj:
     image = {"name": name, "image": "busybox:1.36", "command": ["sh", "-c", script]}
     return {**image, **(_limits(**limits) if limits else {})}
 
@@ -52,7 +47,7 @@ def _seen(cluster: Cluster) -> tuple[str, str, list[str]]:
     ("spec", "message"),
     [
         (
-            pod_spec("sh", "-c", WRITE.format("/v/f"), **_volume(sizeLimit="1Mi")),
+            pod_spec("sh", "-c", WRITE.format("/v/f"), **_empty_dir(sizeLimit="1Mi")),
             'Usage of EmptyDir volume "v" exceeds the limit "1Mi". ',
         ),
         (
@@ -68,8 +63,8 @@ def _seen(cluster: Cluster) -> tuple[str, str, list[str]]:
         (
             {
                 "containers": [
-                    _container("c", WRITE.format("/f"), ephemeral_storage="1Mi"),
-                    _container("d", "sleep 1000", ephemeral_storage="4Mi"),
+                    _shell_container("c", WRITE.format("/f"), ephemeral_storage="1Mi"),
+                    _shell_container("d", "sleep 1000", ephemeral_storage="4Mi"),
                 ]
             },
             'Container c exceeded its local ephemeral storage limit "1Mi". ',
@@ -96,13 +91,13 @@ def test_a_pod_over_its_storage_limit_is_evicted(cluster: Cluster, spec: Obj, me
 @pytest.mark.parametrize(
     "spec",
     [
-        pod_spec("sh", "-c", WRITE.format("/v/f"), **_volume(sizeLimit="2Mi")),
-        pod_spec("sh", "-c", WRITE.format("/v/f"), **_volume()),
+        pod_spec("sh", "-c", WRITE.format("/v/f"), **_empty_dir(sizeLimit="2Mi")),
+        pod_spec("sh", "-c", WRITE.format("/v/f"), **_empty_dir()),
         pod_spec("sh", "-c", WRITE.format("/f"), container=_limits(ephemeral_storage="2Mi")),
         pod_spec(
             "sh", "-c", WRITE.format("/dev/shm/f"), container=_limits(ephemeral_storage="1Mi")
         ),
-        pod_spec("sh", "-c", WRITE.format("/f") + "; rm /f", **_volume(sizeLimit="1Mi")),
+        pod_spec("sh", "-c", WRITE.format("/f") + "; rm /f", **_empty_dir(sizeLimit="1Mi")),
     ],
 )
 def test_a_pod_within_its_storage_limit_is_not_evicted(cluster: Cluster, spec: Obj) -> None:
@@ -113,14 +108,14 @@ def test_a_pod_within_its_storage_limit_is_not_evicted(cluster: Cluster, spec: O
 
 def test_removed_files_do_not_count_as_usage(cluster: Cluster) -> None:
     script = "sleep 62; head -c 2000000 /dev/zero > /v/f; sleep 30; rm /v/f; sleep 1000"
-    cluster.create("pods", "p", pod_spec("sh", "-c", script, **_volume(sizeLimit="1Mi")))
+    cluster.create("pods", "p", pod_spec("sh", "-c", script, **_empty_dir(sizeLimit="1Mi")))
     cluster.run(300)
     assert _seen(cluster)[0] == "Running"
 
 
 def test_a_volume_in_memory_is_full_at_its_limit(cluster: Cluster) -> None:
     script = "head -c 2000000 /dev/zero > /v/f; wc -c < /v/f; sleep 1000"
-    spec = pod_spec("sh", "-c", script, **_volume(medium="Memory", sizeLimit="1Mi"))
+    spec = pod_spec("sh", "-c", script, **_empty_dir(medium="Memory", sizeLimit="1Mi"))
     cluster.create("pods", "p", spec)
     cluster.run(200)
     assert _seen(cluster)[0] == "Running"
@@ -132,7 +127,7 @@ def test_a_volume_in_memory_is_full_at_its_limit(cluster: Cluster) -> None:
 
 def test_a_memory_volume_is_charged_to_its_writer(cluster: Cluster) -> None:
     spec = pod_spec(
-        "sh", "-c", "x=$(seq 20000); " + WRITE.format("/v/f"), **_volume(medium="Memory")
+        "sh", "-c", "x=$(seq 20000); " + WRITE.format("/v/f"), **_empty_dir(medium="Memory")
     )
     spec["containers"][0] |= _limits(memory="1Mi")
     cluster.create("pods", "p", {**spec, "restartPolicy": "Never"})
@@ -141,10 +136,10 @@ def test_a_memory_volume_is_charged_to_its_writer(cluster: Cluster) -> None:
 
 
 def test_the_storage_limit_of_a_pod_includes_init_containers() -> None:
-    sidecar = {**_container("s", "", ephemeral_storage="1Mi"), "restartPolicy": "Always"}
-    small, large = (_container("i", "", ephemeral_storage=size) for size in ("1Mi", "9Mi"))
-    regular = _container("c", "", ephemeral_storage="2Mi")
-    free = _container("d", "")
+    sidecar = {**_shell_container("s", "", ephemeral_storage="1Mi"), "restartPolicy": "Always"}
+    small, large = (_shell_container("i", "", ephemeral_storage=size) for size in ("1Mi", "9Mi"))
+    regular = _shell_container("c", "", ephemeral_storage="2Mi")
+    free = _shell_container("d", "")
 
     def limit(*inits: Obj, containers: list[Obj], **fields: Obj) -> str:
         pod = {"spec": {"initContainers": list(inits), "containers": containers, **fields}}

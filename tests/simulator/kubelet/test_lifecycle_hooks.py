@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
 
 Obj = dict[str, Any]
 
 _TRAP = "trap 'exit 0' TERM; while true; do sleep 1; done"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _create(cluster: Cluster, script: str, lifecycle: Obj, **fields: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.faults import FaultableNode
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 NODE = "kwait-node-1"
 LEASES = "leases.coordination.k8s.io"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 @pytest.fixture

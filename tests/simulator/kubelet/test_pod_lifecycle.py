@@ -9,16 +9,11 @@ import pytest
 
 from pytest_kwait.simulator.kubelet import runtime_manager
 from pytest_kwait.simulator.kubelet.volumes import make_volume_files
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, conditions, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
 from tests.simulator.kubelet.container_harness import take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _state(pod: Obj, name: str = "c") -> str:

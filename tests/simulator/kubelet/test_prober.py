@@ -7,17 +7,12 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.clock import FAST
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 Obj = dict[str, Any]
 
 _SERVE = "mkdir -p /w; echo hi > /w/index.html; echo ok > /w/ok; httpd -f -p 8080 -h /w"
 _IP = "10.244.1.2"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _run(

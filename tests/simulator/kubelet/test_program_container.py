@@ -23,7 +23,7 @@ from pytest_kwait.simulator.kubelet.program_container import (
     make_program_arguments,
 )
 from pytest_kwait.simulator.kubelet_api import StartError
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster
+from tests.simulator.cluster import NAMESPACE, Cluster
 from tests.simulator.kubelet.container_harness import take_output
 from tests.simulator.kubelet.fake_runtime import FakeRuntime, use_fake_runtime
 
@@ -39,11 +39,6 @@ _PREFIX = (
 
 
 @pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-@pytest.fixture
 def runtime(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeRuntime:
     cluster.api.images.add(
         make_image_mapping(
@@ -54,13 +49,13 @@ def runtime(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     return use_fake_runtime(monkeypatch, cluster.clock, tmp_path)
 
 
-def _spec(container: Obj | None = None, **fields: Any) -> Obj:
+def _web_spec(container: Obj | None = None, **fields: Any) -> Obj:
     web: Obj = {"name": "c", "image": "shop/web:1", **(container or {})}
     return {"containers": [web], **fields}
 
 
 def _start(cluster: Cluster, container: Obj | None = None, **fields: Any) -> None:
-    cluster.create("pods", "p", _spec(container, **fields))
+    cluster.create("pods", "p", _web_spec(container, **fields))
     cluster.run(3)
 
 
@@ -219,7 +214,7 @@ def test_nothing_is_written_while_the_cluster_ends(cluster: Cluster, runtime: Fa
     runtime.last.exit(1)
     cluster.run(120)
     assert not folder.exists()
-    cluster.create("pods", "q", _spec())
+    cluster.create("pods", "q", _web_spec())
     cluster.run(3)
     assert cluster.events("q")[1].endswith("desc = the cluster is being stopped")
     assert not folder.exists()
@@ -349,7 +344,7 @@ def test_a_simulated_container_shares_volumes_with_a_program(
         "name": "s", "image": "busybox:1", **mount,
         "command": ["sh", "-c", "echo shell >/v/a; sleep 1; cat /v/b; echo more >>/v/a; sleep 9"],
     }  # fmt: skip
-    spec = _spec(mount, volumes=[{"name": "v", "emptyDir": {}}])
+    spec = _web_spec(mount, volumes=[{"name": "v", "emptyDir": {}}])
     spec["containers"].append(shell)
     cluster.create("pods", "p", spec)
     cluster.run(0.2)
@@ -482,7 +477,7 @@ def test_a_port_conflict_names_both_pods(
             held.listen()
         port = held.getsockname()[1]
         container = json.loads(json.dumps(more).replace(": 0", f": {port}"))
-        cluster.create("pods", "first", _spec(container))
+        cluster.create("pods", "first", _web_spec(container))
         cluster.run(3)
         _start(cluster, container, restartPolicy="Never")
         runtime.last.exit(1)
@@ -502,7 +497,7 @@ def test_a_failure_beside_a_free_port_is_no_conflict(
     with socket.socket() as free:
         free.bind(("", 0))
         container = {"ports": [{"containerPort": free.getsockname()[1]}]}
-    cluster.create("pods", "first", _spec(container))
+    cluster.create("pods", "first", _web_spec(container))
     cluster.run(3)
     _start(cluster, container, restartPolicy="Never")
     runtime.last.exit(1)

@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.kubelet.restart_policy import should_restart
-from tests.simulator.controllers.cluster import Cluster, conditions, pod_spec
+from tests.simulator.cluster import Cluster, conditions, pod_spec
 
 Obj = dict[str, Any]
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _rule(action: str = "Restart", operator: str = "In", *values: int) -> Obj:

@@ -9,17 +9,12 @@ import pytest
 
 from pytest_kwait.simulator.container_scripts import Script, ScriptError, ScriptRule, parse_script
 from pytest_kwait.simulator.selectors import parse_labels
-from tests.simulator.controllers.cluster import NAMESPACE, Cluster, pod_spec
+from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _FAILED = "pod-container-running-failed.stage.kwok.x-k8s.io"
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
 
 
 def _create(cluster: Cluster, annotations: Obj, *command: str, **fields: Any) -> None:

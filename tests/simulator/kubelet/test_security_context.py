@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

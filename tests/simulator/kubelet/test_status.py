@@ -10,6 +10,7 @@ from pytest_kwait.simulator.kubelet.restart_policy import (
     should_restart,
 )
 from pytest_kwait.simulator.kubelet.status import compute_conditions, compute_phase
+from tests.objects import pod
 
 Obj = dict[str, Any]
 
@@ -25,53 +26,49 @@ def _crashing(code: int) -> Obj:
     return {"state": {"waiting": {}}, "lastState": {"terminated": {"exitCode": code}}}
 
 
-def _pod(policy: str = "Always", names: str = "a", init: str = "", sidecars: str = "") -> Obj:
+def _pod_of(policy: str = "Always", names: str = "a", init: str = "", sidecars: str = "") -> Obj:
     inits: list[Obj] = [{"name": name} for name in init]
     inits += [{"name": name, "restartPolicy": "Always"} for name in sidecars]
-    spec = {
-        "restartPolicy": policy,
-        "containers": [{"name": name} for name in names],
-        "initContainers": inits,
-    }
-    return {"metadata": {"generation": 2}, "spec": spec, "status": {}}
+    containers = [{"name": name} for name in names]
+    return pod(generation=2, restartPolicy=policy, containers=containers, initContainers=inits)
 
 
 @pytest.mark.parametrize(
     ("pod", "statuses", "phase"),
     [
-        (_pod(), {}, "Pending"),
-        (_pod(), {"a": _WAITING}, "Pending"),
-        (_pod(), {"a": _RUNNING}, "Running"),
-        (_pod(names="ab"), {"a": _RUNNING, "b": _WAITING}, "Pending"),
-        (_pod(names="ab"), {"a": _RUNNING}, "Pending"),
-        (_pod(), {"a": _ended(0)}, "Running"),
-        (_pod(), {"a": _ended(1)}, "Running"),
-        (_pod(), {"a": _crashing(1)}, "Running"),
-        (_pod("OnFailure"), {"a": _ended(1)}, "Running"),
-        (_pod("OnFailure"), {"a": _crashing(1)}, "Running"),
-        (_pod("OnFailure"), {"a": _ended(0)}, "Succeeded"),
-        (_pod("Never"), {"a": _ended(0)}, "Succeeded"),
-        (_pod("Never"), {"a": _ended(1)}, "Failed"),
-        (_pod("Never", "ab"), {"a": _ended(1), "b": _RUNNING}, "Running"),
-        (_pod("Never", "ab"), {"a": _ended(1), "b": _ended(0)}, "Failed"),
-        (_pod("Never", "ab"), {"a": _ended(0), "b": _ended(0)}, "Succeeded"),
-        (_pod("OnFailure", "ab"), {"a": _ended(0), "b": _ended(1)}, "Running"),
-        (_pod("Never", init="i"), {"i": _RUNNING, "a": _WAITING}, "Pending"),
-        (_pod("Never", init="i"), {"i": _ended(0), "a": _WAITING}, "Pending"),
-        (_pod("Never", init="i"), {"i": _ended(1), "a": _WAITING}, "Failed"),
-        (_pod("OnFailure", init="i"), {"i": _ended(1), "a": _WAITING}, "Pending"),
-        (_pod("Always", init="i"), {"i": _crashing(1), "a": _WAITING}, "Pending"),
-        (_pod("Never", init="i"), {"i": _ended(0), "a": _RUNNING}, "Running"),
-        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _WAITING}, "Pending"),
+        (_pod_of(), {}, "Pending"),
+        (_pod_of(), {"a": _WAITING}, "Pending"),
+        (_pod_of(), {"a": _RUNNING}, "Running"),
+        (_pod_of(names="ab"), {"a": _RUNNING, "b": _WAITING}, "Pending"),
+        (_pod_of(names="ab"), {"a": _RUNNING}, "Pending"),
+        (_pod_of(), {"a": _ended(0)}, "Running"),
+        (_pod_of(), {"a": _ended(1)}, "Running"),
+        (_pod_of(), {"a": _crashing(1)}, "Running"),
+        (_pod_of("OnFailure"), {"a": _ended(1)}, "Running"),
+        (_pod_of("OnFailure"), {"a": _crashing(1)}, "Running"),
+        (_pod_of("OnFailure"), {"a": _ended(0)}, "Succeeded"),
+        (_pod_of("Never"), {"a": _ended(0)}, "Succeeded"),
+        (_pod_of("Never"), {"a": _ended(1)}, "Failed"),
+        (_pod_of("Never", "ab"), {"a": _ended(1), "b": _RUNNING}, "Running"),
+        (_pod_of("Never", "ab"), {"a": _ended(1), "b": _ended(0)}, "Failed"),
+        (_pod_of("Never", "ab"), {"a": _ended(0), "b": _ended(0)}, "Succeeded"),
+        (_pod_of("OnFailure", "ab"), {"a": _ended(0), "b": _ended(1)}, "Running"),
+        (_pod_of("Never", init="i"), {"i": _RUNNING, "a": _WAITING}, "Pending"),
+        (_pod_of("Never", init="i"), {"i": _ended(0), "a": _WAITING}, "Pending"),
+        (_pod_of("Never", init="i"), {"i": _ended(1), "a": _WAITING}, "Failed"),
+        (_pod_of("OnFailure", init="i"), {"i": _ended(1), "a": _WAITING}, "Pending"),
+        (_pod_of("Always", init="i"), {"i": _crashing(1), "a": _WAITING}, "Pending"),
+        (_pod_of("Never", init="i"), {"i": _ended(0), "a": _RUNNING}, "Running"),
+        (_pod_of("Never", sidecars="s"), {"s": _RUNNING, "a": _WAITING}, "Pending"),
         (
-            _pod("Never", sidecars="s"),
+            _pod_of("Never", sidecars="s"),
             {"s": {**_RUNNING, "started": False}, "a": _WAITING},
             "Pending",
         ),
-        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _RUNNING}, "Running"),
-        (_pod("Never", sidecars="s"), {"s": _RUNNING, "a": _ended(0)}, "Running"),
-        (_pod("Never", sidecars="s"), {"s": _ended(137), "a": _ended(0)}, "Succeeded"),
-        (_pod("Never", sidecars="s"), {"a": _ended(0)}, "Pending"),
+        (_pod_of("Never", sidecars="s"), {"s": _RUNNING, "a": _RUNNING}, "Running"),
+        (_pod_of("Never", sidecars="s"), {"s": _RUNNING, "a": _ended(0)}, "Running"),
+        (_pod_of("Never", sidecars="s"), {"s": _ended(137), "a": _ended(0)}, "Succeeded"),
+        (_pod_of("Never", sidecars="s"), {"a": _ended(0)}, "Pending"),
     ],
 )
 def test_the_phase_depends_on_container_states(
@@ -82,11 +79,11 @@ def test_the_phase_depends_on_container_states(
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (137, "Failed")])
 def test_a_finished_pod_has_a_terminal_phase_under_any_policy(code: int, phase: str) -> None:
-    assert compute_phase(_pod(), {"a": _ended(code)}, terminal=True) == phase
+    assert compute_phase(_pod_of(), {"a": _ended(code)}, terminal=True) == phase
 
 
 def test_a_restarting_sidecar_keeps_the_pod_running() -> None:
-    pod, statuses = _pod(sidecars="s"), {"s": {**_RUNNING, "started": False}, "a": _RUNNING}
+    pod, statuses = _pod_of(sidecars="s"), {"s": {**_RUNNING, "started": False}, "a": _RUNNING}
     assert compute_phase(pod, statuses) == "Pending"
     assert compute_phase(pod, statuses, initialized=True) == "Running"
 
@@ -102,12 +99,12 @@ def test_a_restarting_sidecar_keeps_the_pod_running() -> None:
     ],
 )
 def test_restart_policies(policy: str, code: int, again: bool) -> None:
-    pod = _pod(policy)
+    pod = _pod_of(policy)
     assert should_restart(pod, pod["spec"]["containers"][0], code) is again
 
 
 def test_successful_init_containers_never_restart() -> None:
-    pod = _pod("Always", init="i", sidecars="s")
+    pod = _pod_of("Always", init="i", sidecars="s")
     init, sidecar = pod["spec"]["initContainers"]
     assert not should_restart(pod, init, 0)
     assert should_restart(pod, init, 1)
@@ -128,7 +125,7 @@ def _conditions(pod: Obj, statuses: dict[str, Obj], phase: str, **more: bool) ->
 
 def test_conditions_of_a_starting_pod() -> None:
     unready = ("False", "ContainersNotReady", "containers with unready status: [a]")
-    told = _conditions(_pod(), {"a": _WAITING}, "Pending", sandbox=False, started=False)
+    told = _conditions(_pod_of(), {"a": _WAITING}, "Pending", sandbox=False, started=False)
     assert _summaries(told) == [
         ("PodReadyToStartContainers", "False"),
         ("Initialized", "True"),
@@ -141,7 +138,7 @@ def test_conditions_of_a_starting_pod() -> None:
 
 
 def test_conditions_name_incomplete_init_containers() -> None:
-    pod = _pod(init="ij", sidecars="s")
+    pod = _pod_of(init="ij", sidecars="s")
     statuses = {"i": {"ready": True}, "j": {"ready": False}, "s": {"started": False}, "a": {}}
     told = {
         one[0]: one[1:] for one in _summaries(_conditions(pod, statuses, "Pending", started=False))
@@ -172,13 +169,13 @@ def test_conditions_name_incomplete_init_containers() -> None:
 def test_conditions_follow_the_phase(
     phase: str, initialized: tuple[str, ...], ready: tuple[str, ...]
 ) -> None:
-    told = {one[0]: one[1:] for one in _summaries(_conditions(_pod(), {"a": _RUNNING}, phase))}
+    told = {one[0]: one[1:] for one in _summaries(_conditions(_pod_of(), {"a": _RUNNING}, phase))}
     assert told["Initialized"] == initialized
     assert told["Ready"] == told["ContainersReady"] == ready
 
 
 def test_readiness_gates_block_ready() -> None:
-    pod = _pod()
+    pod = _pod_of()
     pod["spec"]["readinessGates"] = [{"conditionType": "x"}, {"conditionType": "y"}]
     pod["status"]["conditions"] = [{"type": "y", "status": "False"}]
     conditions = _conditions(pod, {"a": _RUNNING}, "Running")
@@ -194,7 +191,7 @@ def test_readiness_gates_block_ready() -> None:
 
 
 def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> None:
-    pod = _pod()
+    pod = _pod_of()
     pod["status"]["conditions"] = [
         {"type": "Ready", "status": "True", "lastTransitionTime": "then"},
         {"type": "Initialized", "status": "False", "lastTransitionTime": "then"},

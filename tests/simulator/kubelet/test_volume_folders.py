@@ -26,7 +26,7 @@ from pytest_kwait.simulator.kubelet.volumes import (
     list_image_files,
     make_container_files,
 )
-from tests.simulator.cluster import new_cluster
+from tests.objects import pod
 from tests.simulator.manual_clock import START, ManualClock
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 _PLACES = {"spec.nodeName": "n", "status.podIP": "10.244.1.2"}
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def _file(data: bytes, mode: int = 0o644) -> ProjectedFile:
@@ -49,15 +44,10 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def _pod(*volumes: Obj, **spec: Any) -> Obj:
-    container = {"name": "c", "image": "shop/web"}
-    return {
-        "metadata": {"name": "p", "namespace": "default", "uid": "u", "labels": {"a": "b"}},
-        "spec": {
-            "serviceAccountName": "default", "volumes": list(volumes), "containers": [container],
-            **spec,
-        },
-    }  # fmt: skip
+def _mounting_pod(*volumes: Obj, **spec: Any) -> Obj:
+    metadata = {"namespace": "default", "uid": "u", "labels": {"a": "b"}}
+    spec = {"serviceAccountName": "default", "volumes": list(volumes), **spec}
+    return pod(container={"name": "c", "image": "shop/web"}, metadata=metadata, **spec)
 
 
 def _folders(api: SimulatedCluster, folder: Path) -> PodVolumeFolders:
@@ -79,7 +69,7 @@ def _map_image(api: SimulatedCluster, folder: Path) -> Obj:
 def test_a_volume_of_a_mapped_image_has_its_files(api: SimulatedCluster, tmp_path: Path) -> None:
     volume = _map_image(api, tmp_path / "source")
     folders = _folders(api, tmp_path)
-    pod = _pod(volume)
+    pod = _mounting_pod(volume)
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     (mount,) = folders.list_mounts(pod, container, {})
     assert mount.source is not None
@@ -99,7 +89,7 @@ def test_a_simulated_container_cannot_change_an_image(
 ) -> None:
     volume = _map_image(api, tmp_path / "source")
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-    mounts = PodVolumes(api, "n").mounts(_pod(volume), container, {})
+    mounts = PodVolumes(api, "n").mounts(_mounting_pod(volume), container, {})
     files = make_container_files(lambda: 0.0, "h", Network(), {}, mounts, [])
     assert files.read("/v/model") == b"weights"
     assert files.read("/v/etc/words/words") == b"a b"
@@ -150,7 +140,7 @@ def test_sources_have_their_items_and_modes(api: SimulatedCluster, tmp_path: Pat
     )
     api.create("secrets", {"metadata": {"name": "s"}, "data": {"p": binary}}, "default")
     field = {"fieldRef": {"fieldPath": "metadata.labels"}}
-    pod = _pod(
+    pod = _mounting_pod(
         {"name": "map", "configMap": {"name": "a", "defaultMode": 0o600}},
         {
             "name": "items",
@@ -189,7 +179,7 @@ def test_unchanged_files_are_not_read_again(
     api: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "1"}}, "default")
-    pod = _pod({"name": "map", "configMap": {"name": "a"}})
+    pod = _mounting_pod({"name": "map", "configMap": {"name": "a"}})
     folders = _folders(api, tmp_path)
     assert folders.write(pod, _PLACES)
     monkeypatch.delattr(volume_folders, "write_atomically")
@@ -198,7 +188,7 @@ def test_unchanged_files_are_not_read_again(
 
 def test_a_changed_config_map_changes_its_files(api: SimulatedCluster, tmp_path: Path) -> None:
     api.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "1"}}, "default")
-    pod = _pod({"name": "map", "configMap": {"name": "a"}})
+    pod = _mounting_pod({"name": "map", "configMap": {"name": "a"}})
     folders = _folders(api, tmp_path)
     folders.write(pod, _PLACES)
     assert not folders.write(pod, _PLACES)
@@ -216,9 +206,11 @@ def test_a_token_is_renewed_after_most_of_its_life(api: SimulatedCluster, tmp_pa
     clock = api.clock
     assert isinstance(clock, ManualClock)
     source = {"serviceAccountToken": {"path": "token", "expirationSeconds": 1000}}
-    created = api.create("pods", {"metadata": {"name": "p"}, "spec": _pod()["spec"]}, "default")
+    created = api.create(
+        "pods", {"metadata": {"name": "p"}, "spec": _mounting_pod()["spec"]}, "default"
+    )
     pod = {
-        **_pod({"name": "t", "projected": {"sources": [source]}}),
+        **_mounting_pod({"name": "t", "projected": {"sources": [source]}}),
         "metadata": created["metadata"],
     }
     folders = _folders(api, tmp_path)
@@ -235,7 +227,7 @@ def test_a_token_is_renewed_after_most_of_its_life(api: SimulatedCluster, tmp_pa
 
 def test_a_group_of_files_may_read_them(api: SimulatedCluster, tmp_path: Path) -> None:
     api.create("secrets", {"metadata": {"name": "s"}, "stringData": {"p": "x"}}, "default")
-    pod = _pod(
+    pod = _mounting_pod(
         {"name": "s", "secret": {"secretName": "s", "defaultMode": 0o400}},
         {"name": "shared", "emptyDir": {}},
         {"name": "memory", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
@@ -258,7 +250,7 @@ def _mounts(folders: PodVolumeFolders, pod: Obj, **mount: Any) -> list[Mount]:
 
 def test_mounts_lead_to_the_folders(api: SimulatedCluster, tmp_path: Path) -> None:
     api.create("configmaps", {"metadata": {"name": "a"}, "data": {"k": "1"}}, "default")
-    pod = _pod(
+    pod = _mounting_pod(
         {"name": "map", "configMap": {"name": "a"}},
         {"name": "empty", "emptyDir": {}},
         {"name": "host", "hostPath": {"path": "/var/data"}},
@@ -300,7 +292,7 @@ def test_a_claims_folder_is_that_of_its_volume(api: SimulatedCluster, tmp_path: 
         },
     }  # fmt: skip
     api.create("persistentvolumeclaims", claim, "default")
-    pod = _pod({"name": "d", "persistentVolumeClaim": {"claimName": "c"}})
+    pod = _mounting_pod({"name": "d", "persistentVolumeClaim": {"claimName": "c"}})
     first = _mounts(_folders(api, tmp_path), pod, name="d")
     assert first == [Mount("/m", str(tmp_path / "kept" / "volumes" / uid))]
     assert _mode(Path(str(first[0].source))) == 0o777
@@ -323,7 +315,7 @@ def test_a_claims_folder_is_that_of_its_volume(api: SimulatedCluster, tmp_path: 
 def test_a_sub_path_stays_in_its_volume(
     api: SimulatedCluster, tmp_path: Path, part: str, message: str
 ) -> None:
-    pod = _pod({"name": "host", "hostPath": {"path": "/data"}})
+    pod = _mounting_pod({"name": "host", "hostPath": {"path": "/data"}})
     folders = _folders(api, tmp_path)
     (mount,) = _mounts(folders, pod, name="host")
     folder = Path(str(mount.source))

@@ -11,7 +11,7 @@ from pytest_kwait.simulator.authentication.service_accounts import (
     parse_unverified_claims,
 )
 from pytest_kwait.simulator.kubelet.volumes import get_persistent_folders
-from tests.simulator.controllers.cluster import Cluster, pod_spec
+from tests.simulator.cluster import Cluster, pod_spec
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -26,7 +26,7 @@ def cluster() -> Cluster:
     return Cluster(nodes=2)
 
 
-def _claim(cluster: Cluster, name: str = "data", **spec: Any) -> None:
+def _add_claim(cluster: Cluster, name: str = "data", **spec: Any) -> None:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, **spec}
     cluster.create(CLAIMS, name, spec)
 
@@ -57,20 +57,20 @@ def _of(claim: str = "data") -> Obj:
 
 
 def test_files_of_a_claim_outlive_its_pods(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of()) == ""
     assert _says(cluster, "b", "cat /v/f; echo two >> /v/f", _of()) == "one"
     assert _says(cluster, "c", "cat /v/f", _of()) == "one two"
 
 
 def test_files_belong_to_the_volume_not_to_the_claims_name(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f; cat /v/f", _of()) == "one"
     cluster.delete(CLAIMS, "data")
     cluster.run(20)
     assert cluster.api.list(VOLUMES) == []
     assert get_persistent_folders(cluster.api).folders() == []
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "b", "ls /v; echo empty", _of()) == "empty"
 
 
@@ -132,12 +132,12 @@ def test_a_retained_volume_keeps_its_files_for_the_next_claim(cluster: Cluster) 
         "nfs": {"server": "files", "path": "/"},
     }
     cluster.api.create(VOLUMES, {"metadata": {"name": "v"}, "spec": hand})
-    _claim(cluster, "first", storageClassName="hand")
+    _add_claim(cluster, "first", storageClassName="hand")
     assert _says(cluster, "a", "echo one > /v/f", _of("first")) == ""
     cluster.delete(CLAIMS, "first")
     cluster.run(5)
     cluster.api.modify(VOLUMES, "v", "", lambda one: one["spec"].pop("claimRef"))
-    _claim(cluster, "second", storageClassName="hand")
+    _add_claim(cluster, "second", storageClassName="hand")
     assert _says(cluster, "b", "cat /v/f", _of("second")) == "one"
 
 
@@ -149,7 +149,7 @@ def test_mounts_of_one_host_path_share_files(cluster: Cluster) -> None:
         "hostPath": {"path": "/srv/data"},
     }
     cluster.api.create(VOLUMES, {"metadata": {"name": "v"}, "spec": hand})
-    _claim(cluster, storageClassName="hand")
+    _add_claim(cluster, storageClassName="hand")
     cluster.run(5)
     assert _says(cluster, "a", "echo one > /v/f", {**_of(), "nodeName": NODES[0]}) == ""
     whole = {"hostPath": {"path": "/srv"}}
@@ -158,14 +158,14 @@ def test_mounts_of_one_host_path_share_files(cluster: Cluster) -> None:
 
 
 def test_sub_path_expressions_use_variables(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of(), subPathExpr="$(POD)/x") == ""
     assert _says(cluster, "b", "cat /v/x/f", _of(), subPath="a") == "one"
     assert _says(cluster, "c", "cat /v/a/x/f", _of()) == "one"
 
 
 def test_a_sub_path_may_be_a_file(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f; mkdir /v/d; echo x > /v/d/f", _of()) == ""
     assert _says(cluster, "b", "cat /v; echo two > /v", _of(), subPath="f") == "one"
     assert _says(cluster, "c", "cat /v", _of(), subPath="d/f") == "x"
@@ -173,7 +173,7 @@ def test_a_sub_path_may_be_a_file(cluster: Cluster) -> None:
 
 
 def test_a_file_in_place_of_a_folder_is_kept(cluster: Cluster) -> None:
-    _claim(cluster)
+    _add_claim(cluster)
     assert _says(cluster, "a", "echo one > /v/f", _of()) == ""
     assert _says(cluster, "b", "ls /v; echo none", _of(), subPath="f/g") == "none"
     assert _says(cluster, "c", "cat /v/f", _of()) == "one"

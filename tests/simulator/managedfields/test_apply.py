@@ -16,17 +16,12 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     format_path,
 )
 from pytest_kwait.simulator.request_info import Caller
-from tests.simulator.cluster import config_map, new_cluster
+from tests.objects import config_map
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
 
 POD = shape_of("", "v1", "Pod")
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def apply(

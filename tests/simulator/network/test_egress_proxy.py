@@ -17,7 +17,8 @@ from pytest_kwait.simulator.network.egress_proxy import (
     get_egress_reporter,
     open_egress_session,
 )
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
+from tests.simulator.cluster import new_cluster
 from tests.simulator.network.loopback_sockets import LoopbackSockets
 
 if TYPE_CHECKING:

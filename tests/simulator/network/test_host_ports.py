@@ -10,6 +10,7 @@ import pytest
 
 from pytest_kwait.simulator.network.cluster_network import list_host_ports
 from pytest_kwait.simulator.network.host_ports import HostPorts
+from tests.objects import pod
 from tests.simulator.network.test_service_proxy import running
 
 if TYPE_CHECKING:
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 NODE, POD = "172.18.0.2", "10.244.1.4"
 
 
-def make_pod(name: str = "web", address: str = POD, **port: Any) -> dict[str, Any]:
+def web_pod(name: str = "web", address: str = POD, **port: Any) -> dict[str, Any]:
     """Return a running pod with one port."""
-    port = {"containerPort": 8080, **port}
-    container = {"name": "c", "image": "web", "ports": [port]}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"containers": [container], "nodeName": "n"},
-        "status": {"phase": "Running", "podIP": address, "hostIP": NODE},
-    }
+    ports = [{"containerPort": 8080, **port}]
+    return pod(
+        name,
+        "Running",
+        container={"ports": ports},
+        namespace="default",
+        nodeName="n",
+        podIP=address,
+        hostIP=NODE,
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +44,7 @@ def make_pod(name: str = "web", address: str = POD, **port: Any) -> dict[str, An
     ],
 )
 def test_addresses_of_a_host_port(port: dict[str, Any], addresses: list[str]) -> None:
-    found = list(list_host_ports(make_pod(**port)))
+    found = list(list_host_ports(web_pod(**port)))
     assert [one.address for one, _ in found] == addresses
     assert {target for _, target in found} <= {(POD, 8080)}
 
@@ -54,11 +58,11 @@ def test_addresses_of_a_host_port(port: dict[str, Any], addresses: list[str]) ->
     ],
 )
 def test_pods_without_host_ports(change: dict[str, Any]) -> None:
-    assert not list(list_host_ports({**make_pod(hostPort=80), **change}))
+    assert not list(list_host_ports({**web_pod(hostPort=80), **change}))
 
 
 def test_sidecars_have_host_ports() -> None:
-    pod = make_pod()
+    pod = web_pod()
     first = {"name": "s", "restartPolicy": "Always", "ports": [{"hostPort": 5, "containerPort": 6}]}
     pod["spec"]["initContainers"] = [first, {**first, "restartPolicy": None}]
     [(port, target), _] = list_host_ports(pod)
@@ -84,7 +88,7 @@ def test_host_port_leads_to_the_pod_while_it_runs(free_port: int) -> None:
     async def run() -> list[bytes]:
         async with running() as cluster:
             ports = HostPorts(cluster.api, cluster.proxy)
-            await add(cluster, make_pod(hostPort=free_port))
+            await add(cluster, web_pod(hostPort=free_port))
             await cluster.settle()
             cluster.sockets.places["machine", free_port, "tcp"] = ("127.0.0.1", free_port)
             async with await cluster.serve(POD, b"a"):
@@ -107,7 +111,7 @@ def test_second_pod_takes_a_loopback_port_over(free_port: int) -> None:
         async with running() as cluster:
             ports = HostPorts(cluster.api, cluster.proxy)
             for name, last in (("first", 4), ("second", 5)):
-                pod = make_pod(name, f"10.244.1.{last}", hostPort=free_port)
+                pod = web_pod(name, f"10.244.1.{last}", hostPort=free_port)
                 pod["status"]["hostIP"] = f"172.18.0.{last}"
                 await add(cluster, pod)
             await cluster.settle()
@@ -131,7 +135,7 @@ def test_taken_host_port_is_logged(free_port: int, caplog: pytest.LogCaptureFixt
         async with running() as cluster:
             taken = await cluster.sockets.listen(NODE, free_port, "udp")
             ports = HostPorts(cluster.api, cluster.proxy)
-            await add(cluster, make_pod(hostPort=free_port, hostIP=NODE, protocol="UDP"))
+            await add(cluster, web_pod(hostPort=free_port, hostIP=NODE, protocol="UDP"))
             await cluster.settle()
             ports.close()
             taken.close()

@@ -28,7 +28,7 @@ READY = {"conditions": {"ready": True, "serving": True, "terminating": False}}
 WEB = ("10.0.0.9", 80)
 
 
-class Cluster:
+class ProxiedCluster:
     """A cluster whose services are proxied."""
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Cluster]:
-    cluster = Cluster()
+async def running() -> AsyncIterator[ProxiedCluster]:
+    cluster = ProxiedCluster()
     try:
         yield cluster
     finally:

@@ -12,6 +12,7 @@ from pytest_kwait.simulator.recording.files import (
     RecordingHeader,
     encode_recording,
 )
+from tests.objects import node, pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,32 +21,24 @@ STARTED = 1_767_225_600.0
 NAMESPACE = "t-1"
 
 
-def pod(revision: int, phase: str = "Pending", name: str = "web", **more: Any) -> dict[str, Any]:
-    """A recorded pod."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": NAMESPACE,
-            "uid": f"u-{name}",
-            "resourceVersion": str(revision),
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-        },
-        "spec": {"nodeName": "n-1", "containers": [{"name": "c", "image": "busybox:1"}]},
-        "status": {"phase": phase, **more},
-    }
+def recorded_pod(
+    revision: int, phase: str = "Pending", name: str = "web", **status: Any
+) -> dict[str, Any]:
+    return pod(
+        name,
+        phase,
+        container={"name": "c"},
+        namespace=NAMESPACE,
+        uid=f"u-{name}",
+        resourceVersion=str(revision),
+        creationTimestamp="2026-01-01T00:00:00Z",
+        nodeName="n-1",
+        status=status,
+    )
 
 
-def node() -> dict[str, Any]:
-    """A recorded node."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "n-1", "uid": "u-n", "resourceVersion": "1"},
-        "spec": {},
-        "status": {},
-    }
+def recorded_node() -> dict[str, Any]:
+    return node("n-1", uid="u-n", resourceVersion="1")
 
 
 def change(
@@ -71,8 +64,8 @@ def state(running: str = "i-1") -> dict[str, Any]:
 
 
 LINES = (
-    change(0.0, "STATE", 1, node(), "nodes"),
-    change(1.0, "ADDED", 5, pod(5)),
+    change(0.0, "STATE", 1, recorded_node(), "nodes"),
+    change(1.0, "ADDED", 5, recorded_pod(5)),
     RawLine(1.0, "STEP", text="open the shop"),
     RawLine(
         1.2,
@@ -83,12 +76,12 @@ LINES = (
         outcome="failed early",
         changes=[(0.1, "Pending")],
     ),
-    change(2.0, "MODIFIED", 7, pod(7, "Running", **state())),
+    change(2.0, "MODIFIED", 7, recorded_pod(7, "Running", **state())),
     log(2.5, "hello\n"),
     log(3.5, "bye\n"),
-    change(4.0, "MODIFIED", 9, pod(9, "Failed", **state())),
+    change(4.0, "MODIFIED", 9, recorded_pod(9, "Failed", **state())),
     RawLine(4.2, "FAILURE", text="pod t-1/web is not ready", outcome="call"),
-    change(5.0, "DELETED", 11, pod(11, "Failed")),
+    change(5.0, "DELETED", 11, recorded_pod(11, "Failed")),
 )
 """A pod that is created at 1 s, runs from 2 s, fails at 4 s and is deleted at 5 s."""
 

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.recording.files import (
     read_recording,
 )
 from pytest_kwait.simulator.recording.journal import RecordingJournal
-from tests.simulator.recording.lines import LINES, STARTED, change, log, pod, recording
+from tests.simulator.recording.lines import LINES, STARTED, change, log, recorded_pod, recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [(line.at, line.type) for line in found.lines] == [
         (line.at, line.type) for line in LINES
     ]
-    assert found.lines[1].object == pod(5)
+    assert found.lines[1].object == recorded_pod(5)
     assert (found.end, found.failure) == (6.0, 4.2)
     assert find_times(found) == "0s to 6s, failure at 4.2s"
 
@@ -111,7 +111,9 @@ def test_journals_of_a_killed_run_open_up_to_their_last_whole_line(tmp_path: Pat
     namespace = {"metadata": {"name": "t-1", "resourceVersion": "3"}}
     journal(tmp_path / "cluster.jsonl", change(2.0, "ADDED", 3, namespace, "namespaces"))
     own = tmp_path / "namespaces" / "t-1.jsonl"
-    journal(own, change(2.5, "ADDED", 5, pod(5)), log(3.0, "hello\n"), tail=b'{"at":3.5,"ty')
+    journal(
+        own, change(2.5, "ADDED", 5, recorded_pod(5)), log(3.0, "hello\n"), tail=b'{"at":3.5,"ty'
+    )
     for path in (tmp_path, own):
         found = read_recording(path)
         assert (found.header.started, found.header.namespaces) == (STARTED + 2.5, ["t-1"])
@@ -125,9 +127,9 @@ def test_journals_of_a_killed_run_open_up_to_their_last_whole_line(tmp_path: Pat
 
 def test_the_parts_of_a_journal_are_joined(tmp_path: Path) -> None:
     journal(tmp_path / "cluster.jsonl")
-    older = (change(1.0, "ADDED", 5, pod(5)), change(2.0, "MODIFIED", 7, pod(7)))
+    older = (change(1.0, "ADDED", 5, recorded_pod(5)), change(2.0, "MODIFIED", 7, recorded_pod(7)))
     journal(tmp_path / "namespaces" / "t-1.older.jsonl", *older)
-    newer = (change(2.5, "STATE", 7, pod(7)), change(3.0, "MODIFIED", 9, pod(9)))
+    newer = (change(2.5, "STATE", 7, recorded_pod(7)), change(3.0, "MODIFIED", 9, recorded_pod(9)))
     journal(tmp_path / "namespaces" / "t-1.jsonl", *newer)
     found = read_recording(tmp_path)
     assert [(line.at, line.type, line.revision) for line in found.lines] == [
@@ -138,15 +140,15 @@ def test_the_parts_of_a_journal_are_joined(tmp_path: Path) -> None:
 
 
 def test_the_past_becomes_the_state_of_the_start() -> None:
-    gone = pod(2, name="gone")
+    gone = recorded_pod(2, name="gone")
     lines = [
-        change(10.0, "ADDED", 1, pod(1)),
+        change(10.0, "ADDED", 1, recorded_pod(1)),
         change(11.0, "ADDED", 2, gone),
         log(11.5, "early\n"),
-        change(12.0, "MODIFIED", 3, pod(3)),
+        change(12.0, "MODIFIED", 3, recorded_pod(3)),
         change(13.0, "DELETED", 4, gone),
-        change(21.0, "MODIFIED", 5, pod(5)),
-        change(22.0, "STATE", 6, pod(6, name="other")),
+        change(21.0, "MODIFIED", 5, recorded_pod(5)),
+        change(22.0, "STATE", 6, recorded_pod(6, name="other")),
     ]
     assert [(line.at, line.type, line.revision) for line in fold(lines, 20.0)] == [
         (0.0, "STATE", 3),

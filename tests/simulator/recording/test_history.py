@@ -16,7 +16,8 @@ from pytest_kwait.simulator.recording.history import (
     record_history,
     stop_recording,
 )
-from tests.simulator.cluster import config_map, new_cluster, pod
+from tests.objects import config_map, pod
+from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +92,7 @@ def journals(api: SimulatedCluster, wall: Wall, tmp_path: Path) -> Iterator[Hist
     found.stop()
 
 
-def namespace(api: SimulatedCluster, name: str = "t-1") -> None:
+def add_namespace(api: SimulatedCluster, name: str = "t-1") -> None:
     api.create("namespaces", {"metadata": {"name": name}})
     api.create("serviceaccounts", {"metadata": {"name": "default"}}, name)
 
@@ -108,7 +109,7 @@ def test_a_namespace_has_every_change_with_its_time(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals
 ) -> None:
     wall.now += 1
-    namespace(api)
+    add_namespace(api)
     wall.now += 2
     api.create("configmaps", config_map(a="1"), "t-1")
     api.modify("configmaps", "a", "t-1", lambda one: one.update(data={"a": "2"}))
@@ -138,7 +139,7 @@ def test_a_namespace_has_every_change_with_its_time(
 def test_what_was_there_before_is_a_state(
     api: SimulatedCluster, wall: Wall, tmp_path: Path
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     found = HistoryJournals(api, tmp_path, wall)
     found.stop()
     api.create("configmaps", config_map(), "t-1")
@@ -151,7 +152,7 @@ def test_what_was_there_before_is_a_state(
 def test_data_and_values_of_secrets_are_left_out(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     metadata = {
         "name": "open-sesame",
         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "open-sesame"},
@@ -171,7 +172,7 @@ def test_data_and_values_of_secrets_are_left_out(
 def test_values_are_hidden_in_texts_from_before_their_secret(
     api: SimulatedCluster, journals: HistoryJournals
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     metadata = {"name": "db"}
     api.create("configmaps", config_map(a="say open-sesame"), "t-1")
     for number in range(300):  # more than a batch
@@ -185,7 +186,7 @@ def test_values_are_hidden_in_texts_from_before_their_secret(
 def test_values_of_secrets_from_before_are_hidden(
     api: SimulatedCluster, wall: Wall, tmp_path: Path
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     api.create("configmaps", config_map(a="say open-sesame"), "t-1")
     metadata = {"name": "db"}
     api.create("secrets", {"metadata": metadata, "stringData": {"a": "open-sesame"}}, "t-1")
@@ -198,7 +199,7 @@ def test_values_of_secrets_from_before_are_hidden(
 def test_a_namespace_that_is_made_again_keeps_its_earlier_part(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals, flushed: bool
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     wall.now += 1
     api.create("configmaps", config_map(a="1"), "t-1")
     if flushed:
@@ -210,7 +211,7 @@ def test_a_namespace_that_is_made_again_keeps_its_earlier_part(
     if flushed:
         journals.flush()
     wall.now += 5
-    namespace(api)
+    add_namespace(api)
     api.create("configmaps", config_map(a="2"), "t-1")
     journals.flush()
 
@@ -225,7 +226,7 @@ def test_a_namespace_that_is_made_again_keeps_its_earlier_part(
 def test_logs_are_written_once_at_the_time_of_the_wall_clock(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     log = Log((api.clock.time() + 1, b"one\n"))
     api.kubelets["n-1"] = Kubelet(log)  # type: ignore[assignment] # a part of it
     journals.flush()
@@ -245,7 +246,7 @@ def test_a_large_journal_is_divided(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(journal, "_MAX_PART", 2000)
-    namespace(api)
+    add_namespace(api)
     api.create("configmaps", config_map(a="0"), "t-1")
     for number in range(1, 40):
         wall.now += 1
@@ -269,7 +270,7 @@ def _update(data: dict[str, Any], one: dict[str, Any]) -> None:
 def test_the_journal_of_a_removed_namespace_stays_for_a_minute(
     api: SimulatedCluster, wall: Wall, journals: HistoryJournals
 ) -> None:
-    namespace(api)
+    add_namespace(api)
     path = journals.folder / "namespaces" / "t-1.jsonl"
     journals.flush()
     api.store.remove("serviceaccounts", "t-1/default")
@@ -277,7 +278,7 @@ def test_the_journal_of_a_removed_namespace_stays_for_a_minute(
     wall.now += 1
     journals.flush()
     assert path.exists()
-    namespace(api)
+    add_namespace(api)
     wall.now += 100
     journals.flush()
     assert path.exists()
@@ -294,7 +295,7 @@ def test_a_full_disk_ends_the_recording_alone(
     def write(_file: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    namespace(api)
+    add_namespace(api)
     monkeypatch.setattr(os, "write", write)
     journals.flush()
     monkeypatch.undo()
@@ -310,7 +311,7 @@ def test_a_cluster_flushes_by_itself_and_stops_once(
 
     async def record() -> None:
         first = record_history(api, tmp_path)
-        namespace(api)
+        add_namespace(api)
         api.create("pods", pod(), "t-1")
         while not (tmp_path / "namespaces" / "t-1.jsonl").exists():
             await async_sleep(0)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.recording.files import read_recording
 from pytest_kwait.simulator.recording.timeline import format_timeline
-from tests.simulator.recording.lines import change, pod, recording
+from tests.simulator.recording.lines import change, recorded_pod, recording
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,11 +57,13 @@ def test_changes_of_lists_and_many_fields(tmp_path: Path) -> None:
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": "x"}]
     many: dict[str, Any] = dict.fromkeys("abcdef", 1)
     lines = (
-        change(1.0, "ADDED", 2, pod(2)),
-        change(2.0, "MODIFIED", 3, pod(3, conditions=conditions)),
-        change(3.0, "MODIFIED", 4, pod(4, conditions=[{**conditions[0], "status": "False"}])),
-        change(4.0, "MODIFIED", 5, pod(5, **many)),
-        change(5.0, "MODIFIED", 6, pod(6, **many)),
+        change(1.0, "ADDED", 2, recorded_pod(2)),
+        change(2.0, "MODIFIED", 3, recorded_pod(3, conditions=conditions)),
+        change(
+            3.0, "MODIFIED", 4, recorded_pod(4, conditions=[{**conditions[0], "status": "False"}])
+        ),
+        change(4.0, "MODIFIED", 5, recorded_pod(5, **many)),
+        change(5.0, "MODIFIED", 6, recorded_pod(6, **many)),
     )
     found = read_recording(recording(tmp_path / "a.gz", lines))
     assert list(format_timeline(found, 6.0)) == [
@@ -77,11 +79,11 @@ def test_removed_elements_of_lists(tmp_path: Path) -> None:
     two = [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}]
     ready = {"type": "Ready", "status": "True"}
     lines = (
-        change(1.0, "ADDED", 2, pod(2, addresses=two, conditions=[ready])),
-        change(2.0, "MODIFIED", 3, pod(3, addresses=two[:1], conditions=[ready])),
-        change(3.0, "MODIFIED", 4, pod(4, addresses=[], conditions=[])),
-        change(4.0, "MODIFIED", 5, pod(5, addresses=two[1:])),
-        change(5.0, "MODIFIED", 6, pod(6)),
+        change(1.0, "ADDED", 2, recorded_pod(2, addresses=two, conditions=[ready])),
+        change(2.0, "MODIFIED", 3, recorded_pod(3, addresses=two[:1], conditions=[ready])),
+        change(3.0, "MODIFIED", 4, recorded_pod(4, addresses=[], conditions=[])),
+        change(4.0, "MODIFIED", 5, recorded_pod(5, addresses=two[1:])),
+        change(5.0, "MODIFIED", 6, recorded_pod(6)),
     )
     found = read_recording(recording(tmp_path / "a.gz", lines))
     assert list(format_timeline(found, 6.0))[1:] == [

@@ -17,8 +17,8 @@ from pytest_kwait.simulator.registry.strategy import (
 )
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.scheme import Scheme
+from tests.objects import pod
 from tests.rows import check_rows
-from tests.simulator.cluster import new_cluster, pod
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -41,11 +41,6 @@ def test_kinds_without_a_row_have_the_generic_one() -> None:
 
 
 GenericKindsObj = dict[str, Any]
-
-
-@pytest.fixture
-def api() -> SimulatedCluster:
-    return new_cluster()
 
 
 def create(api: SimulatedCluster, resource: str, name: str = "a", **fields: Any) -> GenericKindsObj:

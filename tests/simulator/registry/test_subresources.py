@@ -13,17 +13,16 @@ from pytest_kwait.simulator.registry.subresources import (
     restore_other_fields,
     validate_pod_subresource,
 )
+from tests.objects import condition, pod
 from tests.simulator.cluster import new_cluster
 
 Obj = dict[str, Any]
 
 
-def pod(*, ready: bool = True, **status: Any) -> Obj:
-    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-    return {
-        "metadata": {"name": "p"},
-        "status": {"phase": "Running", "conditions": conditions, **status},
-    }
+def running_pod(*, ready: bool = True, **status: Any) -> Obj:
+    phase = status.pop("phase", "Running")
+    conditions = [condition("Ready", "True" if ready else "False")]
+    return pod("p", phase, conditions=conditions, status=status)
 
 
 def budget(policy: str | None = None, **status: Any) -> Obj:
@@ -57,11 +56,11 @@ def test_pods_that_no_budget_counts(status: Obj, deleted: bool, unguarded: bool)
 @pytest.mark.parametrize(
     ("subject", "guard", "spends"),
     [
-        (pod(), budget(disruptionsAllowed=1), True),
-        (pod(ready=False), budget(disruptionsAllowed=1), True),
-        (pod(ready=False), budget(currentHealthy=1, desiredHealthy=1), False),
-        (pod(ready=False), budget("AlwaysAllow"), False),
-        (pod(ready=False), budget("AlwaysAllow", observedGeneration=0), False),
+        (running_pod(), budget(disruptionsAllowed=1), True),
+        (running_pod(ready=False), budget(disruptionsAllowed=1), True),
+        (running_pod(ready=False), budget(currentHealthy=1, desiredHealthy=1), False),
+        (running_pod(ready=False), budget("AlwaysAllow"), False),
+        (running_pod(ready=False), budget("AlwaysAllow", observedGeneration=0), False),
     ],
 )
 def test_eviction_allowed_by_a_budget(subject: Obj, guard: Obj, spends: bool) -> None:
@@ -69,7 +68,7 @@ def test_eviction_allowed_by_a_budget(subject: Obj, guard: Obj, spends: bool) ->
 
 
 def test_eviction_without_a_budget() -> None:
-    assert find_disruption_budget(pod(), []) is None
+    assert find_disruption_budget(running_pod(), []) is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +95,7 @@ def test_eviction_without_a_budget() -> None:
 )
 def test_why_a_budget_keeps_a_pod(guard: Obj, text: str) -> None:
     with pytest.raises(StatusError) as error:
-        find_disruption_budget(pod(), [guard])
+        find_disruption_budget(running_pod(), [guard])
     assert (error.value.code, error.value.reason) == (429, "TooManyRequests")
     assert error.value.details == {"causes": [{"reason": "DisruptionBudget", "message": text}]}
     assert "Retry-After" not in error.value.headers
@@ -104,7 +103,7 @@ def test_why_a_budget_keeps_a_pod(guard: Obj, text: str) -> None:
 
 def test_eviction_with_an_unobserved_budget_is_retried_later() -> None:
     with pytest.raises(StatusError) as error:
-        find_disruption_budget(pod(), [budget(observedGeneration=0)])
+        find_disruption_budget(running_pod(), [budget(observedGeneration=0)])
     assert error.value.headers["Retry-After"] == "10"
     assert error.value.details is not None
     assert error.value.details["retryAfterSeconds"] == 10
@@ -137,7 +136,7 @@ def test_eviction_with_an_unobserved_budget_is_retried_later() -> None:
 )
 def test_eviction_with_unusable_budgets(guards: list[Obj], code: int, text: str) -> None:
     with pytest.raises(StatusError) as error:
-        find_disruption_budget(pod(), guards)
+        find_disruption_budget(running_pod(), guards)
     assert (error.value.code, str(error.value)) == (code, text)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.remote.kubelet_listener import KubeletListener
+from tests.objects import pod
 from tests.simulator.apiserver.test_connect_subresources import Kubelet
-from tests.simulator.cluster import pod
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

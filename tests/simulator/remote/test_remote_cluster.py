@@ -13,7 +13,7 @@ from pytest_kwait.simulator.faults import FaultSelector, RequestFault
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.remote.remote_cluster import rebase_status
 from pytest_kwait.simulator.request_info import internal_caller
-from tests.simulator.cluster import pod
+from tests.objects import definition, pod, served_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,26 +229,12 @@ def test_tokens_are_those_of_the_server(api: RemoteCluster, served: Served) -> N
     assert "kid" not in jwt.get_unverified_header(token)
 
 
-def _definition(*versions: tuple[str, bool, bool]) -> Obj:
-    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "metadata": {"name": "widgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [
-                {
-                    "name": name,
-                    "served": is_served,
-                    "storage": is_stored,
-                    "schema": {"openAPIV3Schema": schema},
-                }
-                for name, is_served, is_stored in versions
-            ],
-        },
-    }
+def _widgets(*versions: tuple[str, bool, bool]) -> Obj:
+    names = {"singular": "widget", "listKind": "WidgetList"}
+    made = [
+        served_version(name, served=served, storage=storage) for name, served, storage in versions
+    ]
+    return definition(names=names, versions=made)
 
 
 @pytest.mark.parametrize("is_stored_version_served", [True, False])
@@ -261,7 +247,7 @@ def test_custom_kinds_come_and_go_with_their_definitions(
         versions = (("v1", True, False), ("v2", False, True))
 
     def create() -> None:
-        served.api.create("customresourcedefinitions.apiextensions.k8s.io", _definition(*versions))
+        served.api.create("customresourcedefinitions.apiextensions.k8s.io", _widgets(*versions))
         kind = served.api.kinds.of_kind("example.com/v1", "Widget")
         assert kind is not None
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}

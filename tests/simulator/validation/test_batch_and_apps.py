@@ -12,7 +12,8 @@ from pytest_kwait.simulator.validation.apps import (
     validate_status_counts,
 )
 from pytest_kwait.simulator.validation.batch import validate_job_status_update, validate_job_update
-from tests.simulator.cluster import job, new_cluster
+from tests.objects import job
+from tests.simulator.cluster import new_cluster
 
 MORE = "must not be greater than 100%"
 

@@ -21,7 +21,7 @@ def request() -> str:
     return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
 
 
-def spec(**fields: object) -> Obj:
+def request_spec(**fields: object) -> Obj:
     usages = ["client auth"]
     return {"request": request(), "signerName": "a.example/b", "usages": usages, **fields}
 
@@ -73,12 +73,12 @@ def spec(**fields: object) -> Obj:
     ],
 )
 def test_certificate_requests(fields: Obj, texts: list[str]) -> None:
-    assert get_create_causes(new_cluster(), REQUESTS, {"spec": spec(**fields)}) == texts
+    assert get_create_causes(new_cluster(), REQUESTS, {"spec": request_spec(**fields)}) == texts
 
 
 def test_a_certificate_request_records_its_user() -> None:
     caller = Caller(user="jane", groups=("team",), uid="1", extra={"a": ("b",)})
-    body = {"metadata": {"name": "A:b"}, "spec": spec(username="somebody else")}
+    body = {"metadata": {"name": "A:b"}, "spec": request_spec(username="somebody else")}
     made = new_cluster().create(REQUESTS, body, caller=caller)
     told = {field: made["spec"][field] for field in ("username", "groups", "uid", "extra")}
     assert told == {"username": "jane", "groups": ["team"], "uid": "1", "extra": {"a": ["b"]}}
@@ -86,7 +86,7 @@ def test_a_certificate_request_records_its_user() -> None:
 
 def test_the_spec_of_a_certificate_request_is_immutable() -> None:
     api = new_cluster()
-    old = api.create(REQUESTS, {"metadata": {"name": "a"}, "spec": spec()})
+    old = api.create(REQUESTS, {"metadata": {"name": "a"}, "spec": request_spec()})
     new = {**old, "spec": {**old["spec"], "usages": ["any"]}}
     assert api.update(REQUESTS, new, caller=Caller())["spec"] == old["spec"]
 

@@ -40,7 +40,7 @@ WIDGETS = Resource("example.com", "v1", "widgets", "Widget", True)
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget", True, verbs=frozenset({"create"}))
 
 
-class Transport(FakeTransport):
+class LogTransport(FakeTransport):
     """A cluster with containers that write, and a kind of its own."""
 
     credentials = frozenset({"own-credential"})
@@ -88,7 +88,7 @@ class Place:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.transport = Transport()
+        self.transport = LogTransport()
         self.client: Any = FakeClient(self.transport)
 
     def dump(self, *namespaces: str, seconds: float = 10.0) -> dict[str, str]:
@@ -113,7 +113,7 @@ def status(name: str, state: Obj, restarts: int = 0, **more: Any) -> Obj:
     return {"containerStatuses": [{"name": name, "state": state, "restartCount": restarts}], **more}
 
 
-def event(name: str, message: str, **parts: Any) -> Obj:
+def normal_event(name: str, message: str, **parts: Any) -> Obj:
     about = {"kind": "Pod", "name": name}
     return {"involvedObject": about, "reason": "R", "type": "Normal", "message": message, **parts}
 
@@ -126,8 +126,8 @@ def test_dump_of_a_full_namespace(place: Place) -> None:
     put(SECRETS, "ci", "keys", data={"a": "c2VjcmV0"})
     put(WIDGETS, "ci", "w", spec={"größe": 3})
     put(WIDGETS, "other", "not-here", spec={})
-    put(EVENTS, "ci", "e1", **event("web", "second", lastTimestamp="2026-01-01T00:00:02Z"))
-    put(EVENTS, "ci", "e2", **event("web", "first", eventTime="2026-01-01T00:00:01.5Z"))
+    put(EVENTS, "ci", "e1", **normal_event("web", "second", lastTimestamp="2026-01-01T00:00:02Z"))
+    put(EVENTS, "ci", "e2", **normal_event("web", "first", eventTime="2026-01-01T00:00:01.5Z"))
     place.transport.written = {
         ("web/main", False): "now\ntoken=abcdef\n",
         ("web/main", True): "before\n",
@@ -194,7 +194,7 @@ def test_without_discovery_there_are_pods_events_and_logs(place: Place) -> None:
 
 
 def test_invalid_responses_are_listed(place: Place) -> None:
-    class Odd(Transport):
+    class Odd(LogTransport):
         def _read(self, path: str, query: Mapping[str, Any]) -> Response:
             return Response(200, {}, b"<html>") if "secrets" in path else super()._read(path, query)
 
@@ -224,7 +224,7 @@ def test_large_content_is_cut_with_a_note(place: Place, monkeypatch: pytest.Monk
     monkeypatch.setattr("pytest_kwait.suite.artifacts.dump.MAX_LOGS", 3)
     for name in ("a", "b", "c", "d"):
         place.transport.put(WIDGETS, "ci", name)
-        place.transport.put(EVENTS, "ci", name, **event(name, "x"))
+        place.transport.put(EVENTS, "ci", name, **normal_event(name, "x"))
     states = [{"name": name, "state": {"running": {}}} for name in "abcd"]
     place.transport.put(PODS, "ci", "pod", status={"containerStatuses": states})
     place.transport.put(PODS, "ci", "other", spec={"x": "x" * 400})
@@ -283,16 +283,16 @@ def test_the_logs_of_failing_containers_come_first() -> None:
 
 def test_events_are_lines_in_order() -> None:
     events = [
-        {**event("a", "old\nlines"), "firstTimestamp": "2026-01-01T00:00:00Z"},
+        {**normal_event("a", "old\nlines"), "firstTimestamp": "2026-01-01T00:00:00Z"},
         {
-            **event("b", "a series"),
+            **normal_event("b", "a series"),
             "series": {"count": 4, "lastObservedTime": "2026-01-01T00:00:09.000001Z"},
             "eventTime": "2026-01-01T00:00:00.000000Z",
             "reportingComponent": "kubelet",
             "type": "Warning",
         },
         {
-            **event("c", "counted"),
+            **normal_event("c", "counted"),
             "count": 3,
             "lastTimestamp": "2026-01-01T00:00:05Z",
             "source": {"component": "scheduler"},
@@ -312,8 +312,8 @@ def test_a_cluster_that_is_not_ready(place: Place) -> None:
     put(PODS, "kube-system", "good", status=status("a", {"running": {}}, conditions=ready))
     put(PODS, "kube-system", "bad", status=status("b", {"running": {}}))
     put(PODS, "kube-system", "done", status=status("c", {"terminated": {}}, phase="Succeeded"))
-    put(EVENTS, "default", "e", **event("node-1", "not ready"))
-    put(EVENTS, "kube-system", "e", **event("bad", "not ready"))
+    put(EVENTS, "default", "e", **normal_event("node-1", "not ready"))
+    put(EVENTS, "kube-system", "e", **normal_event("bad", "not ready"))
     put(DAEMON_SETS, "kube-system", "network")
     put(DEPLOYMENTS, "kube-system", "names")
     place.transport.written = {("bad/b", False): "trouble with own-credential\n"}
@@ -339,7 +339,7 @@ def test_unready_cluster_dump_lists_failures(place: Place) -> None:
 
 
 def test_a_bug_is_no_problem_of_the_cluster(place: Place) -> None:
-    class Broken(Transport):
+    class Broken(LogTransport):
         def _read(self, path: str, query: Mapping[str, Any]) -> Response:
             if "secrets" in path:
                 raise RuntimeError("a bug")

@@ -63,7 +63,7 @@ def place_of(resource: Resource, namespace: str | None) -> str:
     return f"{resource.plural}@{namespace or 'all'}"
 
 
-class Server(ApiSession):
+class ChangingSession(ApiSession):
     """A session of a cluster that a test changes; it sends no request."""
 
     def __init__(self, *kinds: Resource) -> None:
@@ -138,7 +138,7 @@ def refused(status: int = 403, reason: str = "Forbidden") -> ApiError:
 class Bench:
     """A history and its cluster."""
 
-    def __init__(self, folder: Path, server: Server) -> None:
+    def __init__(self, folder: Path, server: ChangingSession) -> None:
         self.server = server
         self.clock = FakeClock(epoch=BEGUN + 10)
         client: Any = SimpleNamespace(_pytest_kwait_session=server, close=lambda: None)
@@ -186,7 +186,7 @@ def benches(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
     def make(*kinds: Resource) -> Bench:
-        made.append(Bench(tmp_path / "history", Server(*kinds)))
+        made.append(Bench(tmp_path / "history", ChangingSession(*kinds)))
         return made[-1]
 
     yield make
@@ -432,12 +432,12 @@ def test_removed_custom_resources_take_no_place(
             bench.server.time.advance(60)
     crds = bench.server.next_watch("customresourcedefinitions@all")
     bench.history.settle(1.0)
-    crds.put(WatchEvent("ADDED", {}, raw(definition(12, established=True))))
+    crds.put(WatchEvent("ADDED", {}, raw(widget_definition(12, established=True))))
     bench.server.next_watch("widgets@all")
     assert bench.history.problems() == []
 
 
-def definition(version: int, *, established: bool) -> dict[str, Any]:
+def widget_definition(version: int, *, established: bool) -> dict[str, Any]:
     names = {"plural": "widgets", "kind": "Widget"}
     served = [
         {"name": "v1alpha1", "served": False},
@@ -456,9 +456,9 @@ def test_a_definition_of_the_test_is_watched_and_recorded(
     bench = benches(CUSTOM_RESOURCE_DEFINITIONS)
     bench.history.enter("t-1", is_new=True)
     crds = bench.server.next_watch("customresourcedefinitions@all")
-    crds.put(WatchEvent("ADDED", {}, raw(definition(12, established=False))))
-    crds.put(WatchEvent("MODIFIED", {}, raw(definition(13, established=True))))
-    crds.put(WatchEvent("MODIFIED", {}, raw(definition(14, established=True))))
+    crds.put(WatchEvent("ADDED", {}, raw(widget_definition(12, established=False))))
+    crds.put(WatchEvent("MODIFIED", {}, raw(widget_definition(13, established=True))))
+    crds.put(WatchEvent("MODIFIED", {}, raw(widget_definition(14, established=True))))
     widgets = bench.server.next_watch("widgets@all")
     assert bench.changes() == []
     widgets.put(WatchEvent("ADDED", {}, raw(thing("Widget", "w", 15))))
@@ -656,7 +656,7 @@ def test_a_cluster_that_hangs_at_first_is_named(
 
 def test_workers_of_a_killed_run_are_read_together(tmp_path: Path) -> None:
     for worker in ("gw0", "gw1"):
-        bench = Bench(tmp_path / worker, Server(PODS))
+        bench = Bench(tmp_path / worker, ChangingSession(PODS))
         namespace = f"t-{worker}"
         bench.history.enter(namespace, is_new=True)
         pod = raw(thing("Pod", "web", 12, namespace))

@@ -24,7 +24,7 @@ from pytest_kwait.suite.artifacts.recording import (
 )
 from pytest_kwait.suite.report.records import RecordedVerdict, WaitRecord, WaitStarted
 from tests.engine.fake_session import FakeSession
-from tests.simulator.recording.lines import STARTED, change, log, node, pod
+from tests.simulator.recording.lines import STARTED, change, log, recorded_node, recorded_pod
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,16 +36,16 @@ def hide(text: str) -> str:
 
 def journals(folder: Path) -> Path:
     for name, lines in (
-        ("cluster", [change(0.0, "STATE", 1, node(), "nodes")]),
+        ("cluster", [change(0.0, "STATE", 1, recorded_node(), "nodes")]),
         (
             "namespaces/t-1",
             [
-                change(1.0, "ADDED", 2, pod(2)),
+                change(1.0, "ADDED", 2, recorded_pod(2)),
                 log(4.0, "a secret\n"),
-                change(5.0, "MODIFIED", 3, pod(3)),
+                change(5.0, "MODIFIED", 3, recorded_pod(3)),
             ],
         ),
-        ("namespaces/t-2", [change(1.0, "ADDED", 4, pod(4, name="foreign"))]),
+        ("namespaces/t-2", [change(1.0, "ADDED", 4, recorded_pod(4, name="foreign"))]),
     ):
         path = folder / f"{name}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def test_values_of_present_secrets_are_hidden_in_earlier_lines() -> None:
     mask = learn_secret_values(session, ["t-0", "t-1"], Deadline.after(9), problems.append)
     text = "dial postgres://postgres:pa55@db failed"
     lines = [
-        change(1.0, "ADDED", 2, pod(2, message=text, name="postgres")),
+        change(1.0, "ADDED", 2, recorded_pod(2, message=text, name="postgres")),
         log(2.0, text),
         RawLine(3.0, "STEP", text="open"),
     ]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import threading
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_kwait.client.availability import Availability
@@ -26,12 +24,8 @@ if TYPE_CHECKING:
 Obj = dict[str, Any]
 
 
-class Leases:
-    """The Leases of one namespace; writes need the current resource version."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Obj] = {}
-        self.writes = 0
+class Leases(LeaseStore):
+    """The Leases of the lock."""
 
     @property
     def queue(self) -> list[str]:
@@ -41,39 +35,6 @@ class Leases:
     def members(self) -> list[str]:
         return [name for name in self.objects if name != LOCK_NAME]
 
-    def list(self) -> Any:
-        items = [SimpleNamespace(object=copy.deepcopy(each)) for each in self.objects.values()]
-        return SimpleNamespace(items=items)
-
-    def create(self, obj: Obj) -> Obj:
-        if obj["metadata"]["name"] in self.objects:
-            raise ApiError("it is there", status=409, reason="AlreadyExists")
-        return self._put(obj, f"uid-{self.writes}")
-
-    def replace(self, obj: Obj) -> Obj:
-        found = self._found(obj["metadata"]["name"])
-        if obj["metadata"]["resourceVersion"] != found["resourceVersion"]:
-            raise ApiError("it was changed", status=409, reason="Conflict")
-        return self._put(obj, found["uid"])
-
-    def delete(self, name: str, uid: str, version: str | None) -> Obj:
-        found = self._found(name)
-        if uid != found["uid"] or version not in (None, found["resourceVersion"]):
-            raise ApiError("it was changed", status=409, reason="Conflict")
-        return self.objects.pop(name)
-
-    def _found(self, name: str) -> Obj:
-        if name not in self.objects:
-            raise ApiError("no such lease", status=404, reason="NotFound")
-        return cast("Obj", self.objects[name]["metadata"])
-
-    def _put(self, obj: Obj, uid: str) -> Obj:
-        self.writes += 1
-        made = copy.deepcopy(obj)
-        made["metadata"] |= {"uid": uid, "resourceVersion": str(self.writes)}
-        self.objects[made["metadata"]["name"]] = made
-        return copy.deepcopy(made)
-
 
 class LeasesSession(FaultySession):
     """Requests of one process over a bad network."""
@@ -81,33 +42,8 @@ class LeasesSession(FaultySession):
     availability = Availability("https://fake")
 
     def __init__(self, leases: Leases, host: Host, rng: random.Random) -> None:
-        super().__init__(LeaseStore(), host, rng)
-        self.leases = leases
+        super().__init__(leases, host, rng)
         self.clock = host
-
-    def list(
-        self, resource: Any, namespace: str, *, label_selector: str, deadline: Deadline
-    ) -> Any:
-        return self.ask("list", self.leases.list, deadline)
-
-    def create(self, resource: Any, obj: Obj, namespace: str, *, deadline: Deadline) -> Obj:
-        return cast("Obj", self.ask("create", lambda: self.leases.create(obj), deadline))
-
-    def replace(self, resource: Any, obj: Obj, namespace: str, *, deadline: Deadline) -> Obj:
-        return cast("Obj", self.ask("replace", lambda: self.leases.replace(obj), deadline))
-
-    def delete(
-        self,
-        resource: Any,
-        name: str,
-        namespace: str,
-        *,
-        uid: str,
-        resource_version: str | None,
-        deadline: Deadline,
-    ) -> Obj:
-        call = lambda: self.leases.delete(name, uid, resource_version)  # noqa: E731
-        return cast("Obj", self.ask("delete", call, deadline))
 
 
 class Span:

@@ -19,71 +19,30 @@ from pytest_kwait.suite.lock.leases import (
     shorten_text,
 )
 from pytest_kwait.suite.lock.lock import ClusterLock, LockMember, LockOutage
+from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
+from tests.leaderelection.lease_store import StoreSession
 from tests.suite.lock.lock_world import Leases
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable
 
     from pytest_kwait.client.session import ApiSession
 
 
-class StepClock:
-    """Time that passes in waits, or when a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-    def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
-        if not event.is_set():
-            self.now += timeout or 0.0
-        return event.is_set()
-
-
-class Requests:
+class Requests(StoreSession):
     """Requests that arrive; `after` is called between one's arrival and its answer."""
 
     availability = Availability("https://fake")
 
     def __init__(self, leases: Leases) -> None:
+        super().__init__(leases)
         self.leases = leases
-        self.clock = StepClock()
-        self.asked: list[str] = []
+        self.clock = FakeClock(start=100.0, epoch=100.0)
         self.after: Callable[[str], object] = lambda verb: None
 
-    def list(self, resource: Any, namespace: str, **options: Any) -> Any:
-        return self._done("list", self.leases.list())
-
-    def create(self, resource: Any, obj: Any, namespace: str, **options: Any) -> Any:
-        return self._done("create", self.leases.create(obj))
-
-    def replace(self, resource: Any, obj: Any, namespace: str, **options: Any) -> Any:
-        return self._done("replace", self.leases.replace(obj))
-
-    def delete(
-        self,
-        resource: Any,
-        name: str,
-        namespace: str,
-        *,
-        uid: str,
-        resource_version: str | None,
-        deadline: Deadline,
-    ) -> Any:
-        return self._done("delete", self.leases.delete(name, uid, resource_version))
-
-    def _done(self, verb: str, answer: Any) -> Any:
-        self.asked.append(verb)
+    def ask(self, verb: str, call: Any, deadline: Deadline) -> Any:
+        answer = super().ask(verb, call, deadline)
         self.after(verb)
         return answer
 
@@ -116,7 +75,7 @@ def test_further_shared_tests_send_no_request(requests: Requests) -> None:
         assert not lock.lost()
         assert lock.release()
 
-    assert requests.asked == ["list", "create", "list"]
+    assert requests.verbs == ["list", "create", "list"]
     assert requests.leases.queue == []
 
 
@@ -124,17 +83,19 @@ def test_further_shared_tests_send_no_request(requests: Requests) -> None:
 def test_silent_server_is_given_up_after_half_a_minute(requests: Requests, error: str) -> None:
     """Not after the limit for other tests, of half an hour; later tests at the first request."""
     requests.availability = Availability("https://10.0.0.1:6443", cast("Any", requests.clock))
-    requests.clock.now += 1
+    requests.clock.advance(1)
 
     def refuse(verb: str) -> None:
-        request = cast("Any", SimpleNamespace(started_at=requests.clock.now, is_answered=False))
+        request = cast(
+            "Any", SimpleNamespace(started_at=requests.clock.monotonic(), is_answered=False)
+        )
         requests.availability.record_failure(request, error)
         raise ApiError("no answer", reason=error)
 
     requests.after = refuse
     lock = ClusterLock(ledger(requests))
     clause = {"ConnectionRefused": "has refused connections", "Timeout": "has not answered"}[error]
-    begun = requests.clock.now
+    begun = requests.clock.monotonic()
     for seconds, tries in ((30, 61), (30, 62)):
         with pytest.raises(LockOutage) as caught:
             lock.acquire_shared("a", soon(requests, 1800), told)
@@ -142,7 +103,7 @@ def test_silent_server_is_given_up_after_half_a_minute(requests: Requests, error
             f"lock ns/kwait-serial cannot be read: API server https://10.0.0.1:6443 {clause} "
             f"for {seconds}s ({tries} tries)"
         )
-        assert requests.clock.now == begun + seconds
+        assert requests.clock.monotonic() == begun + seconds
 
 
 @pytest.mark.parametrize("exclusive", [False, True])
@@ -150,7 +111,8 @@ def test_lock_of_an_ended_cluster_takes_no_time(requests: Requests, exclusive: b
     lock = ClusterLock(ledger(requests))
     acquire = lock.acquire_exclusive if exclusive else lock.acquire_shared
     acquire("a", soon(requests), told)
-    requests.clock.now = begun = requests.clock.now + 100
+    requests.clock.advance(100)
+    begun = requests.clock.monotonic()
 
     def end(verb: str) -> None:
         raise ClusterEnded("the embedded cluster has ended (signal 9)")
@@ -160,22 +122,22 @@ def test_lock_of_an_ended_cluster_takes_no_time(requests: Requests, exclusive: b
     assert lock.release()
     with pytest.raises(ClusterEnded):
         lock.acquire_exclusive("b", soon(requests), told)
-    assert requests.clock.now == begun
+    assert requests.clock.monotonic() == begun
 
 
 def test_serial_tests_cost_two_lists_and_three_writes_each(requests: Requests) -> None:
     lock = ClusterLock(ledger(requests))
     lock.acquire_shared("a", soon(requests), told)
     lock.release()
-    asked = len(requests.asked)
+    asked = len(requests.verbs)
     for test in ("b", "c"):
         lock.acquire_exclusive(test, soon(requests), told)
         assert requests.leases.queue == [test]
         assert not lock.lost()
         assert lock.release()
 
-    serial = ["list", "create", "list", "replace", "delete"]
-    assert requests.asked[asked:] == ["list", "replace", *serial, *serial]
+    serial = ["list", "create", "list", "update", "delete"]
+    assert requests.verbs[asked:] == ["list", "update", *serial, *serial]
     assert LOCK_NAME not in requests.leases.objects
 
 
@@ -184,15 +146,15 @@ def test_grant_during_a_pause_is_verified(requests: Requests) -> None:
     paused: list[str] = []
 
     def pause(verb: str) -> None:
-        if verb == "replace" and not paused:
+        if verb == "update" and not paused:
             paused.append(verb)
-            requests.clock.now += 100
+            requests.clock.advance(100)
 
     requests.after = pause
     lock.acquire_exclusive("a", soon(requests, 1000), told)
 
     # Marked in vain; renewed, looked at, and marked again.
-    assert requests.asked[-5:] == ["replace", "list", "replace", "list", "replace"]
+    assert requests.verbs[-5:] == ["update", "list", "update", "list", "update"]
 
 
 def test_lost_write_response_is_followed_by_a_newer_write(requests: Requests) -> None:
@@ -224,7 +186,7 @@ def test_stored_write_without_response_is_recognized(requests: Requests) -> None
     assert own.member is not None
 
     def lose(verb: str) -> None:
-        if verb == "replace":
+        if verb == "update":
             raise DeadlineExceeded("no answer")
 
     requests.after = lose
@@ -265,7 +227,7 @@ def test_leaving_removes_lease_and_tickets(requests: Requests) -> None:
     lock.leave(soon(requests))
 
     assert requests.leases.objects == {}
-    assert requests.asked[3:] == ["delete"]
+    assert requests.verbs[3:] == ["delete"]
 
 
 def test_member_between_tests_yields_to_an_exclusive_ticket(requests: Requests) -> None:

@@ -13,8 +13,8 @@ from tests.simulator.recording.lines import (
     STARTED,
     change,
     log,
-    node,
-    pod,
+    recorded_node,
+    recorded_pod,
     recording,
 )
 
@@ -71,7 +71,7 @@ def test_times_that_count_on_are_no_changes(tmp_path: Path) -> None:
     def restarted(revision: int) -> dict[str, Any]:
         ended = {"finishedAt": "2026-01-01T00:00:01Z"}
         status = {"restartCount": 2, "lastState": {"terminated": ended}}
-        return pod(revision, containerStatuses=[status])
+        return recorded_pod(revision, containerStatuses=[status])
 
     job = thing("Job", "j", spec={"completions": 1}, status={"startTime": "2026-01-01T00:00:01Z"})
     cron = thing("CronJob", "c", spec={"schedule": "* * * * *"})
@@ -106,7 +106,7 @@ def test_a_playback_has_the_objects_of_the_test_alone(tmp_path: Path) -> None:
     volumes, addresses = "persistentvolumes", "ipaddresses.networking.k8s.io"
     found = play(
         tmp_path,
-        change(0.0, "STATE", 1, node(), "nodes"),
+        change(0.0, "STATE", 1, recorded_node(), "nodes"),
         change(0.0, "STATE", 2, thing("StorageClass", "old", ""), classes),
         # Of a cluster that starts with the test.
         change(0.1, "ADDED", 3, thing("ClusterRole", "a", ""), roles),
@@ -118,7 +118,7 @@ def test_a_playback_has_the_objects_of_the_test_alone(tmp_path: Path) -> None:
         change(0.4, "ADDED", 9, thing("ConfigMap", "foreign", "t-2"), "configmaps"),
         change(0.5, "ADDED", 10, volume("mine", NAMESPACE), volumes),
         change(0.5, "ADDED", 11, volume("foreign", "t-2"), volumes),
-        change(0.6, "MODIFIED", 12, {**node(), "status": ready}, "nodes"),
+        change(0.6, "MODIFIED", 12, {**recorded_node(), "status": ready}, "nodes"),
         change(0.7, "ADDED", 13, thing("IPAddress", "10.0.0.1", ""), addresses),
     )
     assert names(found) == [
@@ -197,7 +197,7 @@ def test_warning_events_and_cells_are_redacted(tmp_path: Path) -> None:
         event(2.0, "MODIFIED", "Warning", 2),
         event(2.0, "ADDED", "Normal", 1),
         event(2.0, "ADDED", "Warning", 1, "t-2"),
-        change(3.0, "ADDED", 2, pod(2, "s3cret")),
+        change(3.0, "ADDED", 2, recorded_pod(2, "s3cret")),
         event(4.0, "DELETED", "Warning", 2),
         hidden="s3cret",
     )
@@ -209,9 +209,11 @@ def test_warning_events_and_cells_are_redacted(tmp_path: Path) -> None:
 
 
 def test_objects_in_rare_states_are_kept(tmp_path: Path) -> None:
-    lines = [change(1.0, "ADDED", 1, pod(1, "Running", f"web-{each}")) for each in range(300)]
-    lines.append(change(2.0, "MODIFIED", 2, pod(2, "Failed", "web-123")))
-    lines.append(change(3.0, "DELETED", 3, pod(3, "Running", "web-234")))
+    lines = [
+        change(1.0, "ADDED", 1, recorded_pod(1, "Running", f"web-{each}")) for each in range(300)
+    ]
+    lines.append(change(2.0, "MODIFIED", 2, recorded_pod(2, "Failed", "web-123")))
+    lines.append(change(3.0, "DELETED", 3, recorded_pod(3, "Running", "web-234")))
     found = play(tmp_path, *lines)
     assert len(found.objects) == 100
     assert found.kinds[0].left_out == 200
@@ -225,9 +227,9 @@ def test_old_changes_events_and_lines_are_left_out_first(
         monkeypatch.setattr(module, name, 3)
     warning = {"type": "Warning", "reason": "R", "message": "m"}
     lines = [
-        change(1.0, "ADDED", 1, pod(1, "Running", "gone")),
-        change(1.1, "DELETED", 2, pod(2, "Running", "gone")),
-        *(change(2.0 + at / 10, "MODIFIED", at, pod(at, f"P{at}")) for at in range(6)),
+        change(1.0, "ADDED", 1, recorded_pod(1, "Running", "gone")),
+        change(1.1, "DELETED", 2, recorded_pod(2, "Running", "gone")),
+        *(change(2.0 + at / 10, "MODIFIED", at, recorded_pod(at, f"P{at}")) for at in range(6)),
         *(log(3.0 + at / 10, f"line {at}") for at in range(5)),
         *(
             change(4.0 + at / 10, "ADDED", at, thing("Event", f"e{at}", **warning), "events")
@@ -259,7 +261,7 @@ def test_a_playback_is_never_larger_than_its_limit(tmp_path: Path) -> None:
             change(21.0, "ADDED", number, thing("Event", f"e{number}", **message), "events")
         )
         lines.append(
-            change(22.0 + number / 1000, "MODIFIED", number, pod(number, f"{number:0900}"))
+            change(22.0 + number / 1000, "MODIFIED", number, recorded_pod(number, f"{number:0900}"))
         )
     found = play(tmp_path, *lines)
     assert 10_000 < len(msgspec.json.encode(found)) <= MAX_PLAYBACK

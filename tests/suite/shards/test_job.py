@@ -113,7 +113,7 @@ class Informers:
         return
 
 
-class Harness:
+class ShardJobHarness:
     """A job with pods and logs of the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,11 +170,11 @@ class Harness:
 
 
 @pytest.fixture
-def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
-    return Harness(monkeypatch)
+def harness(monkeypatch: pytest.MonkeyPatch) -> ShardJobHarness:
+    return ShardJobHarness(monkeypatch)
 
 
-def test_results_are_taken_as_pods_end(harness: Harness) -> None:
+def test_results_are_taken_as_pods_end(harness: ShardJobHarness) -> None:
     def end() -> None:
         harness.informers.add(harness.pod(1, "Pending"))
         harness.informers.add(harness.pod(0, "Running"))
@@ -209,7 +209,7 @@ def test_results_are_taken_as_pods_end(harness: Harness) -> None:
     assert harness.jobs == []
 
 
-def test_reason_of_a_killed_pod(harness: Harness) -> None:
+def test_reason_of_a_killed_pod(harness: ShardJobHarness) -> None:
     killed = {"name": "pytest", "state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
 
     def end() -> None:
@@ -225,7 +225,7 @@ def test_reason_of_a_killed_pod(harness: Harness) -> None:
     ]
 
 
-def test_missing_log_and_missing_pod(harness: Harness) -> None:
+def test_missing_log_and_missing_pod(harness: ShardJobHarness) -> None:
     harness.meanwhile = lambda: harness.pod(1, "Succeeded")
     harness.run()
     assert [(each.number, each.reason) for each in harness.done] == [
@@ -234,7 +234,7 @@ def test_missing_log_and_missing_pod(harness: Harness) -> None:
     ]
 
 
-def test_a_job_that_can_no_longer_end_does_not_stay(harness: Harness) -> None:
+def test_a_job_that_can_no_longer_end_does_not_stay(harness: ShardJobHarness) -> None:
     def fail() -> None:
         raise WaitFailed("image suite:1 cannot be pulled")
 
@@ -245,7 +245,7 @@ def test_a_job_that_can_no_longer_end_does_not_stay(harness: Harness) -> None:
     assert harness.jobs == []
 
 
-def test_refused_job_is_an_error(harness: Harness) -> None:
+def test_refused_job_is_an_error(harness: ShardJobHarness) -> None:
     harness.cluster.transport.refuse(
         "POST", JOBS.path("ci"), ApiError("jobs is forbidden", status=403, reason="Forbidden")
     )
@@ -254,7 +254,7 @@ def test_refused_job_is_an_error(harness: Harness) -> None:
     assert harness.done == []
 
 
-def test_simulated_nodes_are_refused(harness: Harness) -> None:
+def test_simulated_nodes_are_refused(harness: ShardJobHarness) -> None:
     transport = harness.cluster.transport
     simulated = {"nodeInfo": {"osImage": "pytest-kwait embedded"}}
     transport.objects[NODES.path(None, "n2")] = {"metadata": {"name": "n2"}, "status": simulated}
@@ -267,7 +267,7 @@ def test_simulated_nodes_are_refused(harness: Harness) -> None:
     assert transport.requests == ["GET /api/v1/nodes"]
 
 
-def test_a_cluster_without_nodes_and_controllers_is_refused(harness: Harness) -> None:
+def test_a_cluster_without_nodes_and_controllers_is_refused(harness: ShardJobHarness) -> None:
     transport = harness.cluster.transport
     del transport.objects[NODES.path(None, "n1")]
     with pytest.raises(ClusterError) as caught:
@@ -281,7 +281,7 @@ def test_a_cluster_without_nodes_and_controllers_is_refused(harness: Harness) ->
     assert harness.jobs == []
 
 
-def test_forbidden_nodes_are_ignored(harness: Harness) -> None:
+def test_forbidden_nodes_are_ignored(harness: ShardJobHarness) -> None:
     forbidden = ApiError("nodes is forbidden", status=403, reason="Forbidden")
     harness.cluster.transport.refuse("GET", NODES.path(), forbidden)
     harness.run()

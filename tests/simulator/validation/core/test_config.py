@@ -131,7 +131,7 @@ def test_lease_numbers() -> None:
     ]
 
 
-def event(**fields: object) -> Obj:
+def new_event(**fields: object) -> Obj:
     return {
         "eventTime": "2026-01-01T00:00:00.000000Z",
         "reportingController": "a.example/c",
@@ -169,7 +169,7 @@ def event(**fields: object) -> Obj:
     ],
 )
 def test_events_v1_events(fields: Obj, texts: list[str]) -> None:
-    assert get_create_causes(new_cluster(), NEWER, event(**fields)) == texts
+    assert get_create_causes(new_cluster(), NEWER, new_event(**fields)) == texts
 
 
 def test_core_events_are_in_the_namespace_of_their_object() -> None:
@@ -186,8 +186,8 @@ def test_core_events_are_in_the_namespace_of_their_object() -> None:
 
 def test_only_the_series_of_an_events_v1_event_is_mutable() -> None:
     api = new_cluster()
-    old = api.create(NEWER, {"metadata": {"name": "e"}, **event()}, "default")
-    change = {**event(reason="x", regarding={"namespace": "default", "name": "n"})}
+    old = api.create(NEWER, {"metadata": {"name": "e"}, **new_event()}, "default")
+    change = {**new_event(reason="x", regarding={"namespace": "default", "name": "n"})}
     assert get_update_causes(api, NEWER, old, change) == [
         'involvedObject: Invalid value: {"Kind":"","Namespace":"default","Name":"n","UID":"",'
         '"APIVersion":"","ResourceVersion":"","FieldPath":""}: field is immutable',

@@ -6,6 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
+from tests.objects import claim
 from tests.simulator.cluster import new_cluster
 from tests.simulator.validation.field_causes import (
     Obj,
@@ -16,11 +17,6 @@ from tests.simulator.validation.field_causes import (
 
 CLAIMS = "persistentvolumeclaims"
 MODES = '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"'
-
-
-def claim(**spec: Any) -> Obj:
-    resources = {"requests": {"storage": "1Gi"}}
-    return {"spec": {"accessModes": ["ReadWriteOnce"], "resources": resources, **spec}}
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pytest_kwait.simulator.request_info import Caller
+from tests.objects import volume
 from tests.simulator.cluster import new_cluster
 from tests.simulator.validation.field_causes import (
     Obj,
@@ -76,11 +75,6 @@ def test_an_attachment_of_an_inline_volume() -> None:
         f"{at}.nfs.path: Required value",
         f'{at}.nfs.path: Invalid value: "": must be an absolute path',
     ]
-
-
-def volume(**spec: Any) -> Obj:
-    capacity = {"storage": "1Gi"}
-    return {"spec": {"accessModes": ["ReadWriteOnce"], "capacity": capacity, **spec}}
 
 
 @pytest.mark.parametrize(

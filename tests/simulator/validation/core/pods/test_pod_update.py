@@ -9,7 +9,8 @@ from pytest_kwait.simulator.validation.core.pods.pod_update import (
     validate_pod_status_update,
     validate_pod_update,
 )
-from tests.simulator.cluster import new_cluster, pod
+from tests.objects import pod
+from tests.simulator.cluster import new_cluster
 
 Obj = dict[str, Any]
 

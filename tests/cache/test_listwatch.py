@@ -31,7 +31,7 @@ from tests.cache.fakes import (
     event,
     expired,
     listed,
-    pod,
+    pod_at,
     pods_of,
     raw,
 )
@@ -48,7 +48,7 @@ ONE = ResourceCollection.of(PODS, "ci", None, "metadata.name=a")
 
 
 def shown(type: str, name: str = "a", namespace: str = "ci", **labels: str) -> SharedEvent:
-    obj = pod(name, 5, namespace=namespace)
+    obj = pod_at(name, 5, namespace=namespace)
     obj["metadata"]["labels"] = labels
     bare = {"metadata": {key: obj["metadata"][key] for key in ("name", "namespace", "uid")}}
     return SharedEvent(type, bare, raw(obj), 5)
@@ -183,11 +183,11 @@ def take(feed: SharedWatchFollower | None, count: int) -> list[str]:
 
 def test_follower_gets_the_events_after_its_list(here: SharedWatches, clock: FakeClock) -> None:
     published = publish(here, clock)
-    show(published, "ADDED", pod("a", 11))
-    show(published, "MODIFIED", pod("a", 12))
+    show(published, "ADDED", pod_at("a", 11))
+    show(published, "MODIFIED", pod_at("a", 12))
     late, later = follow(here, clock, "11"), follow(here, clock, "14")
-    show(published, "ADDED", pod("b", 13))
-    show(published, "DELETED", pod("b", 14))
+    show(published, "ADDED", pod_at("b", 13))
+    show(published, "DELETED", pod_at("b", 14))
     show(published, "BOOKMARK", {"metadata": {"resourceVersion": "20"}})
 
     assert take(late, 4) == ["MODIFIED 12", "ADDED 13", "DELETED 14", "BOOKMARK 20"]
@@ -200,7 +200,7 @@ def test_events_before_the_published_version_are_not_kept(
     published = publish(here, clock)
     assert follow(here, clock, "9") is None
     for version in range(11, 11 + listwatch._RECENT + 2):
-        show(published, "MODIFIED", pod("a", version))
+        show(published, "MODIFIED", pod_at("a", version))
     assert follow(here, clock, "11") is None
     assert len(take(follow(here, clock, "12"), listwatch._RECENT)) == listwatch._RECENT
 
@@ -211,13 +211,13 @@ def test_follower_of_a_narrower_collection_gets_fewer_events(
     published = publish(here, clock)
     named = ResourceCollection.of(PODS, "default", None, "metadata.name=b")
     feed = follow(here, clock, collection=named, shape=ObjectMetadata)
-    show(published, "ADDED", pod("a", 11))
-    show(published, "ADDED", pod("b", 12, spec={"big": True}))
+    show(published, "ADDED", pod_at("a", 11))
+    show(published, "ADDED", pod_at("b", 12, spec={"big": True}))
 
     assert feed is not None
     (shown,) = [next(feed)]
-    assert shown.object == {"kind": "Pod", "metadata": pod("b", 12)["metadata"]}
-    assert shown.raw == raw(pod("b", 12, spec={"big": True}))
+    assert shown.object == {"kind": "Pod", "metadata": pod_at("b", 12)["metadata"]}
+    assert shown.raw == raw(pod_at("b", 12, spec={"big": True}))
 
 
 @pytest.mark.parametrize(
@@ -250,16 +250,21 @@ def test_the_narrower_of_two_is_followed(here: SharedWatches, clock: FakeClock) 
 
 @pytest.mark.parametrize(
     "second",
-    [pod("b", 11), pod("b", 10), pod("b", "opaque"), {"metadata": {"resourceVersion": ""}}],
+    [
+        pod_at("b", 11),
+        pod_at("b", 10),
+        pod_at("b", "opaque"),
+        {"metadata": {"resourceVersion": ""}},
+    ],
 )
 def test_versions_that_do_not_grow_end_it(
     here: SharedWatches, clock: FakeClock, second: dict[str, Any]
 ) -> None:
     published = publish(here, clock)
     feed = follow(here, clock)
-    show(published, "ADDED", pod("a", 11))
+    show(published, "ADDED", pod_at("a", 11))
     show(published, "ADDED", second)
-    show(published, "ADDED", pod("c", 12))
+    show(published, "ADDED", pod_at("c", 12))
 
     assert take(feed, 1) == ["ADDED 11"]
     assert published.ended
@@ -307,7 +312,7 @@ def test_closing_ends_the_reading_and_the_telling(here: SharedWatches) -> None:
         clock.until_blocked()
         feed.close()
         reader.join(PATIENCE)
-    show(published, "ADDED", pod("a", 11))
+    show(published, "ADDED", pod_at("a", 11))
 
     assert read == []
     assert not reader.is_alive()
@@ -364,12 +369,12 @@ def leading(live: Live, inform: Inform) -> tuple[cache.SharedInformer, LiveWatch
 
 
 def test_informers_of_the_same_have_one_watch(inform: Inform) -> None:
-    live = Live(pod("a", 1))
+    live = Live(pod_at("a", 1))
     _, watch = leading(live, inform)
     other, narrow = inform(live), inform(live, "default")
-    watch.put(event("ADDED", pod("b", 11)))
-    watch.put(event("DELETED", pod("a", 12)))
-    watch.put(event("ADDED", pod("c", 13, namespace="other")))
+    watch.put(event("ADDED", pod_at("b", 11)))
+    watch.put(event("DELETED", pod_at("a", 12)))
+    watch.put(event("ADDED", pod_at("c", 13, namespace="other")))
 
     until(lambda: other.last_sync_resource_version == "13")
     assert other.store.list_keys() == ("default/b", "other/c")
@@ -379,10 +384,10 @@ def test_informers_of_the_same_have_one_watch(inform: Inform) -> None:
 
 
 def test_a_follower_goes_on_where_it_was_when_the_leader_stops(inform: Inform) -> None:
-    live = Live(pod("a", 1))
+    live = Live(pod_at("a", 1))
     leader, watch = leading(live, inform)
     other, third = inform(live), inform(live)
-    watch.put(event("ADDED", pod("b", 11)))
+    watch.put(event("ADDED", pod_at("b", 11)))
     watch.put(bookmark(15))
     until(lambda: other.last_sync_resource_version == third.last_sync_resource_version == "15")
     versions: list[str] = []
@@ -395,7 +400,7 @@ def test_a_follower_goes_on_where_it_was_when_the_leader_stops(inform: Inform) -
     live.watch = noted  # type: ignore[method-assign] # to see where it goes on
     leader.stop()
     again = live.next_watch()
-    again.put(event("ADDED", pod("c", 16)))
+    again.put(event("ADDED", pod_at("c", 16)))
     until(lambda: "default/c" in other.store and "default/c" in third.store)
 
     assert versions == ["15"]
@@ -408,50 +413,50 @@ def test_a_follower_goes_on_where_it_was_when_the_leader_stops(inform: Inform) -
 def test_a_follower_does_not_wait_for_a_leader_in_trouble(
     inform: Inform, trouble: ApiError
 ) -> None:
-    live = Live(pod("a", 1))
+    live = Live(pod_at("a", 1))
     _, watch = leading(live, inform)
     other = inform(live)
     live.list_gate.clear()
     watch.put(trouble)
     again = live.next_watch()
-    again.put(event("ADDED", pod("b", 11)))
+    again.put(event("ADDED", pod_at("b", 11)))
     until(lambda: "default/b" in other.store)
     live.list_gate.set()
 
 
 def test_the_leaders_watch_is_opened_again_and_followed_on(inform: Inform) -> None:
-    live = Live(pod("a", 1))
+    live = Live(pod_at("a", 1))
     _, watch = leading(live, inform)
     other = inform(live)
-    watch.put(event("ADDED", pod("b", 11)))
+    watch.put(event("ADDED", pod_at("b", 11)))
     until(lambda: other.last_sync_resource_version == "11")
     live.clock.advance(300)
     watch.put(None)
-    live.next_watch().put(event("ADDED", pod("c", 12)))
+    live.next_watch().put(event("ADDED", pod_at("c", 12)))
     until(lambda: "default/c" in other.store)
     assert (live.watch_count, live.list_count) == (2, 2)
 
 
 def test_informer_with_an_older_list_lists_once_more(inform: Inform) -> None:
-    live = Live(pod("a", 1))
-    live.answer = listed(pod("a", 1), version=20)
+    live = Live(pod_at("a", 1))
+    live.answer = listed(pod_at("a", 1), version=20)
     _, watch = leading(live, inform)
-    live.answer = listed(pod("a", 1), version=19)
+    live.answer = listed(pod_at("a", 1), version=19)
     other = inform(live)
     until(lambda: live.list_count == 3)
     # As old as before: it watches for itself, rather than to list for ever.
     mine = live.next_watch()
-    mine.put(event("ADDED", pod("b", 21)))
-    watch.put(event("ADDED", pod("b", 21)))
+    mine.put(event("ADDED", pod_at("b", 21)))
+    watch.put(event("ADDED", pod_at("b", 21)))
     until(lambda: "default/b" in other.store)
     assert (live.watch_count, live.list_count) == (2, 3)
 
 
 def test_a_leader_that_is_silent_is_left(inform: Inform) -> None:
-    live = Live(pod("a", 1))
+    live = Live(pod_at("a", 1))
     leading(live, inform)
     other = inform(live)
     live.clock.until_blocked()
     live.clock.advance(WATCH_INACTIVITY)
-    live.next_watch().put(event("ADDED", pod("b", 11)))
+    live.next_watch().put(event("ADDED", pod_at("b", 11)))
     until(lambda: "default/b" in other.store)

@@ -20,6 +20,7 @@ from pytest_kwait.framework.storage.volumes import (
     wait_for_volume_attachment_created,
     wait_for_volume_attachment_terminated,
 )
+from tests.objects import volume
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -31,13 +32,11 @@ MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 PROTECTION = "kubernetes.io/pv-protection"
 
 
-def volume(
-    phase: str = "Available", *, claim: str = "", policy: str | None = None, **more: Any
+def claimed_volume(
+    phase: str = "Available", *, claim: str = "", policy: str | None = None, **fields: Any
 ) -> Any:
-    status = {"phase": phase, **more.pop("status", {})}
     ref = {"namespace": "ci-1", "name": claim, "uid": "u"} if claim else None
-    spec = {"claimRef": ref, "persistentVolumeReclaimPolicy": policy}
-    return {"metadata": {"name": "pv-1", **more}, "spec": spec, "status": status}
+    return volume(phase, claimRef=ref, persistentVolumeReclaimPolicy=policy, **fields)
 
 
 def attachment(**more: Any) -> Any:
@@ -55,47 +54,47 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     ),
     "available": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Available"),
-        volume(),
+        claimed_volume(),
         Met(),
     ),
     "not bound": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
-        volume(),
+        claimed_volume(),
         Pending("Available"),
     ),
     "not bound to its claim": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
-        volume(claim="data"),
+        claimed_volume(claim="data"),
         Pending("Available kept for ci-1/data"),
     ),
     "not released": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Released"),
-        volume("Bound", claim="data"),
+        claimed_volume("Bound", claim="data"),
         Pending("Bound to ci-1/data"),
     ),
     "released": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
-        volume("Released", claim="data"),
+        claimed_volume("Released", claim="data"),
         Failed("the volume is Released by ci-1/data, which no other claim gets", LONG),
     ),
     "failed": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Available"),
-        volume("Failed", status={"message": "no deleter"}),
+        claimed_volume("Failed", status={"message": "no deleter"}),
         Failed("the volume is Failed: no deleter, which no other claim gets", LONG),
     ),
     "failed is awaited": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Failed"),
-        volume("Failed"),
+        claimed_volume("Failed"),
         Met(),
     ),
     "bound awaited of one that goes": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Bound"),
-        volume(**DELETING),
+        claimed_volume(**DELETING),
         Failed("the persistentvolume is being deleted", SHORT),
     ),
     "released awaited of one that goes": (
         condition_of(wait_for_persistent_volume_phase)("pv-1", "Released"),
-        volume("Bound", claim="data", **DELETING),
+        claimed_volume("Bound", claim="data", **DELETING),
         Pending("Bound to ci-1/data"),
     ),
     "nobody has reported": (
@@ -106,47 +105,47 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
     "gone": (condition_of(wait_for_persistent_volume_deleted)("pv-1"), None, Met()),
     "another": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1", "before"),
-        volume(),
+        claimed_volume(),
         Met(),
     ),
     "there": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
-        volume(),
+        claimed_volume(),
         Pending("still there, not being deleted, its reclaim policy is Retain"),
     ),
     "there, bound": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
-        volume("Bound", claim="data", policy="Delete"),
+        claimed_volume("Bound", claim="data", policy="Delete"),
         Pending("still there, bound to claim ci-1/data, its reclaim policy is Delete"),
     ),
     "to be reclaimed": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
-        volume("Released", claim="data", policy="Delete"),
+        claimed_volume("Released", claim="data", policy="Delete"),
         Pending("still there, to be deleted by its provisioner"),
     ),
     "reclaimed in vain": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
-        volume("Failed", policy="Delete", status={"message": "busy"}),
+        claimed_volume("Failed", policy="Delete", status={"message": "busy"}),
         Pending("still there, to be deleted by its provisioner: busy"),
     ),
     "held by its claim": (
         condition_of(wait_for_persistent_volume_deleted)("pv-1"),
-        volume("Bound", claim="data", finalizers=[PROTECTION, "a/b"], **DELETING),
+        claimed_volume("Bound", claim="data", finalizers=[PROTECTION, "a/b"], **DELETING),
         Pending(f"being deleted, held by {PROTECTION} (bound to claim ci-1/data) and a/b"),
     ),
     "protected": (
         condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION),
-        volume(finalizers=[PROTECTION]),
+        claimed_volume(finalizers=[PROTECTION]),
         Met(),
     ),
     "not protected": (
         condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION),
-        volume(finalizers=["a/b"]),
+        claimed_volume(finalizers=["a/b"]),
         Pending(f"{PROTECTION} is not there, it has a/b"),
     ),
     "protected still": (
         condition_of(wait_for_pv_finalizer)("pv-1", PROTECTION, False),
-        volume(finalizers=[PROTECTION]),
+        claimed_volume(finalizers=[PROTECTION]),
         Pending(f"{PROTECTION} is still there"),
     ),
     "no attachment": (
@@ -210,9 +209,9 @@ def test_verdict(name: str) -> None:
 
 @MODES
 def test_volume(client: ApiClient, session: FakeSession, mode: Any) -> None:
-    session.put(PERSISTENT_VOLUMES, volume())
-    session.at(2, session.put, PERSISTENT_VOLUMES, volume("Bound", finalizers=[PROTECTION]))
-    session.at(4, session.put, PERSISTENT_VOLUMES, volume("Released"))
+    session.put(PERSISTENT_VOLUMES, claimed_volume())
+    session.at(2, session.put, PERSISTENT_VOLUMES, claimed_volume("Bound", finalizers=[PROTECTION]))
+    session.at(4, session.put, PERSISTENT_VOLUMES, claimed_volume("Released"))
     session.at(6, session.drop, PERSISTENT_VOLUMES, "pv-1")
 
     found = kw.wait_for_persistent_volume_phase(client, "pv-1", "Bound", mode=mode)
@@ -242,7 +241,7 @@ def test_attachment(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 
 def test_a_volume_that_no_other_claim_gets(client: ApiClient, session: FakeSession) -> None:
-    session.put(PERSISTENT_VOLUMES, volume("Released", claim="data"))
+    session.put(PERSISTENT_VOLUMES, claimed_volume("Released", claim="data"))
 
     with pytest.raises(WaitFailed) as caught:
         kw.wait_for_persistent_volume_phase(client, "pv-1", "Bound")
@@ -289,7 +288,7 @@ HEADLINES = [
 def test_headlines(
     client: ApiClient, session: FakeSession, name: str, arguments: Any, headline: str
 ) -> None:
-    session.put(PERSISTENT_VOLUMES, volume())
+    session.put(PERSISTENT_VOLUMES, claimed_volume())
     session.put(VOLUME_ATTACHMENTS, attachment())
 
     with pytest.raises(WaitTimeout) as caught:

@@ -11,7 +11,7 @@ import pytest
 from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.node import wait
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import condition, pod
+from tests.objects import condition, node, pod
 
 READY = condition("Ready", lastHeartbeatTime="2030-01-01T00:00:00Z")
 DOWN = condition("Ready", "Unknown", reason="NodeStatusUnknown", message="no\nword")
@@ -21,15 +21,9 @@ CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSc
 SOFT = {"key": "x", "effect": "PreferNoSchedule"}
 
 
-def node(name: str, *conditions: Any, cordoned: bool = False, taints: Any = None) -> dict[str, Any]:
-    return {
-        "metadata": {"name": name, "uid": f"uid-{name}"},
-        "spec": {"unschedulable": cordoned, "taints": taints},
-        "status": {"conditions": list(conditions)},
-    }
-
-
 def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
+    uid = f"uid-{obj['metadata']['name']}"
+    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
     awaited.sources()[source].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
@@ -49,7 +43,7 @@ ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
         Pending("Ready, tainted node.kubernetes.io/unreachable"),
     ),
     (condition_of(wait.wait_for_node_ready)("n"), node("n", READY, taints=[CONTROL_PLANE]), Met()),
-    (condition_of(wait.wait_for_node_ready)("n"), node("n", READY, cordoned=True), Met()),
+    (condition_of(wait.wait_for_node_ready)("n"), node("n", READY, unschedulable=True), Met()),
     (condition_of(wait.wait_for_node_not_ready)("n"), node("n", DOWN), Met()),
     (condition_of(wait.wait_for_node_not_ready)("n"), node("n"), Pending("no condition Ready yet")),
     (condition_of(wait.wait_for_node_not_ready)("n"), UP, Pending("Ready is True")),
@@ -76,7 +70,7 @@ ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
     (condition_of(wait.wait_for_node_schedulable)("n"), UP, Met()),
     (
         condition_of(wait.wait_for_node_schedulable)("n"),
-        node("n", READY, cordoned=True),
+        node("n", READY, unschedulable=True),
         Pending("Ready, cordoned"),
     ),
     (
@@ -86,7 +80,7 @@ ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
     ),
     (
         condition_of(wait.wait_for_node_schedulable)("n", False),
-        node("n", READY, cordoned=True),
+        node("n", READY, unschedulable=True),
         Met(),
     ),
     (condition_of(wait.wait_for_node_schedulable)("n", False), UP, Pending("Ready")),
@@ -132,7 +126,7 @@ SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
     (condition_of(wait.wait_for_all_nodes_schedulable)(), [A], Met()),
     (
         condition_of(wait.wait_for_all_nodes_schedulable)(),
-        [A, node("c", DOWN, cordoned=True)],
+        [A, node("c", DOWN, unschedulable=True)],
         Met(),
     ),
     (
@@ -150,7 +144,7 @@ SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
             "1 Ready, tainted node-role.kubernetes.io/control-plane"
         ),
     ),
-    (condition_of(wait.wait_for_nodes_ready)(1), [A, node("c", READY, cordoned=True)], Met()),
+    (condition_of(wait.wait_for_nodes_ready)(1), [A, node("c", READY, unschedulable=True)], Met()),
     (
         condition_of(wait.wait_for_nodes_ready)(2),
         [A],
@@ -185,16 +179,16 @@ def test_pods_that_the_system_needs() -> None:
     missing = Pending("node a runs no pod kube-proxy")
     assert awaited.verdict() == missing
 
-    proxy = pod("kube-proxy-x", node="a", metadata={"uid": "1"})
-    put(awaited, pod("kube-proxy-y", node="b", metadata={"uid": "2"}), 1)
-    put(awaited, pod("other", node="a", metadata={"uid": "3"}), 1)
+    proxy = pod("kube-proxy-x", "Running", nodeName="a", metadata={"uid": "1"})
+    put(awaited, pod("kube-proxy-y", "Running", nodeName="b", metadata={"uid": "2"}), 1)
+    put(awaited, pod("other", "Running", nodeName="a", metadata={"uid": "3"}), 1)
     assert awaited.verdict() == missing
     put(awaited, proxy, 1)
     put(awaited, proxy, 1)
     assert awaited.verdict() == Met()
     awaited.sources()[1].sink.drop("1")
     assert awaited.verdict() == missing
-    put(awaited, node("a", READY, cordoned=True))
+    put(awaited, node("a", READY, unschedulable=True))
     assert awaited.verdict() == Met()
 
 

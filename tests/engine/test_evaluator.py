@@ -16,7 +16,8 @@ from pytest_kwait.engine.retry import ErrorLog
 from pytest_kwait.engine.waiter import SourceSubscriber, WatchMode
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import FakeSession, job, pod
+from tests.engine.fake_session import FakeSession
+from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
     import pytest
@@ -45,7 +46,7 @@ class Told:
         deadline = Deadline.after(60.0, session.clock)
         self.mode = WatchMode(session, self.evaluator, deadline, ErrorLog(session.clock))
         self.mode._follow_sources()
-        made = job(spec={"parallelism": count, "completions": count})
+        made = created_job(spec={"parallelism": count, "completions": count})
         for resource, items in ((JOBS, [Item(made, RAW)]), (PODS, [])):
             (source,) = (each for each in condition.sources() if each.resource is resource)
             self.pods = SourceSubscriber(self.mode, source)
@@ -60,16 +61,16 @@ class Told:
 
 def test_result_of_a_batch_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 3)
-    assert told.change(("ADDED", pod("a")), ("ADDED", pod("b", "Pending"))) == [
+    assert told.change(("ADDED", job_pod("a")), ("ADDED", job_pod("b", "Pending"))) == [
         "1 of 3 pods Running: 1 Running, 1 Pending"
     ]
-    assert told.change(("MODIFIED", pod("b"))) == ["2 of 3 pods Running: 2 Running"]
+    assert told.change(("MODIFIED", job_pod("b"))) == ["2 of 3 pods Running: 2 Running"]
     assert told.change() == []
 
 
 def test_condition_met_within_a_batch_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 1)
-    assert told.change(("ADDED", pod("a")), ("MODIFIED", pod("a", "Succeeded"))) == ["met"]
+    assert told.change(("ADDED", job_pod("a")), ("MODIFIED", job_pod("a", "Succeeded"))) == ["met"]
     assert told.mode._step()[0] is not None
 
 
@@ -85,17 +86,17 @@ def test_only_the_last_verdict_of_a_batch_is_formatted(
         return summary(self)
 
     monkeypatch.setattr(ObjectCounter, "summary", counted)
-    told.change(*[("ADDED", pod(name, "Pending")) for name in "abcdefg"])
+    told.change(*[("ADDED", job_pod(name, "Pending")) for name in "abcdefg"])
     assert len(summed_up) == 1
 
 
 def test_a_change_after_the_last_verdict_does_not_hide_it(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 3)
     other = told.mode._sources[0]
-    told.pods._queue(told.mode.enter_event, WatchEvent("ADDED", pod("a"), RAW))
+    told.pods._queue(told.mode.enter_event, WatchEvent("ADDED", job_pod("a"), RAW))
     told.mode._subscriptions.pop(other)
     SourceSubscriber(told.mode, other)._queue(
-        told.mode.enter_event, WatchEvent("MODIFIED", job(), RAW)
+        told.mode.enter_event, WatchEvent("MODIFIED", created_job(), RAW)
     )
     assert told.change() == ["1 of 3 pods Running: 1 Running"]
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,10 +20,13 @@ from pytest_kwait.engine.condition import Failed, Grace
 from pytest_kwait.framework.objects.combinators import all_of, any_of, stable_for
 from pytest_kwait.framework.objects.conditions import detect_terminal_failure
 from pytest_kwait.framework.predicates import parse_predicate
-from tests.engine.fake_session import Obj, condition, job, pod
+from tests.objects import condition, created_job, job_pod, workload
+
+if TYPE_CHECKING:
+    from tests.engine.fake_session import Obj
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
-NO_IMAGE = pod("a", "Pending", waiting=("InvalidImageName", "no"))
+NO_IMAGE = job_pod("a", "Pending", waiting=("InvalidImageName", "no"))
 RUNNING = "jsonpath={.status.phase}=Running"
 SUCCEEDED = "jsonpath={.status.phase}=Succeeded"
 
@@ -40,18 +43,18 @@ def waiting(reason: str, **more: Any) -> Obj:
 def init_failed() -> Obj:
     terminated = {"exitCode": 3, "reason": "Error"}
     status = {"name": "first", "state": {"terminated": terminated}, "restartCount": 0}
-    obj = pod("a", "Pending", initContainerStatuses=[status])
+    obj = job_pod("a", "Pending", initContainerStatuses=[status])
     obj["spec"]["restartPolicy"] = "Never"
     return obj
 
 
 def unscheduled() -> Obj:
     why = condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes: no cpu.")
-    return pod("a", "Pending", node="", conditions=[why])
+    return job_pod("a", "Pending", nodeName="", conditions=[why])
 
 
 def looping() -> Obj:
-    return pod("a", containerStatuses=[waiting("CrashLoopBackOff", restartCount=5)])
+    return job_pod("a", containerStatuses=[waiting("CrashLoopBackOff", restartCount=5)])
 
 
 @pytest.mark.parametrize(
@@ -62,20 +65,20 @@ def looping() -> Obj:
         ("condition=Ready=False", NO_IMAGE, None),
         ("condition=Fine", NO_IMAGE, None),
         ("condition=PodScheduled", NO_IMAGE, None),
-        ("condition=Ready", pod("a", "Failed"), Failed("the pod has ended: Failed")),
-        ("condition=Ready", pod("a", "Pending"), None),
+        ("condition=Ready", job_pod("a", "Failed"), Failed("the pod has ended: Failed")),
+        ("condition=Ready", job_pod("a", "Pending"), None),
         (RUNNING, NO_IMAGE, Failed("InvalidImageName: no", SHORT)),
         ("jsonpath=.status['phase']=Running", NO_IMAGE, Failed("InvalidImageName: no", SHORT)),
-        ("jsonpath={.status.phase}=Pending", pod("a"), None),
-        ("jsonpath={.status.phase}", pod("a", "Failed"), None),
+        ("jsonpath={.status.phase}=Pending", job_pod("a"), None),
+        ("jsonpath={.status.phase}", job_pod("a", "Failed"), None),
         ("jsonpath={.status.podIP}=10.0.0.1", NO_IMAGE, None),
         ("jsonpath={.spec.phase}=Running", NO_IMAGE, None),
-        (RUNNING, pod("a", "Succeeded"), Failed("the pod has ended: Succeeded")),
+        (RUNNING, job_pod("a", "Succeeded"), Failed("the pod has ended: Succeeded")),
         (RUNNING, looping(), None),
-        (SUCCEEDED, pod("a", "Failed"), Failed("the pod has ended: Failed")),
+        (SUCCEEDED, job_pod("a", "Failed"), Failed("the pod has ended: Failed")),
         (
             "jsonpath={.status.phase}=Failed",
-            pod("a", "Succeeded"),
+            job_pod("a", "Succeeded"),
             Failed("the pod has ended: Succeeded"),
         ),
         ("jsonpath={.status.phase}=Failed", NO_IMAGE, None),
@@ -103,7 +106,7 @@ def test_terminal_failures_of_pods(wanted: str, obj: Obj, begins: str, grace: Gr
 
 
 def test_a_pod_that_always_starts_again_does_not_succeed() -> None:
-    obj = pod("a")
+    obj = job_pod("a")
     obj["spec"]["restartPolicy"] = "Always"
     assert prospect(PODS, SUCCEEDED, obj) == Failed(
         "its restart policy is Always: its containers are started again, always"
@@ -111,7 +114,7 @@ def test_a_pod_that_always_starts_again_does_not_succeed() -> None:
 
 
 def ended(end: str) -> Obj:
-    return job(status={"conditions": [condition(end)]})
+    return created_job(status={"conditions": [condition(end)]})
 
 
 @pytest.mark.parametrize(
@@ -120,10 +123,10 @@ def ended(end: str) -> Obj:
         ("condition=Complete", ended("Failed"), Failed("the job is failed")),
         ("condition=failed", ended("Complete"), Failed("the job is complete")),
         ("condition=Suspended", ended("Complete"), None),
-        ("condition=Complete", job(), None),
+        ("condition=Complete", created_job(), None),
         ("jsonpath={.status.succeeded}=3", ended("Failed"), Failed("the job is failed", SHORT)),
         ("jsonpath={.status.ready}=1", ended("Complete"), Failed("the job is complete", SHORT)),
-        ("jsonpath={.status.succeeded}=3", job(), None),
+        ("jsonpath={.status.succeeded}=3", created_job(), None),
         ("jsonpath={.status.other}=3", ended("Failed"), None),
     ],
 )
@@ -132,15 +135,8 @@ def test_jobs(wanted: str, obj: Obj, verdict: Failed | None) -> None:
 
 
 def controller(*conditions: Obj, replicas: int = 0, observed: int = 2, **spec: Any) -> Obj:
-    return {
-        "metadata": {"name": "web", "generation": 2},
-        "spec": {"replicas": 4, **spec},
-        "status": {
-            "observedGeneration": observed,
-            "replicas": replicas,
-            "conditions": list(conditions),
-        },
-    }
+    status = {"replicas": replicas, "conditions": list(conditions)}
+    return workload(observed=observed, generation=2, replicas=4, status=status, **spec)
 
 
 REFUSED = condition("ReplicaFailure", reason="FailedCreate", message="exceeded quota: few")

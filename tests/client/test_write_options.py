@@ -37,7 +37,7 @@ _SCHEMAS = {
 }
 
 
-class FakeTransport:
+class OneAnswer:
     def __init__(self, answer: bytes | ApiError) -> None:
         self._answer = answer
         self.paths: list[str] = []
@@ -51,7 +51,7 @@ class FakeTransport:
 
 def described(error: ApiError, answer: bytes | ApiError | None = None) -> str:
     schemas = json.dumps({"components": {"schemas": _SCHEMAS}}).encode()
-    transport: Any = FakeTransport(schemas if answer is None else answer)
+    transport: Any = OneAnswer(schemas if answer is None else answer)
     return describe_unknown_fields(transport, DEPLOYMENTS, error, Deadline.after(60))
 
 
@@ -114,7 +114,7 @@ def test_unknown_fields_are_described_without_a_schema(answer: bytes | ApiError)
 
 
 def test_schemas_of_the_core_group_have_their_own_path() -> None:
-    transport: Any = FakeTransport(b"{}")
+    transport: Any = OneAnswer(b"{}")
     describe_unknown_fields(transport, CONFIG_MAPS, refused("dta"), Deadline.after(60))
     describe_unknown_fields(transport, DEPLOYMENTS, refused("spc"), Deadline.after(60))
     assert transport.paths == ["/openapi/v3/api/v1", "/openapi/v3/apis/apps/v1"]

@@ -16,22 +16,24 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_pods_running,
     wait_for_job_pods_succeeded,
 )
-from tests.engine.fake_session import FakeSession, condition, job, pod
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from tests.engine.fake_session import FakeSession
+
 
 def ended(kind: str, **more: Any) -> Any:
-    return job(status={"conditions": [condition(kind, **more)], "succeeded": 3})
+    return created_job(status={"conditions": [condition(kind, **more)], "succeeded": 3})
 
 
 def test_pods_of_a_job(client: ApiClient, session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     owners = [{"uid": "another", "controller": True}]
-    for each in (pod("b"), pod("a"), pod("x", owner="old")):
+    for each in (job_pod("b"), job_pod("a"), job_pod("x", owner="old")):
         session.put(PODS, each)
-    session.put(PODS, pod("c", metadata={"ownerReferences": owners}))
+    session.put(PODS, job_pod("c", metadata={"ownerReferences": owners}))
     session.fail("list", PODS, ApiError("busy", status=503))
 
     pods = get_job_pods(client, "ci-1", "sleepers")
@@ -48,9 +50,9 @@ def test_pods_of_no_job(client: ApiClient) -> None:
 
 
 def test_running_and_succeeded_pods(client: ApiClient, session: FakeSession) -> None:
-    session.put(JOBS, job())
-    session.put(PODS, pod("a"))
-    session.put(PODS, pod("b", "Succeeded"))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("a"))
+    session.put(PODS, job_pod("b", "Succeeded"))
 
     (running,) = wait_for_job_pods_running(client, "ci-1", "sleepers", 1)
     (succeeded,) = wait_for_job_pods_succeeded(client, "ci-1", "sleepers", 1, mode="poll")
@@ -76,8 +78,8 @@ def test_ends_return_the_job(client: ApiClient, session: FakeSession) -> None:
 def test_failed_job_says_why(client: ApiClient, session: FakeSession) -> None:
     session.kubectl_args = ("--context", "kind")
     container = {"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
-    session.put(JOBS, job())
-    session.put(PODS, pod("sleepers-a", "Failed", containerStatuses=[container]))
+    session.put(JOBS, created_job())
+    session.put(PODS, job_pod("sleepers-a", "Failed", containerStatuses=[container]))
     session.log_texts = {"sleepers-a/main": "no database\n"}
     about = {"kind": "Job", "name": "sleepers", "uid": "uid-sleepers"}
     warning = {"metadata": {"name": "e"}, "type": "Warning", "involvedObject": about}
@@ -110,9 +112,9 @@ def test_failed_job_says_why(client: ApiClient, session: FakeSession) -> None:
 
 
 def test_pod_that_never_starts_says_why(client: ApiClient, session: FakeSession) -> None:
-    session.put(JOBS, job())
+    session.put(JOBS, created_job())
     missing = ("CreateContainerConfigError", 'configmap "settings" not found')
-    session.put(PODS, pod("sleepers-a", "Pending", waiting=missing))
+    session.put(PODS, job_pod("sleepers-a", "Pending", waiting=missing))
 
     with pytest.raises(WaitFailed) as caught:
         wait_for_job_pods_running(client, "ci-1", "sleepers", 3)

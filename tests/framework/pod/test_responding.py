@@ -11,10 +11,12 @@ import pytest_kwait as kw
 from pytest_kwait.client.resource import NODES, PODS
 from pytest_kwait.client.responses import Response
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
-from tests.engine.fake_session import FakeSession, condition, pod
+from tests.objects import condition, pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from tests.engine.fake_session import FakeSession
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
 UP = {"metadata": {"name": "node-1"}, "status": {"conditions": [condition("Ready")]}}
@@ -48,8 +50,8 @@ POD_A = "/api/v1/namespaces/ci-1/pods/a/proxy/"
 def test_pods_that_respond(
     client: ApiClient, session: FakeSession, proxy: Proxy, mode: Any
 ) -> None:
-    session.put(PODS, pod("a"))
-    session.put(PODS, pod("stranger"))
+    session.put(PODS, pod("a", "Running"))
+    session.put(PODS, pod("stranger", "Running"))
     session.at(3, proxy.answers.update, {POD_A: b"a\n"})
 
     (a,) = kw.wait_for_pods_responding(client, "ci-1", pods=["a"], want_name=True, mode=mode)
@@ -71,7 +73,7 @@ def test_pods_that_respond(
 def test_pods_that_do_not_respond(
     client: ApiClient, session: FakeSession, proxy: Proxy, answer: Any, reason: str
 ) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, pod("a", "Running"))
     proxy.answers["/api/v1/namespaces/ci-1/pods/a:8080/proxy/name"] = answer
 
     with pytest.raises(WaitTimeout) as caught:
@@ -97,7 +99,7 @@ def test_pods_that_cannot_respond(client: ApiClient, session: FakeSession, proxy
 
 
 def test_a_proxy_that_is_forbidden(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
-    session.put(PODS, pod("a"))
+    session.put(PODS, pod("a", "Running"))
     proxy.answers[POD_A] = ApiError("no", status=403, reason="Forbidden")
 
     with pytest.raises(ApiError, match="no"):

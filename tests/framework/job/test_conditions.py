@@ -17,7 +17,7 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_pods_succeeded,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.engine.fake_session import condition, job, pod
+from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
     from pytest_kwait.framework.job.conditions import JobCondition, JobOutcome, JobPods
@@ -44,7 +44,7 @@ def enter(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
 class Row:
     awaited: JobPods | JobOutcome
     verdict: Verdict
-    job: Any = field(default_factory=job)
+    job: Any = field(default_factory=created_job)
     pods: list[Any] = field(default_factory=list)
 
 
@@ -69,11 +69,11 @@ def finish() -> Any:
 
 
 def stuck(name: str) -> Any:
-    return pod(name, "Pending", waiting=STUCK)
+    return job_pod(name, "Pending", waiting=STUCK)
 
 
 def ended(kind: str, **more: Any) -> Any:
-    return job(status={"conditions": [condition(kind, **more)]})
+    return created_job(status={"conditions": [condition(kind, **more)]})
 
 
 def stuck_verdict(text: str) -> Failed:
@@ -84,31 +84,33 @@ ROWS = {
     "no job": Row(running(3), Pending("not found yet"), None),
     "no pods": Row(running(3), Pending("0 of 3 pods Running")),
     "none awaited": Row(running(0), Met()),
-    "too few": Row(running(2), Pending("1 of 2 pods Running: 1 Running"), pods=[pod("a")]),
+    "too few": Row(running(2), Pending("1 of 2 pods Running: 1 Running"), pods=[job_pod("a")]),
     "just right": Row(
-        running(2), Met(), pods=[pod("a"), pod("b"), pod("c", "Pending"), pod("d", "Failed")]
+        running(2),
+        Met(),
+        pods=[job_pod("a"), job_pod("b"), job_pod("c", "Pending"), job_pod("d", "Failed")],
     ),
     "one too many": Row(
         running(1),
         Pending("2 pods Running, 1 more than awaited: 2 Running"),
-        pods=[pod("a"), pod("b")],
+        pods=[job_pod("a"), job_pod("b")],
     ),
     "a terminating pod is Running still": Row(
-        running(1), Met(), pods=[pod("a", metadata={"deletionTimestamp": "now"})]
+        running(1), Met(), pods=[job_pod("a", metadata={"deletionTimestamp": "now"})]
     ),
     "a pod of another owner": Row(
         running(1),
         Pending("0 of 1 pod Running: 1 of another owner"),
-        pods=[pod("a", metadata={"ownerReferences": [{"uid": "x", "controller": True}]})],
+        pods=[job_pod("a", metadata={"ownerReferences": [{"uid": "x", "controller": True}]})],
     ),
-    "stuck pod": Row(running(3), stuck_verdict("pod a"), pods=[stuck("a"), pod("b")]),
+    "stuck pod": Row(running(3), stuck_verdict("pod a"), pods=[stuck("a"), job_pod("b")]),
     "two stuck pods": Row(
         running(3), stuck_verdict("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
     ),
     "stuck pod that can be spared": Row(
         running(2),
         Pending("1 of 2 pods Running: 1 Pending (ErrImagePull), 1 Running"),
-        pods=[stuck("a"), pod("b")],
+        pods=[stuck("a"), job_pod("b")],
     ),
     "more stuck pods than can be spared": Row(
         running(2), stuck_verdict("pod a (and 1 more pod)"), pods=[stuck("a"), stuck("b")]
@@ -126,10 +128,10 @@ ROWS = {
             "the job comes to 1 pod Running at most (parallelism 3, 3 completions, 2 succeeded)",
             SHORT,
         ),
-        job(status={"succeeded": 2}),
+        created_job(status={"succeeded": 2}),
     ),
     "work queue before the first success": Row(
-        running(3), Pending("0 of 3 pods Running"), job(spec={"completions": None})
+        running(3), Pending("0 of 3 pods Running"), created_job(spec={"completions": None})
     ),
     "work queue after it": Row(
         running(3),
@@ -137,8 +139,8 @@ ROWS = {
             "the job comes to 1 pod Running at most (parallelism 3, no completions, 1 succeeded)",
             SHORT,
         ),
-        job(spec={"completions": None}, status={"succeeded": 1}),
-        [pod("a", "Pending"), pod("b", "Succeeded")],
+        created_job(spec={"completions": None}, status={"succeeded": 1}),
+        [job_pod("a", "Pending"), job_pod("b", "Succeeded")],
     ),
     "Running awaited of a complete job": Row(
         running(1), Failed("the job is complete, with 0 pods Running"), ended("Complete")
@@ -147,7 +149,7 @@ ROWS = {
         running(1),
         Failed("the job is complete, with 0 pods Running", SHORT),
         ended("Complete"),
-        [pod("a", "Pending")],
+        [job_pod("a", "Pending")],
     ),
     "Running awaited of a failed job": Row(
         running(1),
@@ -155,34 +157,36 @@ ROWS = {
             "the job failed: BackoffLimitExceeded: Job has reached the limit, with 0 pods Running"
         ),
         ended("Failed", **BACKOFF),
-        [pod("a", "Failed")],
+        [job_pod("a", "Failed")],
     ),
     "Running awaited of a job about to fail": Row(
         running(2),
         Failed("the job is about to fail: PodFailurePolicy, with 1 pod Running", SHORT),
         ended("FailureTarget", reason="PodFailurePolicy"),
-        [pod("a")],
+        [job_pod("a")],
     ),
     "a condition that is not True": Row(
         running(1),
         Pending("0 of 1 pod Running"),
-        job(status={"conditions": [condition("Failed", "False")]}),
+        created_job(status={"conditions": [condition("Failed", "False")]}),
     ),
-    "suspended": Row(running(1), Failed("the job is suspended", LONG), job(spec={"suspend": True})),
-    "suspended, none awaited": Row(running(0), Met(), job(spec={"suspend": True})),
+    "suspended": Row(
+        running(1), Failed("the job is suspended", LONG), created_job(spec={"suspend": True})
+    ),
+    "suspended, none awaited": Row(running(0), Met(), created_job(spec={"suspend": True})),
     "being deleted": Row(
-        running(1), Failed("the job is being deleted", SHORT), job(deletionTimestamp="now")
+        running(1), Failed("the job is being deleted", SHORT), created_job(deletionTimestamp="now")
     ),
-    "succeeded": Row(succeeded(1), Met(), pods=[pod("a", "Succeeded"), pod("b")]),
+    "succeeded": Row(succeeded(1), Met(), pods=[job_pod("a", "Succeeded"), job_pod("b")]),
     "too few succeeded": Row(
         succeeded(3),
         Pending("1 of 3 pods Succeeded: 1 Succeeded, 1 Failed"),
-        pods=[pod("a", "Succeeded"), pod("b", "Failed")],
+        pods=[job_pod("a", "Succeeded"), job_pod("b", "Failed")],
     ),
     "too many succeeded": Row(
         succeeded(1),
         Failed("2 pods Succeeded, more than awaited", LONG),
-        pods=[pod("a", "Succeeded"), pod("b", "Succeeded")],
+        pods=[job_pod("a", "Succeeded"), job_pod("b", "Succeeded")],
     ),
     "more awaited than completions": Row(
         succeeded(4),
@@ -201,19 +205,19 @@ ROWS = {
         succeeded(2),
         Failed("the job is complete, with 1 pod Succeeded"),
         ended("Complete"),
-        [pod("a", "Succeeded")],
+        [job_pod("a", "Succeeded")],
     ),
     "complete": Row(complete(), Met(), ended("Complete")),
     "complete in progress": Row(
         complete(),
         Pending("1 of 3 succeeded: 1 Running, 1 Succeeded"),
-        job(status={"succeeded": 1}),
-        [pod("a"), pod("b", "Succeeded")],
+        created_job(status={"succeeded": 1}),
+        [job_pod("a"), job_pod("b", "Succeeded")],
     ),
     "a job that retries is pending": Row(
         complete(),
         Pending("0 of 3 succeeded: 2 Failed"),
-        pods=[pod("a", "Failed"), pod("b", "Failed")],
+        pods=[job_pod("a", "Failed"), job_pod("b", "Failed")],
     ),
     "complete for the reason": Row(
         complete(reason="SuccessPolicy"), Met(), ended("Complete", reason="SuccessPolicy")
@@ -226,12 +230,12 @@ ROWS = {
     "complete with the completions": Row(
         complete(completions=3),
         Met(),
-        job(status={"conditions": [condition("Complete")], "succeeded": 3}),
+        created_job(status={"conditions": [condition("Complete")], "succeeded": 3}),
     ),
     "complete with other completions": Row(
         complete(completions=3),
         Failed("the job is complete with 2 pods succeeded"),
-        job(status={"conditions": [condition("Complete")], "succeeded": 2}),
+        created_job(status={"conditions": [condition("Complete")], "succeeded": 2}),
     ),
     "complete awaited, failed": Row(
         complete(),
@@ -242,16 +246,16 @@ ROWS = {
         complete(), Failed("the job is about to fail"), ended("FailureTarget")
     ),
     "complete awaited, suspended": Row(
-        complete(), Failed("the job is suspended", LONG), job(spec={"suspend": True})
+        complete(), Failed("the job is suspended", LONG), created_job(spec={"suspend": True})
     ),
     "complete awaited, one pod stuck": Row(
-        complete(), stuck_verdict("pod b"), pods=[pod("a"), stuck("b")]
+        complete(), stuck_verdict("pod b"), pods=[job_pod("a"), stuck("b")]
     ),
     "one pod stuck under a success policy": Row(
         complete(),
         Pending("0 of 3 succeeded: 1 Running, 1 Pending (ErrImagePull)"),
-        job(spec={"successPolicy": {"rules": []}}),
-        [pod("a"), stuck("b")],
+        created_job(spec={"successPolicy": {"rules": []}}),
+        [job_pod("a"), stuck("b")],
     ),
     "failed": Row(failed(), Met(), ended("Failed", **BACKOFF)),
     "failed awaited, complete": Row(failed(), Failed("the job is complete"), ended("Complete")),
@@ -269,7 +273,7 @@ ROWS = {
     "failed awaited, every slot stuck, but a deadline will come": Row(
         failed(),
         Pending("0 of 1 succeeded: 1 Pending (ErrImagePull)"),
-        job(spec={"activeDeadlineSeconds": 30, "completions": 1}),
+        created_job(spec={"activeDeadlineSeconds": 30, "completions": 1}),
         [stuck("a")],
     ),
     "finish by success": Row(finish(), Met(), ended("Complete")),
@@ -278,7 +282,7 @@ ROWS = {
         finish(), Pending("0 of 3 succeeded: 1 Pending (ErrImagePull)"), pods=[stuck("a")]
     ),
     "finish awaited, every slot stuck": Row(
-        finish(), stuck_verdict("pod a"), job(spec={"parallelism": 1}), [stuck("a")]
+        finish(), stuck_verdict("pod a"), created_job(spec={"parallelism": 1}), [stuck("a")]
     ),
     "finish awaited, about to fail": Row(
         finish(), Pending("0 of 3 succeeded"), ended("FailureTarget")
@@ -315,7 +319,7 @@ def test_selector_is_the_jobs_own() -> None:
         "matchLabels": {"app": "x"},
         "matchExpressions": [{"key": "k", "operator": "Exists"}],
     }
-    enter(awaited, job(spec={"selector": selector}), [])
+    enter(awaited, created_job(spec={"selector": selector}), [])
 
     assert [source.selector for source in awaited.sources()] == [None, "app=x,k"]
     assert [source.field_selector for source in awaited.sources()] == [

@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.framework.writable_session import WritingSession
+
+
+@pytest.fixture
+def session() -> WritingSession:
+    return WritingSession()
