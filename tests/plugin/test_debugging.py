@@ -56,7 +56,8 @@ class Session:
 
     def until_over(self) -> str:
         """Return the rest of what it says."""
-        return self._process.communicate(timeout=60)[0].decode()
+        rest: bytes = self._process.communicate(timeout=60)[0]
+        return rest.decode()
 
     def close(self) -> None:
         """End it."""

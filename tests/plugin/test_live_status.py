@@ -188,7 +188,7 @@ def lines(pytester: pytest.Pytester, *options: str) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    output = process.communicate(timeout=60.0)[0].decode()
+    output: str = process.communicate(timeout=60.0)[0].decode()
     assert process.returncode == 0, output
     return output.splitlines()
 

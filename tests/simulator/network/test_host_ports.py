@@ -14,7 +14,7 @@ from tests.objects import pod
 from tests.simulator.network.test_service_proxy import running
 
 if TYPE_CHECKING:
-    from tests.simulator.network.test_service_proxy import Cluster
+    from tests.simulator.network.test_service_proxy import ProxiedCluster
 
 NODE, POD = "172.18.0.2", "10.244.1.4"
 
@@ -78,7 +78,7 @@ def free_port() -> int:
         return port
 
 
-async def add(cluster: Cluster, pod: dict[str, Any]) -> None:
+async def add(cluster: ProxiedCluster, pod: dict[str, Any]) -> None:
     """Create a pod with its status."""
     created = cluster.api.create("pods", pod, "default")
     cluster.api.update_status("pods", {**created, "status": pod["status"]})
