@@ -59,8 +59,8 @@ class SystemClock:
                 time.sleep(seconds)
             return
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            time.sleep(min(left, _LONGEST_PAUSE))
+        while (remaining := end - time.monotonic()) > 0:
+            time.sleep(min(remaining, _LONGEST_PAUSE))
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Return True once `event` is set, False after `timeout` seconds (None: no limit)."""
@@ -112,8 +112,8 @@ class PausableClock:
     def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock; at once for zero or less."""
         end = self.monotonic() + seconds
-        while (left := end - self.monotonic()) > 0:
-            self._clock.sleep(left if self._stopped_at is None else _RECHECK_INTERVAL)
+        while (remaining := end - self.monotonic()) > 0:
+            self._clock.sleep(remaining if self._stopped_at is None else _RECHECK_INTERVAL)
 
     def wait(self, event: threading.Event, timeout: float | None = None) -> bool:
         """Return True once `event` is set, False after `timeout` seconds of this clock."""

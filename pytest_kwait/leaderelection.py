@@ -337,12 +337,12 @@ class LeaderElector:
         if retry <= 0:  # the earlier checks exclude zero
             valid = "retryPeriod must be greater than zero"
             raise InvalidArgument("retry_period", retry_period, valid)
-        for what, name, callback in (
+        for argument, name, callback in (
             ("on_started_leading", "OnStartedLeading", on_started_leading),
             ("on_stopped_leading", "OnStoppedLeading", on_stopped_leading),
         ):
             if not callable(callback):
-                raise InvalidArgument(what, callback, f"{name} callback must not be nil")
+                raise InvalidArgument(argument, callback, f"{name} callback must not be nil")
         if on_new_leader is not None and not callable(on_new_leader):
             raise InvalidArgument("on_new_leader", on_new_leader, "use a function of one name")
         if lock is None:
@@ -374,9 +374,9 @@ class LeaderElector:
     @property
     def lease_deadline(self) -> Deadline:
         """When the leadership ends unless renewed; in the past if not leading."""
-        seen = self._seen
-        leads = self._leading and seen.record.holder_identity == self._lock.identity
-        return Deadline(seen.at + self._lease if leads else -math.inf, self._clock)
+        observation = self._seen
+        leads = self._leading and observation.record.holder_identity == self._lock.identity
+        return Deadline(observation.at + self._lease if leads else -math.inf, self._clock)
 
     def get_leader(self) -> str:
         """Return the last observed holder; empty without one."""
@@ -463,9 +463,11 @@ class LeaderElector:
             return wait.jitter(self._retry, JITTER_FACTOR)
         # Never longer than the retry period, which would delay the next leader.
         pause = wait.jitter(self._retry / 2, 1.0)
-        seen = self._seen
-        left = seen.at + seen.record.lease_duration_seconds - self._clock.monotonic()
-        return min(pause, left + _EPSILON) if left > 0 else pause
+        observation = self._seen
+        remaining_seconds = (
+            observation.at + observation.record.lease_duration_seconds - self._clock.monotonic()
+        )
+        return min(pause, remaining_seconds + _EPSILON) if remaining_seconds > 0 else pause
 
     def _lead(self, ctx: Context) -> bool:
         """Lead until stopped (True) or until leadership is lost."""
@@ -510,9 +512,11 @@ class LeaderElector:
             return done
 
         def attempt(ctx: Context) -> None:
-            left = self._seen.at + self._renew_deadline - self._clock.monotonic()
+            remaining_seconds = self._seen.at + self._renew_deadline - self._clock.monotonic()
             try:
-                wait.poll_until_context_timeout(ctx, self._retry, max(0.0, left), True, renewed)
+                wait.poll_until_context_timeout(
+                    ctx, self._retry, max(0.0, remaining_seconds), True, renewed
+                )
             except (wait.Canceled, wait.DeadlineExceeded, wait.ErrWaitTimeout) as error:
                 if ctx.err() is None:
                     name = self._lock.describe()
@@ -537,35 +541,35 @@ class LeaderElector:
 
     def _try_acquire_or_renew(self, deadline: Deadline) -> bool:
         now = format_micro_time(self._clock.time())
-        mine = LeaderElectionRecord(self._lock.identity, math.ceil(self._lease), now, now)
+        own_record = LeaderElectionRecord(self._lock.identity, math.ceil(self._lease), now, now)
         if self.is_leader:
             try:
-                return self._write(self._lock.update, self._kept(mine), deadline)
+                return self._write(self._lock.update, self._kept(own_record), deadline)
             except KwaitError as error:
                 _log.info("optimistic update failed, reading the lock again: %s", error)
         old = self._lock.get(deadline=deadline.at_most(self._attempt_timeout))
         if old is None:
-            return self._write(self._lock.create, mine, deadline)
+            return self._write(self._lock.create, own_record, deadline)
         if old != self._seen.record:
             # An unchanged record keeps its time: only a write shows that the holder is alive. Our
             # own record, from a write whose answer was lost, predates this read.
             own = self._leading and old.holder_identity == self._lock.identity
             self._seen = _ObservedRecord(old, self._seen.at if own else self._clock.monotonic())
         if self._holds():
-            return self._write(self._lock.update, self._kept(mine), deadline)
+            return self._write(self._lock.update, self._kept(own_record), deadline)
         if self._leading:
             return False  # stolen: only a new candidacy can acquire it again
         lasts = old.lease_duration_seconds
         if old.holder_identity and self._clock.monotonic() < self._seen.at + lasts:
             self._kept_out = True
             return False
-        taken = replace(mine, leader_transitions=old.leader_transitions + 1)
+        taken = replace(own_record, leader_transitions=old.leader_transitions + 1)
         return self._write(self._lock.update, taken, deadline)
 
-    def _kept(self, mine: LeaderElectionRecord) -> LeaderElectionRecord:
+    def _kept(self, own_record: LeaderElectionRecord) -> LeaderElectionRecord:
         record = self._seen.record
         return replace(
-            mine,
+            own_record,
             acquire_time=record.acquire_time,
             leader_transitions=record.leader_transitions,
         )

@@ -90,9 +90,9 @@ def too_long(field: str, most: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
 
 
-def too_many(field: str, found: int, most: int) -> FieldError:
+def too_many(field: str, count: int, most: int) -> FieldError:
     """Return the error for a list of more than `most` items."""
-    text = f"Too many: {found}: must have at most {most} items"
+    text = f"Too many: {count}: must have at most {most} items"
     return FieldError("FieldValueTooMany", field, text)
 
 
@@ -196,11 +196,11 @@ class ErrorList(list[FieldError]):
         else:
             self.required(path, missing)
 
-    def require_unique(self, path: str, value: Item, seen: set[Item]) -> None:
-        """Require a value that is not in `seen`, and add it."""
-        if value in seen:
+    def require_unique(self, path: str, value: Item, known_values: set[Item]) -> None:
+        """Require a value that is not in `known_values`, and add it."""
+        if value in known_values:
             self.duplicate(path, value)
-        seen.add(value)
+        known_values.add(value)
 
     def require_not_negative(self, parent: Mapping[str, Any], path: str, *fields: str) -> None:
         """Require that these fields of `parent`, where set, are zero or more."""

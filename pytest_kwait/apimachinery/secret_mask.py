@@ -118,10 +118,12 @@ class SecretMask:
             return text
         spans: list[list[int]] = []
         for start in range(len(text) - _SHORTEST + 1):
-            found = parts.get(text[start : start + _SHORTEST])
-            if found is None:
+            secret_parts = parts.get(text[start : start + _SHORTEST])
+            if secret_parts is None:
                 continue
-            end = next((start + len(part) for part in found if text.startswith(part, start)), 0)
+            end = next(
+                (start + len(part) for part in secret_parts if text.startswith(part, start)), 0
+            )
             if not end:
                 continue
             if spans and start <= spans[-1][1]:
@@ -130,12 +132,12 @@ class SecretMask:
                 spans.append([start, end])
         if not spans:
             return text
-        shown: list[str] = []
+        pieces: list[str] = []
         last = 0
         for start, end in spans:
-            shown += (text[last:start], HIDDEN)
+            pieces += (text[last:start], HIDDEN)
             last = end
-        return "".join((*shown, text[last:]))
+        return "".join((*pieces, text[last:]))
 
     def _learn_value(self, value: bytes) -> None:
         value = value[:_MAX_VALUE]
@@ -156,10 +158,10 @@ class SecretMask:
             heads: dict[str, list[str]] = {}
             for part in parts:
                 heads.setdefault(part[:_SHORTEST], []).append(part)
-            for head, found in heads.items():
+            for head, head_parts in heads.items():
                 # The longest first: the first that matches is hidden.
-                found += self._parts.get(head, ())
-                self._parts[head] = tuple(sorted(found, key=len, reverse=True))
+                head_parts += self._parts.get(head, ())
+                self._parts[head] = tuple(sorted(head_parts, key=len, reverse=True))
 
     def _add_anchor(self, anchor: bytes) -> None:
         if len(anchor) < _ANCHOR or len(self._anchors) < _FEW:

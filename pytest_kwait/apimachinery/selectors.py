@@ -114,8 +114,13 @@ class LabelSelector:
         self._key = ""
         # Most selectors compare labels with one value each.
         self._exact: tuple[tuple[str, str], ...] | None = None
-        if all(one.operator == "in" and len(one.values) == 1 for one in requirements):
-            self._exact = tuple((one.key, next(iter(one.values))) for one in requirements)
+        if all(
+            requirement.operator == "in" and len(requirement.values) == 1
+            for requirement in requirements
+        ):
+            self._exact = tuple(
+                (requirement.key, next(iter(requirement.values))) for requirement in requirements
+            )
 
     @property
     def everything(self) -> bool:
@@ -173,8 +178,8 @@ def matches_label_selector(selector: Mapping[str, Any] | None, labels: Labels) -
     """Return whether a valid `LabelSelector` object selects labels; None never does."""
     if selector is None:
         return False
-    wanted = selector.get("matchLabels")
-    if wanted and not wanted.items() <= labels.items():
+    match_labels = selector.get("matchLabels")
+    if match_labels and not match_labels.items() <= labels.items():
         return False
     return all(
         Requirement(
@@ -191,9 +196,11 @@ def format_label_selector(selector: Mapping[str, Any] | None) -> str:
 
     Source: helpers.go, FormatLabelSelector.
     """
-    given = selector or {}
-    terms = [(key, f"{key}={value}") for key, value in (given.get("matchLabels") or {}).items()]
-    for expression in given.get("matchExpressions") or ():
+    selector_object = selector or {}
+    terms = [
+        (key, f"{key}={value}") for key, value in (selector_object.get("matchLabels") or {}).items()
+    ]
+    for expression in selector_object.get("matchExpressions") or ():
         key = expression.get("key") or ""
         values = ",".join(sorted(expression.get("values") or ()))
         form = {
@@ -242,13 +249,13 @@ def normalize_selector_text(selector: Selector | None, what: str) -> str | None:
     if selector is None or isinstance(selector, str):
         return selector or None
     # Markers and manifests may hold any value, despite the types.
-    given: object = selector
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(what, given, "a text like 'app=web' or a mapping of texts")
+    argument: object = selector
+    if not isinstance(argument, Mapping):
+        raise InvalidArgument(what, argument, "a text like 'app=web' or a mapping of texts")
     terms = []
-    for key, value in given.items():
+    for key, value in argument.items():
         if not isinstance(key, str) or not isinstance(value, str | None):
-            raise InvalidArgument(what, dict(given), "a mapping of texts to texts or None")
+            raise InvalidArgument(what, dict(argument), "a mapping of texts to texts or None")
         terms.append(key if value is None else f"{key}={value}")
     return ",".join(terms) or None
 
@@ -267,21 +274,21 @@ class _Parser:
         self._at = 0
 
     def parse(self) -> list[Requirement]:
-        found: list[Requirement] = []
+        requirements: list[Requirement] = []
         while True:
             word = self._peek()
             if word == _END:
-                return found
+                return requirements
             if not _is_identifier(word) and word != "!":
                 raise SelectorError(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
-                found.append(self._parse_requirement())
+                requirements.append(self._parse_requirement())
             except SelectorError as error:
                 text = f"unable to parse requirement: {error}"
                 raise SelectorError(text, error.summary) from None
             separator = self._take()
             if separator == _END:
-                return found
+                return requirements
             if separator != ",":
                 raise SelectorError(f"found '{separator}', expected: ',' or 'end of string'")
             after = self._peek()
@@ -325,8 +332,10 @@ class _Parser:
         for index, value in enumerate(values):
             texts = label_value_texts(value)
             if texts:
-                shown = quote_go(value)
-                errors.append(f"values[{index}][{key}]: Invalid value: {shown}: {'; '.join(texts)}")
+                quoted_value = quote_go(value)
+                errors.append(
+                    f"values[{index}][{key}]: Invalid value: {quoted_value}: {'; '.join(texts)}"
+                )
                 summary = summary or f"{value!r} is not a label value"
         if errors:
             raise SelectorError(aggregate_errors(errors), summary)

@@ -44,10 +44,10 @@ def _pattern_format(pattern: str) -> Callable[[str], bool]:
 
 
 def _is_date(text: str) -> bool:
-    found = re.fullmatch(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", text)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{4})-([0-9]{2})-([0-9]{2})", text)
+    if match is None:
         return False
-    year, month, day = map(int, found.groups())
+    year, month, day = map(int, match.groups())
     if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1]:
         return False
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -56,10 +56,10 @@ def _is_date(text: str) -> bool:
 
 def _is_date_time(text: str) -> bool:
     day, sign, clock = text.lower().partition("t")
-    found = re.fullmatch(_TIME, clock)
-    if not sign or found is None or not _is_date(day):
+    match = re.fullmatch(_TIME, clock)
+    if not sign or match is None or not _is_date(day):
         return False
-    return found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    return match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
 def _is_duration(text: str) -> bool:
@@ -152,8 +152,8 @@ def _is_credit_card(text: str) -> bool:
 
 
 def _is_color(text: str) -> bool:
-    found = re.fullmatch(_COLOR, text)
-    return found is not None and all(int(part) <= 255 for part in found.groups())
+    match = re.fullmatch(_COLOR, text)
+    return match is not None and all(int(part) <= 255 for part in match.groups())
 
 
 _FORMATS: dict[str, Callable[[str], bool]] = {
@@ -209,7 +209,10 @@ def list_unknown_formats(node: Any) -> Iterator[str]:
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is not None:
             yield from _unknown_in_schema(schema)
-            if all(one.get("schema") == version.get("schema") for one in node["versions"]):
+            if all(
+                other_version.get("schema") == version.get("schema")
+                for other_version in node["versions"]
+            ):
                 return
 
 

@@ -47,8 +47,8 @@ _ALPHANUMERIC_ENDS = "and must start and end with an alphanumeric character"
 
 def _format_message(what: str, form: str, *examples: str) -> str:
     """Return the message with a regular expression and valid examples."""
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{what} (e.g. {shown}regex used for validation is '{form}')"
+    examples_text = " or ".join(f"'{example}', " for example in examples)
+    return f"{what} (e.g. {examples_text}regex used for validation is '{form}')"
 
 
 _LABEL_RULE = _format_message(

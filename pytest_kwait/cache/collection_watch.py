@@ -299,16 +299,24 @@ class CollectionWatch:
         An event in delivery may still reach the subscriber.
         """
         with self._lock:
-            others = tuple(each for each in self._subscriptions if each is not subscription)
-            if others or not only_if_shared:
-                self._subscriptions = others
-                self._listed = tuple(each for each in self._listed if each is not subscription)
-            if not others and not only_if_shared:
+            other_subscriptions = tuple(
+                other_subscription
+                for other_subscription in self._subscriptions
+                if other_subscription is not subscription
+            )
+            if other_subscriptions or not only_if_shared:
+                self._subscriptions = other_subscriptions
+                self._listed = tuple(
+                    other_subscription
+                    for other_subscription in self._listed
+                    if other_subscription is not subscription
+                )
+            if not other_subscriptions and not only_if_shared:
                 self._cancel()
             stream = self._stream
         if self.stopped and stream is not None:
             stream.close()
-        return bool(others)
+        return bool(other_subscriptions)
 
     def refresh(self) -> None:
         """List again at once, for all subscribers."""
@@ -413,7 +421,9 @@ class CollectionWatch:
             self._outdated.clear()
             subscriptions = self._subscriptions
         requested_at = self._clock.monotonic()
-        latest = max((each.deadline.at for each in subscriptions), default=requested_at)
+        latest = max(
+            (subscription.deadline.at for subscription in subscriptions), default=requested_at
+        )
         try:
             answer = self._send_list(Deadline(min(latest, ctx.deadline.at), self._clock))
             if ctx.err() is not None:
@@ -421,7 +431,11 @@ class CollectionWatch:
                 return
             with self._lock:
                 # A subscriber that joined during the request waits for the next list.
-                self._listed = tuple(each for each in subscriptions if each in self._subscriptions)
+                self._listed = tuple(
+                    subscription
+                    for subscription in subscriptions
+                    if subscription in self._subscriptions
+                )
                 listed = self._listed
             for subscription in listed:
                 subscription.subscriber.on_list(answer.items, answer.resource_version, requested_at)
@@ -432,14 +446,14 @@ class CollectionWatch:
         self.resource_version = answer.resource_version
 
     def _watch(self, ctx: Context) -> None:
-        left = self._relist_at - self._clock.monotonic()
+        remaining_seconds = self._relist_at - self._clock.monotonic()
         if self._min_watch_timeout is None:
-            timeout = max(1, round(left))
+            timeout = max(1, round(remaining_seconds))
             # For servers that ignore the requested timeout.
-            limit = left + _RELIST_GRACE
+            limit = remaining_seconds + _RELIST_GRACE
         else:
             timeout = int(self._min_watch_timeout * (1 + _random.random()))
-            limit = min(timeout + _GRACE, left)
+            limit = min(timeout + _GRACE, remaining_seconds)
         stream = self._open(timeout, ctx.deadline.at_most(limit))
         if stream is None:
             return

@@ -238,9 +238,9 @@ class SharedInformerFactory:
         """Return the running informers; None before the first start."""
         with self._lock:
             if self._informers and not self._has_started and not self._stopped:
-                started = [each for each in self._informers.values() if each.started]
+                started = [informer for informer in self._informers.values() if informer.started]
                 return started if len(started) == len(self._informers) else None
-            return [each for each in self._informers.values() if each.started]
+            return [informer for informer in self._informers.values() if informer.started]
 
     def __enter__(self) -> Self:
         """Start the requested informers."""

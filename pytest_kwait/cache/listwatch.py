@@ -83,7 +83,11 @@ class ListWatch:
             parts.append(f"in namespace {self.namespace}")
         selectors = (("labels", self.label_selector), ("fields", self.field_selector))
         # For display only, where both forms are the same.
-        chosen = [f"{what} {normalize_field_selector(value)}" for what, value in selectors if value]
+        chosen = [
+            f"{selector_kind} {normalize_field_selector(value)}"
+            for selector_kind, value in selectors
+            if value
+        ]
         if chosen:
             parts.append("with " + " and ".join(chosen))
         return " ".join(parts)
@@ -385,7 +389,11 @@ class SharedWatch:
     def remove_follower(self, follower: SharedWatchFollower) -> None:
         """Remove a follower."""
         with self._lock:
-            self._followers = tuple(each for each in self._followers if each is not follower)
+            self._followers = tuple(
+                other_follower
+                for other_follower in self._followers
+                if other_follower is not follower
+            )
 
     def end(self) -> None:
         """End the watch for all followers; idempotent."""
@@ -481,11 +489,11 @@ class SharedWatchFollower:
         if limit <= 0:
             raise DeadlineExceeded
         if watch.silence is not None:
-            left = watch.alive_at + watch.silence - clock.monotonic()
-            if left <= 0:
+            remaining_seconds = watch.alive_at + watch.silence - clock.monotonic()
+            if remaining_seconds <= 0:
                 watch.end()
                 return
-            limit = min(limit, left)
+            limit = min(limit, remaining_seconds)
         clock.wait(self._wake, None if limit == float("inf") else limit)
 
 
@@ -526,7 +534,9 @@ class SharedWatches:
         if version is None:
             return None
         # Prefer the watch of the same collection: it needs no filter.
-        for watch in sorted(watches, key=lambda each: each.collection != collection):
+        for watch in sorted(
+            watches, key=lambda shared_watch: shared_watch.collection != collection
+        ):
             passing = collection.filter_from(watch.collection, by_labels=by_labels)
             if passing is not None:
                 follower = SharedWatchFollower(watch, passing, version, deadline, shape)
@@ -557,7 +567,7 @@ class SharedWatches:
             return None
         with self._lock:
             watches = self._of_session.get(id(session), ())
-            if any(each.collection == collection for each in watches):
+            if any(shared_watch.collection == collection for shared_watch in watches):
                 return None
             watch = SharedWatch(session, collection, version, clock, silence, self._remove)
             self._of_session[id(session)] = (*watches, watch)
@@ -566,9 +576,13 @@ class SharedWatches:
     def _remove(self, watch: SharedWatch) -> None:
         key = id(watch.session)
         with self._lock:
-            left = [each for each in self._of_session.get(key, ()) if each is not watch]
-            if left:
-                self._of_session[key] = tuple(left)
+            other_watches = [
+                other_watch
+                for other_watch in self._of_session.get(key, ())
+                if other_watch is not watch
+            ]
+            if other_watches:
+                self._of_session[key] = tuple(other_watches)
             else:
                 self._of_session.pop(key, None)
 

@@ -109,19 +109,19 @@ class DeltaProcessor:
         if not _has_name(obj):
             return
         try:
-            kept = self._kept(obj, raw)
+            stored_raw = self._kept(obj, raw)
         except TransformError:
             # As upstream: the watch continues, and the store keeps the former state.
             _logger.exception("Unable to transform a changed object")
         else:
-            self._change(lambda store: store.update(obj, kept), listed=False)
+            self._change(lambda store: store.update(obj, stored_raw), listed=False)
 
     def delete(self, obj: Mapping[str, Any], raw: bytes) -> None:
         """Remove an object."""
         if not _has_name(obj):
             return
         try:
-            kept = self._kept(obj, raw)
+            stored_raw = self._kept(obj, raw)
         except TransformError:
             # Deleted regardless of its state; handlers get the last stored one.
             _logger.exception("Unable to transform the final state of a deleted object")
@@ -129,7 +129,7 @@ class DeltaProcessor:
             last = DeletedFinalStateUnknown(key, self._store.get_by_key(key) or {})
             self._change(lambda store: store.delete(last), listed=False)
         else:
-            self._change(lambda store: store.delete(obj, kept), listed=False)
+            self._change(lambda store: store.delete(obj, stored_raw), listed=False)
 
     def bookmark(self, resource_version: str) -> None:
         """Record that nothing else has changed."""

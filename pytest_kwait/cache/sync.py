@@ -237,7 +237,7 @@ def wait_for_cache_sync(
             the message has the cause.
         InvalidArgument: an argument without a synced state.
     """
-    awaited = [one for what in synced for one in _iterate_checks(what)]
+    awaited = [check for item in synced for check in _iterate_checks(item)]
     limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
     context = make_stop_context(stop, _get_clock(awaited))
     if name is None:
@@ -288,8 +288,8 @@ def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Co
 
 def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:
     def all_synced(_context: wait.Context) -> bool:
-        for one in awaited:
-            if not check_result(one.has_synced(), f"has_synced of {one.name}"):
+        for check in awaited:
+            if not check_result(check.has_synced(), f"has_synced of {check.name}"):
                 _raise_if_permanent(awaited)
                 return False
         return True
@@ -301,7 +301,7 @@ def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) 
     except wait.ErrWaitTimeout:
         if context.err() is not None:
             return False
-        missing = [one.why_not() for one in awaited if not one.has_synced()]
+        missing = [check.why_not() for check in awaited if not check.has_synced()]
         if missing:
             waited = format_duration(limit)
             raise WaitTimeout(f"caches not synced after {waited}: {', '.join(missing)}") from None
@@ -309,11 +309,11 @@ def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) 
 
 
 def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
-    for one in awaited:
-        error = one.permanent_error
-        if error is not None and not one.has_synced():
+    for check in awaited:
+        error = check.permanent_error
+        if error is not None and not check.has_synced():
             raise WaitFailed(
-                f"the cache of {one.name} cannot sync: list failed: {error}"
+                f"the cache of {check.name} cannot sync: list failed: {error}"
             ) from error
 
 

@@ -51,14 +51,14 @@ def apply_transform(transform: TransformFunc, key: str, raw: bytes) -> bytes:
         TransformError: the function raised, or returned no object.
     """
     try:
-        kept: Object = transform(_decode(raw))
+        transformed: Object = transform(_decode(raw))
     except Exception as error:  # user code may raise anything; the waits report it
         raise TransformError(key, f"raised {type(error).__name__}: {error}") from error
     # Despite its type, a function without a return statement gives None.
-    given: object = kept
-    if not isinstance(given, Mapping):
-        raise TransformError(key, f"returned {given!r}, not an object")
+    value: object = transformed
+    if not isinstance(value, Mapping):
+        raise TransformError(key, f"returned {value!r}, not an object")
     try:
-        return _encode(given)
+        return _encode(value)
     except (TypeError, ValueError) as error:
         raise TransformError(key, f"returned what is no JSON: {error}") from error

@@ -143,8 +143,8 @@ async def _serve_until_end(
         await server.stop()
         reason = error.strerror or os.strerror(error.errno or 0)
         raise ClusterError(f"the recording cannot be served: {reason}") from None
-    shown = format_duration(round(at, 3))
-    how = f"played from {shown} on" if arguments.play else f"shown at {shown}"
+    position_text = format_duration(round(at, 3))
+    how = f"played from {position_text} on" if arguments.play else f"shown at {position_text}"
     print(
         f"{recorded.description} ({find_times(recording)}), {how}, read-only; to end it: Ctrl-C",
         file=sys.stderr,

@@ -133,18 +133,18 @@ def run(arguments: argparse.Namespace) -> int:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
     finally:
         cluster.stop()
-    outcomes.sort(key=lambda each: each.number)
+    outcomes.sort(key=lambda outcome: outcome.number)
     _write_files(outcomes, arguments)
     _print_line(_format_summary(outcomes))
     if trouble is not None:
         raise trouble
-    return 0 if all(each.passed for each in outcomes) else 1
+    return 0 if all(outcome.passed for outcome in outcomes) else 1
 
 
 def _report_paths(arguments: argparse.Namespace) -> list[Path]:
     from pytest_kwait.suite.config.values import read_reports
 
-    return [path for given in arguments.report for path in read_reports(given, "--report", None)]
+    return [path for text in arguments.report for path in read_reports(text, "--report", None)]
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
@@ -224,8 +224,8 @@ def _format_counts(tally: OutcomeCounts) -> str:
 def _format_summary(outcomes: list[ShardOutcome]) -> str:
     from pytest_kwait.suite.report.junit import OutcomeCounts
 
-    total = sum((_count_tests(each) for each in outcomes), OutcomeCounts())
-    lost = sum(each.results is None for each in outcomes)
+    total = sum((_count_tests(outcome) for outcome in outcomes), OutcomeCounts())
+    lost = sum(outcome.results is None for outcome in outcomes)
     more = f", {lost} of {len(outcomes)} shards lost" if lost else ""
     return f"{_format_counts(total)} in {len(outcomes)} shards{more}"
 
@@ -237,26 +237,26 @@ def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) ->
 
     try:
         if arguments.output is not None:
-            for each in outcomes:
-                folder: Path = arguments.output / f"shard-{each.number}"
+            for outcome in outcomes:
+                folder: Path = arguments.output / f"shard-{outcome.number}"
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / "log.txt").write_text(each.log, encoding="utf-8")
-                for name, content in (each.results.files if each.results else {}).items():
+                (folder / "log.txt").write_text(outcome.log, encoding="utf-8")
+                for name, content in (outcome.results.files if outcome.results else {}).items():
                     (folder / Path(name).name).write_bytes(content)
         if arguments.junitxml is not None:
             documents = [
-                (f"{each.number}/{len(outcomes)}", each.results.files[JUNIT])
-                for each in outcomes
-                if each.results is not None and JUNIT in each.results.files
+                (f"{outcome.number}/{len(outcomes)}", outcome.results.files[JUNIT])
+                for outcome in outcomes
+                if outcome.results is not None and JUNIT in outcome.results.files
             ]
             arguments.junitxml.write_bytes(junit.merge_documents(documents))
         if arguments.report:
             report = run_report.merge_reports(
                 run_report.decode_report(
-                    each.results.files[REPORT], f"shard {each.number}", each.pod
+                    outcome.results.files[REPORT], f"shard {outcome.number}", outcome.pod
                 )
-                for each in outcomes
-                if each.results is not None and REPORT in each.results.files
+                for outcome in outcomes
+                if outcome.results is not None and REPORT in outcome.results.files
             )
             for path in _report_paths(arguments):
                 write_report(report, path)

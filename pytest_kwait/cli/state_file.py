@@ -72,28 +72,28 @@ class ProcessIdentity:
             poll_immediate(_POLL_INTERVAL, _END_TIMEOUT, lambda: not self.alive, clock=clock)
         return True
 
-    def _send(self, what: signal.Signals) -> bool:
+    def _send(self, signal_number: signal.Signals) -> bool:
         """Signal the process if it is still the same; return whether it was."""
         try:
             fd = os.pidfd_open(self.pid)
         except (AttributeError, ProcessLookupError, OSError):
-            return self._send_by_id(what)
+            return self._send_by_id(signal_number)
         try:
             # The descriptor refers to one process, even if its id is reused.
             if not self.alive:
                 return False
-            signal.pidfd_send_signal(fd, what)
+            signal.pidfd_send_signal(fd, signal_number)
         except ProcessLookupError:
             return False
         finally:
             os.close(fd)
         return True
 
-    def _send_by_id(self, what: signal.Signals) -> bool:
+    def _send_by_id(self, signal_number: signal.Signals) -> bool:
         if not self.alive:
             return False
         try:
-            os.kill(self.pid, what)
+            os.kill(self.pid, signal_number)
         except ProcessLookupError:
             return False
         return True
@@ -184,13 +184,13 @@ class StateFile:
             ClusterError: a cluster is running there.
             InvalidArgument: the file was written by another program.
         """
-        other = self.process()
-        if other is not None and other.alive:
+        process = self.process()
+        if process is not None and process.alive:
             raise ClusterError(
-                f"a cluster is running with kubeconfig {self.kubeconfig} (process {other.pid}); "
+                f"a cluster is running with kubeconfig {self.kubeconfig} (process {process.pid}); "
                 f"end it with: kwait down --kubeconfig {quote(str(self.kubeconfig))}"
             )
-        if other is not None:
+        if process is not None:
             self.remove()
         if self.kubeconfig.exists():
             why = "it exists and is not of `kwait up`; name another file"

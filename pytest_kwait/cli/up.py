@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_flag(
     target: argparse._ActionsContainer, name: str, default: Any, flag: CommandFlag
 ) -> None:
-    shown = flag.default or default
-    help_text = f"{flag.help} (default: {shown})" if shown else flag.help
+    default_value = flag.default or default
+    help_text = f"{flag.help} (default: {default_value})" if default_value else flag.help
     values: dict[str, Any] = {"metavar": flag.metavar, "help": help_text, "default": default}
     if isinstance(default, tuple):
         values |= {"action": "append", "default": []}
@@ -196,13 +196,13 @@ def _exposure_warning(address: str) -> str:
     if not address:
         return ""
     try:
-        found = ipaddress.ip_address(address)
+        parsed_address = ipaddress.ip_address(address)
     except ValueError:
         why = "an IP address of this machine, 0.0.0.0 or :: for all of them"
         raise InvalidArgument("--address", address, why) from None
-    if found.is_loopback:
+    if parsed_address.is_loopback:
         return ""
-    where = "every address of this machine" if found.is_unspecified else address
+    where = "every address of this machine" if parsed_address.is_unspecified else address
     return (
         f"open to others: whoever reaches {where} can connect, read /version and /healthz, and do "
         "everything with the token in the kubeconfig"

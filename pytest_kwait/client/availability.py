@@ -162,7 +162,11 @@ class Availability:
             yield
         finally:
             with self._changed:
-                self._listeners = tuple(each for each in self._listeners if each is not listener)
+                self._listeners = tuple(
+                    other_listener
+                    for other_listener in self._listeners
+                    if other_listener is not listener
+                )
 
     def begin(self, guard: PendingRequest) -> None:
         """Record the start of a request.
@@ -227,24 +231,24 @@ class Availability:
         if not since or (clause == _SILENT and lasted < _SHORTEST_SILENCE):
             return ""
         tried = "1 try" if tries == 1 else f"{tries} tries"
-        shown = format_duration(round(lasted, 1) if lasted < 10 else float(round(lasted)))
-        return f"API server {self.address} {clause} for {shown} ({tried})"
+        duration_text = format_duration(round(lasted, 1) if lasted < 10 else float(round(lasted)))
+        return f"API server {self.address} {clause} for {duration_text} ({tried})"
 
 
 def availability_of(address: str) -> Availability:
     """Return the availability of the server at an address; always the same one."""
-    found = _availabilities.get(address)
-    if found is None:
+    availability = _availabilities.get(address)
+    if availability is None:
         with _lock:
-            found = _availabilities.setdefault(address, Availability(address))
-    return found
+            availability = _availabilities.setdefault(address, Availability(address))
+    return availability
 
 
 def reset_availability(address: str) -> Availability:
     """Return a new availability for a server that was started at an address."""
     with _lock:
-        found = _availabilities[address] = Availability(address)
-    return found
+        availability = _availabilities[address] = Availability(address)
+    return availability
 
 
 if hasattr(os, "register_at_fork"):

@@ -53,19 +53,19 @@ class Discovery:
         Raises:
             InvalidArgument: the server has no such kind.
         """
-        found = match_resource(BUILT_IN.values(), kind, api_version)
-        if found is not None:
-            return found
+        resource = match_resource(BUILT_IN.values(), kind, api_version)
+        if resource is not None:
+            return resource
         known = self._resources
         if known is not None:
-            found = match_resource(known, kind, api_version)
-        if found is None:
+            resource = match_resource(known, kind, api_version)
+        if resource is None:
             # A definition may have been created since.
             known = self._read(deadline)
-            found = match_resource(known, kind, api_version)
-        if found is None:
+            resource = match_resource(known, kind, api_version)
+        if resource is None:
             raise _make_unknown_error((*BUILT_IN.values(), *(known or ())), kind, api_version)
-        return found
+        return resource
 
     def list_kinds(self, *, deadline: Deadline) -> tuple[Resource, ...]:
         """Return all kinds of the server, each in its preferred version."""
@@ -81,15 +81,15 @@ class Discovery:
                 f"GET /apis: another thread did not read it in {format_seconds(timeout)}"
             )
         try:
-            found: list[Resource] = []
+            resources: list[Resource] = []
             for root in ("/api", "/apis"):
                 try:
-                    found += self._of_root(root, deadline)
+                    resources += self._of_root(root, deadline)
                 except (AttributeError, KeyError, TypeError) as error:
                     raise make_unreadable_error(
                         "GET", root, 200, repr(error).encode(), "a list of API groups"
                     ) from error
-            self._resources = tuple(found)
+            self._resources = tuple(resources)
             return self._resources
         finally:
             self._lock.release()

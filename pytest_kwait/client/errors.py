@@ -118,7 +118,8 @@ def make_connection_error(method: str, path: str, error: BaseException, address:
 def get_connection_error_reason(error: BaseException) -> str:
     """Return the reason of a connection error, as `make_connection_error`."""
     return next(
-        (found for found in map(_find_reason, _iterate_causes(error)) if found), "ConnectionFailed"
+        (reason for reason in map(_find_reason, _iterate_causes(error)) if reason),
+        "ConnectionFailed",
     )
 
 
@@ -159,10 +160,10 @@ def _parse_failed_checks(data: bytes) -> str:
 
 def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield the error and its causes, the outermost first."""
-    seen: set[int] = set()
+    checked_errors: set[int] = set()
     current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    while current is not None and id(current) not in checked_errors:
+        checked_errors.add(id(current))
         yield current
         inner = current.args[-1] if current.args else None
         if isinstance(current, exceptions.ProxyError):

@@ -80,7 +80,7 @@ def execute(
         "stdout": True,
         "stderr": True,
     }
-    given = stdin.encode() if isinstance(stdin, str) else stdin
+    input_data = stdin.encode() if isinstance(stdin, str) else stdin
     written: dict[int, bytearray] = {
         _STDOUT: bytearray(),
         _STDERR: bytearray(),
@@ -89,12 +89,12 @@ def execute(
     guard = transport.guard("GET", path, deadline)
     channels = ChannelWebSocket(transport, path, query, (V5, V4), guard)
     try:
-        _stream(channels, given, written)
+        _stream(channels, input_data, written)
     except DeadlineExceeded as error:
-        shown = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
+        output_text = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
         raise DeadlineExceeded(
             f"{' '.join(command)!r} in pod {namespace}/{pod} did not end within "
-            f"{format_seconds(guard.limit)}; it has written: {shown or 'nothing'}"
+            f"{format_seconds(guard.limit)}; it has written: {output_text or 'nothing'}"
         ) from error
     finally:
         channels.close()
@@ -102,18 +102,20 @@ def execute(
     return ExecResult(exit_code, bytes(written[_STDOUT]), bytes(written[_STDERR]))
 
 
-def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, bytearray]) -> None:
+def _stream(
+    channels: ChannelWebSocket, input_data: bytes | None, written: dict[int, bytearray]
+) -> None:
     """Send the input and receive the output until the server closes the stream.
 
     Both alternate on one thread: a command whose output is not read stops reading its input.
     """
-    left = memoryview(given or b"")
-    finished = given is None
+    remaining_data = memoryview(input_data or b"")
+    finished = input_data is None
     with selectors.DefaultSelector() as selector:
         selector.register(channels.fileno(), selectors.EVENT_READ)
         while True:
-            wanted = selectors.EVENT_READ | (0 if finished else selectors.EVENT_WRITE)
-            selector.modify(channels.fileno(), wanted)
+            event_mask = selectors.EVENT_READ | (0 if finished else selectors.EVENT_WRITE)
+            selector.modify(channels.fileno(), event_mask)
             ready = 0 if channels.pending else selector.select()[0][1]
             if channels.pending or ready & selectors.EVENT_READ:
                 message = channels.receive()
@@ -122,9 +124,9 @@ def _stream(channels: ChannelWebSocket, given: bytes | None, written: dict[int, 
                 channel, data = message
                 if channel in written:
                     written[channel] += data
-            elif left:
-                channels.send(_STDIN, bytes(left[:_PIECE]))
-                left = left[_PIECE:]
+            elif remaining_data:
+                channels.send(_STDIN, bytes(remaining_data[:_PIECE]))
+                remaining_data = remaining_data[_PIECE:]
             else:
                 if channels.protocol == V5:
                     channels.finish(_STDIN)

@@ -562,8 +562,8 @@ class ApiSession:
             ApiError: there is no such pod, or it is not running.
             OSError: the local port is taken.
         """
-        found = self.get(PODS, pod, namespace, deadline=deadline)
-        phase = (found.get("status") or {}).get("phase")
+        pod_object = self.get(PODS, pod, namespace, deadline=deadline)
+        phase = (pod_object.get("status") or {}).get("phase")
         if phase != "Running":
             raise ApiError(
                 f"port {port} cannot be forwarded to a pod that is {phase}, only to one that runs",

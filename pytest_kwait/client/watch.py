@@ -421,12 +421,12 @@ class Watch:
             if not self._begun and piece.find(b"\n") == len(piece) - 1:
                 lines.append(piece[:-1])
                 continue
-            first, *others = piece.split(b"\n")
+            first, *other_parts = piece.split(b"\n")
             self._begun.append(first)
-            if others:
+            if other_parts:
                 # An event may be larger than a chunk, and a chunk hold many events.
-                lines += [b"".join(self._begun), *others[:-1]]
-                self._begun = [others[-1]] if others[-1] else []
+                lines += [b"".join(self._begun), *other_parts[:-1]]
+                self._begun = [other_parts[-1]] if other_parts[-1] else []
         self._lines = iter(lines)
 
     def _pieces(self, drain: bool) -> list[bytes] | None:

@@ -150,10 +150,10 @@ def parse_field_validation(value: object) -> FieldValidation:
     Raises:
         InvalidArgument: another value.
     """
-    found = _BY_NAME.get(value) if isinstance(value, str | bool) else None
-    if found is None:
+    validation = _BY_NAME.get(value) if isinstance(value, str | bool) else None
+    if validation is None:
         raise InvalidArgument("validate", value, "use 'strict', 'warn' or 'ignore'")
-    return found
+    return validation
 
 
 def is_typed_patch_error(error: ApiError) -> bool:
@@ -189,10 +189,12 @@ def describe_unknown_fields(
     for path in unknown:
         start, name, names = _find_siblings(schemas, resource, path)
         similar = difflib.get_close_matches(name, names, 1)
-        near += [start + each for each in similar]
+        near += [start + name for name in similar]
         if names and not similar and not known:
-            shown = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
-            known = f"fields {f'of {start[:-1]} ' if start else ''}are {shown}"
+            names_text = ", ".join(names[:_MAX_NAMES]) + (
+                ", ..." if len(names) > _MAX_NAMES else ""
+            )
+            known = f"fields {f'of {start[:-1]} ' if start else ''}are {names_text}"
     noun = "field" if len(unknown) == 1 else "fields"
     text = f"unknown {noun} " + ", ".join(f'"{path}"' for path in unknown)
     if near:
@@ -205,29 +207,33 @@ def _read_schemas(transport: Transport, resource: Resource, deadline: Deadline) 
     group = f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
     try:
         answer = transport.send("GET", f"/openapi/v3/{group}", deadline=deadline)
-        found = _decoder.decode(answer.data)
+        document = _decoder.decode(answer.data)
     except (ApiError, DeadlineExceeded, msgspec.DecodeError):
         return {}
-    return found.components.schemas
+    return document.components.schemas
 
 
 def _find_siblings(
     schemas: dict[str, Any], resource: Resource, path: str
 ) -> tuple[str, str, list[str]]:
     """Return the start of a path, its last name, and the names of the known fields beside it."""
-    wanted = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    group_version_kind = {
+        "group": resource.group,
+        "version": resource.version,
+        "kind": resource.kind,
+    }
     schema: dict[str, Any] = next(
         (
-            each
-            for each in schemas.values()
-            if wanted in each.get("x-kubernetes-group-version-kind", ())
+            definition
+            for definition in schemas.values()
+            if group_version_kind in definition.get("x-kubernetes-group-version-kind", ())
         ),
         {},
     )
     steps = list(_STEP.finditer(path))
     for step in steps[:-1]:
-        properties, others = _read_members(schemas, schema)
-        schema = properties.get(step[1], others) if step[1] else others
+        properties, other_schema = _read_members(schemas, schema)
+        schema = properties.get(step[1], other_schema) if step[1] else other_schema
     properties, _ = _read_members(schemas, schema)
     start = path[: steps[-1].start()] + "." if len(steps) > 1 else ""
     return start, steps[-1][1] or "", sorted(properties)
@@ -238,12 +244,12 @@ def _read_members(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the schemas of an object's fields, and that of its other values or items."""
     properties: dict[str, Any] = {}
-    others: dict[str, Any] = {}
+    other_schema: dict[str, Any] = {}
     for part in _resolve_schemas(schemas, schema):
         properties |= part.get("properties") or {}
-        for each in (part.get("items"), part.get("additionalProperties")):
-            others = each if isinstance(each, dict) else others
-    return properties, others
+        for part_schema in (part.get("items"), part.get("additionalProperties")):
+            other_schema = part_schema if isinstance(part_schema, dict) else other_schema
+    return properties, other_schema
 
 
 def _resolve_schemas(schemas: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:

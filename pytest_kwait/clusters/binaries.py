@@ -97,7 +97,7 @@ def find_assets(
         folder, source = Path(environ["KUBEBUILDER_ASSETS"]), "env KUBEBUILDER_ASSETS"
     else:
         folder, source = default, "envtest's default"
-    found = {}
+    paths = {}
     for name in _PROGRAMS:
         path, origin = folder / name, source
         variable = "TEST_ASSET_" + name.upper().replace("-", "_")
@@ -111,8 +111,8 @@ def find_assets(
                 "kube-apiserver with --kwait-assets=DIR or KUBEBUILDER_ASSETS, for example "
                 'export KUBEBUILDER_ASSETS="$(setup-envtest use -p path)"'
             )
-        found[name] = path
-    return found
+        paths[name] = path
+    return paths
 
 
 class BinariesCluster(Cluster):

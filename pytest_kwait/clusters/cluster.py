@@ -102,8 +102,8 @@ class ClusterRequest:
     def refuse(self, name: str, why: str) -> NoReturn:
         """Raise InvalidArgument for the value of a setting."""
         value = getattr(self, name)
-        shown = str(value) if isinstance(value, Path) else value
-        raise InvalidArgument(name, shown, why, self.source(name))
+        text = str(value) if isinstance(value, Path) else value
+        raise InvalidArgument(name, text, why, self.source(name))
 
 
 def refuse_kubeconfig(request: ClusterRequest, title: str) -> None:
@@ -175,8 +175,8 @@ class Cluster:
         """The place of more about a cluster that ends with the run; empty for other clusters."""
         if not self.ends_with_run:
             return ""
-        kept = f"{self.artifacts} has" if self.artifacts else "--kwait-artifacts=DIR keeps"
-        return _OUTLOOK.format(self.title, kept)
+        clause = f"{self.artifacts} has" if self.artifacts else "--kwait-artifacts=DIR keeps"
+        return _OUTLOOK.format(self.title, clause)
 
     @property
     def kubeconfig(self) -> Path:

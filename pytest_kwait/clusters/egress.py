@@ -80,8 +80,8 @@ def read_egress_fixture(targets: object) -> list[EgressTarget]:
 def describe_ignored_egress(targets: Iterable[str], server: str) -> str:
     """Return the line of a run about egress that its cluster does not use."""
     names = sorted(set(targets))
-    shown = ", ".join(names[:_MAX_SHOWN]) + (", …" if len(names) > _MAX_SHOWN else "")
+    names_text = ", ".join(names[:_MAX_SHOWN]) + (", …" if len(names) > _MAX_SHOWN else "")
     return (
-        f"allowed egress is not used ({shown}): {server} is not an embedded cluster, its own "
+        f"allowed egress is not used ({names_text}): {server} is not an embedded cluster, its own "
         "network decides"
     )

@@ -77,5 +77,7 @@ class ExplorationControl:
         """
         answer = self._session().request("DELETE", _PATH, deadline=Deadline.after(_REQUEST_TIMEOUT))
         report = json.loads(answer.data)
-        decisions = tuple(f"{each['name']}@{each['event']}" for each in report["applied"])
+        decisions = tuple(
+            f"{perturbation['name']}@{perturbation['event']}" for perturbation in report["applied"]
+        )
         return AppliedPerturbations(decisions, int(report["dropped"]))

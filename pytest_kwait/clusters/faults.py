@@ -118,7 +118,9 @@ class FaultClient:
 
     def list_missing_isolation(self) -> list[str]:
         """Return a sentence for each restriction of the isolation of running programs."""
-        return [str(one) for one in self._request("GET", f"{_API_ROOT}/isolation")["missing"]]
+        return [
+            str(sentence) for sentence in self._request("GET", f"{_API_ROOT}/isolation")["missing"]
+        ]
 
     def _delete(self, name: str) -> None:
         try:
@@ -137,8 +139,8 @@ class FaultClient:
         with self._lock:
             if self._hold is None:
                 self._open()
-            found = self._request("POST", f"{_API_ROOT}/faults", {**fault, "holder": self._holder})
-            name = str(found.get("id", ""))
+            answer = self._request("POST", f"{_API_ROOT}/faults", {**fault, "holder": self._holder})
+            name = str(answer.get("id", ""))
             if name:
                 self._names.append(name)
             return Fault(self, name)
@@ -177,8 +179,8 @@ class FaultClient:
             content_type=None if data is None else "application/json",
             deadline=Deadline.after(_REQUEST_TIMEOUT),
         )
-        found: dict[str, Any] = json.loads(answer.data)
-        return found
+        content: dict[str, Any] = json.loads(answer.data)
+        return content
 
 
 @dataclass(frozen=True)
@@ -391,8 +393,8 @@ class Faults:
             ClusterError: not an embedded cluster.
         """
         fault = {"namespace": self._namespace(namespace), "pod": pod}
-        which = {} if container is None else {"container": container}
-        self._client.make({"kind": "out-of-memory", **fault, **which})
+        container_field = {} if container is None else {"container": container}
+        self._client.make({"kind": "out-of-memory", **fault, **container_field})
 
     def rule(self, fault: dict[str, Any], namespace: str | None) -> Fault:
         """Create a rule for pods, for `kwait_cluster.pods(…)`.
@@ -478,29 +480,29 @@ class Faults:
             named.default_headers.pop(_HEADER, None)
         self._client.undo_all()
 
-    def _alone(self, what: str) -> None:
+    def _alone(self, fault_name: str) -> None:
         if not self._place().alone:
             raise KwaitError(
-                f"faults.{what} disturbs every test on the cluster: mark this one with "
+                f"faults.{fault_name} disturbs every test on the cluster: mark this one with "
                 "@pytest.mark.kwait_disruptive, and it runs alone"
             )
 
     def _namespace(self, namespace: str | None) -> str:
-        found = self._place().namespace if namespace is None else namespace
-        if not found:
+        fault_namespace = self._place().namespace if namespace is None else namespace
+        if not fault_namespace:
             why = "the namespace that the fault is for, as this test has none of its own"
             raise InvalidArgument("namespace", namespace, why)
-        return found
+        return fault_namespace
 
-    def _pod_namespace(self, what: str, namespace: str | None) -> str:
+    def _pod_namespace(self, fault_name: str, namespace: str | None) -> str:
         if namespace != "":
             return self._namespace(namespace)
-        self._alone(f'{what}(namespace="")')
+        self._alone(f'{fault_name}(namespace="")')
         return ""
 
     def _scoped(
         self,
-        what: str,
+        fault_name: str,
         target: FaultTarget,
         namespace: str | None,
         resources: Sequence[str],
@@ -508,9 +510,9 @@ class Faults:
     ) -> dict[str, Any]:
         if target not in _FAULT_TARGETS:
             raise InvalidArgument("target", target, f"one of {', '.join(_FAULT_TARGETS)}")
-        for name, given in (("resources", resources), ("verbs", verbs)):
-            if isinstance(given, str):
-                raise InvalidArgument(name, given, "a list")
+        for name, values in (("resources", resources), ("verbs", verbs)):
+            if isinstance(values, str):
+                raise InvalidArgument(name, values, "a list")
         fault: dict[str, Any] = {"resources": list(resources), "verbs": list(verbs)}
         if namespace is not None and target != "namespace":
             raise InvalidArgument("namespace", namespace, "given with target='namespace' alone")
@@ -519,7 +521,7 @@ class Faults:
         elif target == "client":
             fault["client"] = self._named_client()
         else:
-            self._alone(f"{what}(target='all')")
+            self._alone(f"{fault_name}(target='all')")
         return fault
 
     def _named_client(self) -> str:

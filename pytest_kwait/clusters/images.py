@@ -141,24 +141,24 @@ def read_fixture(images: object) -> list[ImageMapping]:
     if not hasattr(images, "items"):
         valid = 'it returns a mapping, as {"shop/web:*": ["python", "-m", "shop.web"]}'
         raise InvalidArgument(fixture, images, valid)
-    found = []
+    mappings = []
     for pattern, value in images.items():
-        given: dict[str, Any] = dict(value) if hasattr(value, "items") else {"command": value}
-        for name in given:
+        fields: dict[str, Any] = dict(value) if hasattr(value, "items") else {"command": value}
+        for name in fields:
             if name not in _RUN_ARGUMENTS:
                 valid = f"the arguments are {', '.join(_RUN_ARGUMENTS)}"
                 raise InvalidArgument(f"image {pattern}", name, valid, fixture)
-        command = given.pop("command", None)
-        found.append(make_image_mapping(pattern, command, **given, source=fixture))
-    return found
+        command = fields.pop("command", None)
+        mappings.append(make_image_mapping(pattern, command, **fields, source=fixture))
+    return mappings
 
 
 def describe_ignored_images(patterns: Iterable[str], server: str) -> str:
     """Return the line of a run about mappings that its cluster does not use."""
     names = sorted(set(patterns))
-    shown = ", ".join(names[:_MAX_SHOWN]) + (", …" if len(names) > _MAX_SHOWN else "")
-    what = "1 image mapping is" if len(names) == 1 else f"{len(names)} image mappings are"
+    names_text = ", ".join(names[:_MAX_SHOWN]) + (", …" if len(names) > _MAX_SHOWN else "")
+    subject = "1 image mapping is" if len(names) == 1 else f"{len(names)} image mappings are"
     return (
-        f"{what} not used ({shown}): {server} is not an embedded cluster, its nodes "
+        f"{subject} not used ({names_text}): {server} is not an embedded cluster, its nodes "
         "pull these images"
     )

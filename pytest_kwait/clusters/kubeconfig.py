@@ -90,12 +90,12 @@ class Kubeconfig:
             raise ClusterError(f"{where} has no current context: name one; {self._choices()}")
         contexts = _entries_by_name(self.contents, "contexts")
         if name not in contexts:
-            which = (
+            context_text = (
                 f"context {name!r}{_format_source(source)}"
                 if context
                 else f"current context {name!r}"
             )
-            raise ClusterError(f"{which} is not in {where}; {self._choices()}")
+            raise ClusterError(f"{context_text} is not in {where}; {self._choices()}")
         context_fields = contexts[name]
         cluster = self._referred(name, "clusters", context_fields.get("cluster"))
         server = cluster.get("server")

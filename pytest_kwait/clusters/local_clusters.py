@@ -68,8 +68,8 @@ class Commands:
         try:
             return json.loads(output)
         except ValueError:
-            shown = shlex.join((self._program, *arguments))
-            raise ClusterError(f"`{shown}` printed no JSON{_tail(output)}") from None
+            command_text = shlex.join((self._program, *arguments))
+            raise ClusterError(f"`{command_text}` printed no JSON{_tail(output)}") from None
 
     def run(self, *arguments: str, timeout: float = _COMMAND_TIMEOUT, program: str = "") -> str:
         """Run a command and return its standard output.
@@ -81,7 +81,7 @@ class Commands:
             ClusterError: the program is not there, failed, or did not end within `timeout`.
         """
         command = [program or self._program, *arguments]
-        shown = shlex.join(command)
+        command_text = shlex.join(command)
         try:
             done = subprocess.run(  # noqa: S603 - a fixed program with checked values
                 command,
@@ -95,13 +95,16 @@ class Commands:
             )
         except FileNotFoundError:
             raise ClusterError(
-                f"{command[0]} is not on the PATH, so `{shown}` cannot be run; {self._install}"
+                f"{command[0]} is not on the PATH, so `{command_text}` cannot be run; "
+                f"{self._install}"
             ) from None
         except OSError as error:
-            raise ClusterError(f"`{shown}` cannot be run: {error}; {self._install}") from error
+            raise ClusterError(
+                f"`{command_text}` cannot be run: {error}; {self._install}"
+            ) from error
         except subprocess.TimeoutExpired as error:
             raise ClusterError(
-                f"`{shown}` did not end within {timeout:g}s{_tail(_text(error.stderr))}"
+                f"`{command_text}` did not end within {timeout:g}s{_tail(_text(error.stderr))}"
             ) from None
         if done.returncode != 0:
             how = (
@@ -109,7 +112,9 @@ class Commands:
                 if done.returncode > 0
                 else f"signal {-done.returncode}"
             )
-            raise ClusterError(f"`{shown}` failed ({how}){_tail(done.stderr or done.stdout)}")
+            raise ClusterError(
+                f"`{command_text}` failed ({how}){_tail(done.stderr or done.stdout)}"
+            )
         return done.stdout
 
 
@@ -229,7 +234,7 @@ class _K3d:
     needs = "k3d needs Docker, installed and running"
 
     def list_names(self, commands: Commands) -> list[str]:
-        return [each["name"] for each in commands.run_json("cluster", "list", "-o", "json")]
+        return [cluster["name"] for cluster in commands.run_json("cluster", "list", "-o", "json")]
 
     def create(self, commands: Commands, name: str, request: ClusterRequest) -> None:
         arguments = ["--wait", "--timeout", _WAIT]
@@ -251,7 +256,7 @@ class _K3d:
 
     def export_logs(self, commands: Commands, name: str, folder: Path) -> None:
         listed = commands.run_json("cluster", "list", name, "-o", "json")
-        for node in (node["name"] for each in listed for node in each["nodes"]):
+        for node in (node["name"] for cluster in listed for node in cluster["nodes"]):
             log = folder / f"{node}.log"
             # k3d has no command for logs.
             log.write_text(commands.run("logs", node, program="docker"), encoding="utf-8")
@@ -278,7 +283,7 @@ class _Minikube:
 
     def list_names(self, commands: Commands) -> list[str]:
         listed = commands.run_json("profile", "list", "--light", "-o", "json")
-        return [each["Name"] for each in listed.get("valid") or ()]
+        return [profile["Name"] for profile in listed.get("valid") or ()]
 
     def create(self, commands: Commands, name: str, request: ClusterRequest) -> None:
         arguments = list(request.cluster_args)
@@ -419,8 +424,8 @@ class LocalProvider:
         config = request.cluster_config
         if config is not None and tool.name != MINIKUBE.name and not config.is_file():
             source = request.source("cluster_config")
-            shown = f" (from {source})" if source else ""
-            raise ClusterError(f"cluster configuration {config}{shown} does not exist")
+            source_text = f" (from {source})" if source else ""
+            raise ClusterError(f"cluster configuration {config}{source_text} does not exist")
         self._tool = tool
         self._request = request
         self._environ = os.environ if environ is None else environ
@@ -444,14 +449,16 @@ class LocalProvider:
         name = ""
         try:
             names = self._list_names(commands)
-            for left in _dead_records(self._state, self._tool.name, self._request.cluster_name):
+            for dead_record in _dead_records(
+                self._state, self._tool.name, self._request.cluster_name
+            ):
                 # One that cannot be deleted now stays recorded.
                 with suppress(ClusterError):
-                    if left.name in names:
-                        self._tool.delete(commands, left.name)
-                        names.remove(left.name)
-                    left.remove()
-                left.release()
+                    if dead_record.name in names:
+                        self._tool.delete(commands, dead_record.name)
+                        names.remove(dead_record.name)
+                    dead_record.remove()
+                dead_record.release()
             name = self._request.cluster_name or self._new_name()
             if name not in names:
                 record = self._record_new(commands, name)
@@ -593,8 +600,8 @@ def _state_folder(environ: Mapping[str, str]) -> Path:
 
     Source: XDG Base Directory Specification, $XDG_STATE_HOME.
     """
-    given = environ.get("XDG_STATE_HOME")
-    home = Path(given) if given else home_folder() / ".local" / "state"
+    state_home = environ.get("XDG_STATE_HOME")
+    home = Path(state_home) if state_home else home_folder() / ".local" / "state"
     return home / "pytest-kwait" / "clusters"
 
 

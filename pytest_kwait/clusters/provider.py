@@ -144,8 +144,8 @@ class ExistingProvider:
     ) -> Kubeconfig:
         """Source: client-go tools/clientcmd/client_config.go DeferredLoadingClientConfig."""
         paths, source = standard_paths(environ, home)
-        found = [read_kubeconfig(path, source) for path in paths if path.exists()]
-        filled = [kubeconfig for kubeconfig in found if kubeconfig.contents]
+        kubeconfigs = [read_kubeconfig(path, source) for path in paths if path.exists()]
+        filled = [kubeconfig for kubeconfig in kubeconfigs if kubeconfig.contents]
         if len(filled) == 1:
             return filled[0]
         if filled:
@@ -333,8 +333,8 @@ def choose_provider(
         InvalidArgument: no such provider, or one that does not support an argument.
         ClusterError: the given kubeconfig or context cannot be used.
     """
-    given = request.kubeconfig is not None or request.context is not None
-    name = ("existing" if given else "embedded") if cluster == "auto" else cluster
+    is_explicit = request.kubeconfig is not None or request.context is not None
+    name = ("existing" if is_explicit else "embedded") if cluster == "auto" else cluster
     if name not in providers:
         names = ["auto", *providers]
         near = difflib.get_close_matches(str(name), names, 1)

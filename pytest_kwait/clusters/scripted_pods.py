@@ -35,8 +35,8 @@ class ScriptedPods:
         self._selection = dict(selection)
 
     def _rule(self, **script: object) -> Fault:
-        given = {key: value for key, value in script.items() if value is not None}
-        return self._make({"kind": "script", **self._selection, "script": given})
+        fields = {key: value for key, value in script.items() if value is not None}
+        return self._make({"kind": "script", **self._selection, "script": fields})
 
     def run(
         self,
@@ -149,8 +149,8 @@ class ScriptedPods:
         Raises:
             ClusterError: not an embedded cluster.
         """
-        given: Sequence[object] = lines
-        if isinstance(given, str) or not all(_is_line(line) for line in given):
+        value: Sequence[object] = lines
+        if isinstance(value, str) or not all(_is_line(line) for line in value):
             raise InvalidArgument("lines", lines, "a list of lines")
         return self._rule(log=list(lines))
 
@@ -186,9 +186,9 @@ def script_pods(
     Raises:
         InvalidArgument: an invalid selector or name.
     """
-    for what, value in (("name", name), ("container", container)):
+    for argument, value in (("name", name), ("container", container)):
         if not isinstance(value, str):
-            raise InvalidArgument(what, value, "a name, or nothing for all")
+            raise InvalidArgument(argument, value, "a name, or nothing for all")
     try:
         parse_labels(label)
     except (StatusError, TypeError) as error:

@@ -81,28 +81,28 @@ class SimulatorProcess:
         with TemporaryFile() as file:
             file.write(write_options(options or EmbeddedOptions()))
             file.seek(0)
-            given = os.dup(file.fileno())
+            options_fd = os.dup(file.fileno())
         ready, ready_end = os.pipe()
-        theirs = [given, ready_end]
+        child_fds = [options_fd, ready_end]
         arguments = [
             *command,
             *("--kubeconfig", str(kubeconfig)),
-            *("--options-fd", str(given), "--ready-fd", str(ready_end)),
+            *("--options-fd", str(options_fd), "--ready-fd", str(ready_end)),
         ]
         if owned:
             owner_end, self._owner = os.pipe()
-            theirs.append(owner_end)
+            child_fds.append(owner_end)
             arguments += ["--owner-fd", str(owner_end)]
             if folder is not None:
                 arguments += ["--owner-folder", str(folder)]
         try:
-            self._process = self._spawn(arguments, theirs)
+            self._process = self._spawn(arguments, child_fds)
         except OSError as error:
             os.close(ready)
             self._close_pipe()
             raise ClusterError(f"the embedded cluster cannot be started: {error}") from error
         finally:
-            for fd in theirs:
+            for fd in child_fds:
                 os.close(fd)
         try:
             self._await_ready(ready, Deadline.after(_START_TIMEOUT, clock))
@@ -196,8 +196,10 @@ class SimulatorProcess:
             return "it closed its pipe and went on"
         return f"exit status {code}" if code >= 0 else f"ended by signal {-code}"
 
-    def _failure(self, what: str, output: str) -> str:
-        return f"the embedded cluster {what}" + (f":\n{output}" if output else "; it said nothing")
+    def _failure(self, clause: str, output: str) -> str:
+        return f"the embedded cluster {clause}" + (
+            f":\n{output}" if output else "; it said nothing"
+        )
 
 
 def python_environment() -> dict[str, str]:

@@ -37,8 +37,8 @@ def describe(programs: dict[str, list[str]], folder: str, owner: int) -> str:
 
 def main(description: str) -> int:
     """Run the programs until the owner or one of them ends."""
-    given: dict[str, Any] = json.loads(description)
-    folder, owner = given["folder"], given["owner"]
+    configuration: dict[str, Any] = json.loads(description)
+    folder, owner = configuration["folder"], configuration["owner"]
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking)
@@ -46,7 +46,7 @@ def main(description: str) -> int:
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         prepare = _end_with_parent()
-        for name, command in given["programs"].items():
+        for name, command in configuration["programs"].items():
             running[name] = _start(command, os.path.join(folder, f"{name}.log"), folder, prepare)  # noqa: PTH118 - pathlib loads slowly
         while True:
             readable, _, _ = select.select([owner, woken], [], [])

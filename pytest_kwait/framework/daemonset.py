@@ -251,16 +251,16 @@ class DaemonSetPods(_DaemonSetCondition):
         if undecided is not None or pods is None:
             return undecided or Pending("its pods are not known yet")
         desired = count_of(self.current, "desiredNumberScheduled")
-        wanted = desired if self._nodes is None else len(self._nodes)
-        if desired < self._least or desired != wanted:
+        pod_count = desired if self._nodes is None else len(self._nodes)
+        if desired < self._least or desired != pod_count:
             return Failed(f"the set is to run on {count_noun(desired, 'node')}", Grace.LONG)
-        if pods.single == pods.occupied == pods.met == wanted:
+        if pods.single == pods.occupied == pods.met == pod_count:
             available = count_of(self.current, "numberAvailable")
-            if self._trait is is_started or available == wanted:
+            if self._trait is is_started or available == pod_count:
                 return Met()
-            return Pending(f"{available} of {wanted} pods available")
+            return Pending(f"{available} of {pod_count} pods available")
         rest = pods.summary() or "no pods"
-        text = f"{pods.single} of {count_noun(wanted, 'node')} with one pod: {rest}"
+        text = f"{pods.single} of {count_noun(pod_count, 'node')} with one pod: {rest}"
         if (elsewhere := pods.occupied - pods.single) > 0:
             text = f"{text}; {elsewhere} with more than one, or none awaited"
         return self._stuck() or Pending(text)
@@ -390,8 +390,8 @@ def wait_for_daemon_set_pods_on_nodes(
     Source: daemonset/fixtures.go CheckDaemonPodOnNodes.
     """
     names = list(parse_named_uids("nodes", nodes, NODES.kind, empty=True))
-    each = " each" if len(names) > 1 else ""
-    goal = f"have one available pod on {join_names(names)}{each}, and nowhere else"
+    suffix = " each" if len(names) > 1 else ""
+    goal = f"have one available pod on {join_names(names)}{suffix}, and nowhere else"
     if not names:
         goal = "have no available pod"
     return DaemonSetPods(namespace, name, goal, is_running_and_ready, nodes=names)

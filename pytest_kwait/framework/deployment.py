@@ -145,16 +145,16 @@ class DeploymentCondition(WorkloadCondition):
         """Its ReplicaSets, computed once per change of it or of one of them."""
         if self.sets is None or self.object.current is None:
             return _OwnedReplicaSets(None, ())
-        seen = (self.object.changes, self.sets.changes)
-        if seen != self._family_of:
-            self._family_of = seen
-            revision, current, others = revision_of(self.current), None, []
-            for each in self.sets.of(self.object.uid):
-                if current is None and revision and revision_of(each) == revision:
-                    current = each
+        changes = (self.object.changes, self.sets.changes)
+        if changes != self._family_of:
+            self._family_of = changes
+            revision, current, other_sets = revision_of(self.current), None, []
+            for replica_set in self.sets.of(self.object.uid):
+                if current is None and revision and revision_of(replica_set) == revision:
+                    current = replica_set
                 else:
-                    others.append(each)
-            self._family = _OwnedReplicaSets(current, others)
+                    other_sets.append(replica_set)
+            self._family = _OwnedReplicaSets(current, other_sets)
         return self._family
 
     @property
@@ -240,8 +240,8 @@ class DeploymentCondition(WorkloadCondition):
         if self.pods is None:
             return None
         older = sum(
-            self.pods.of(each["metadata"].get("uid") or "").count(ALIVE)
-            for each in self.family.others
+            self.pods.of(replica_set["metadata"].get("uid") or "").count(ALIVE)
+            for replica_set in self.family.others
         )
         return self.stuck(replicas_of(self.current) - least + older)
 
@@ -272,9 +272,9 @@ class DeploymentComplete(DeploymentCondition):
         before = self.stale_status_verdict()
         if before is not None:
             return before
-        wanted = replicas_of(self.current)
+        replicas = replicas_of(self.current)
         names = ("replicas", "updatedReplicas", "availableReplicas")
-        if all(count_of(self.current, name) == wanted for name in names):
+        if all(count_of(self.current, name) == replicas for name in names):
             return Met()
         tally = self.tally
         pods = f": {tally.summary()}" if tally is not None and len(tally) else ""
@@ -329,11 +329,11 @@ class UpdatedReplicas(DeploymentCondition):
         lag = describe_generation_lag(self.current, self._generation)
         if lag:
             return self.object.ending() or Pending(lag)
-        updated, wanted = count_of(self.current, "updatedReplicas"), replicas_of(self.current)
+        updated, replicas = count_of(self.current, "updatedReplicas"), replicas_of(self.current)
         if updated >= self._least:
             return Met()
-        if wanted < self._least:
-            return Failed(f"the deployment is to have {count_noun(wanted, 'pod')}", Grace.LONG)
+        if replicas < self._least:
+            return Failed(f"the deployment is to have {count_noun(replicas, 'pod')}", Grace.LONG)
         return self.terminal_verdict(self._all_stuck()) or Pending(
             f"{updated} of {self._least} updated, {count_of(self.current, 'replicas')} there"
         )
@@ -365,9 +365,13 @@ class BoundedRollingUpdate(DeploymentComplete):
     def verdict(self) -> Verdict:
         """Decide by the bounds, then as `DeploymentComplete` does."""
         # Pods change often; the objects compared with the bounds change rarely.
-        seen = (self.object.changes, 0 if self.sets is None else self.sets.changes)
-        if self._broken is None and seen != self._held_of and self.stale_status_verdict() is None:
-            self._held_of = seen
+        changes = (self.object.changes, 0 if self.sets is None else self.sets.changes)
+        if (
+            self._broken is None
+            and changes != self._held_of
+            and self.stale_status_verdict() is None
+        ):
+            self._held_of = changes
             self._broken = self._step()
         return self.object.missing_verdict() or self._broken or super().verdict()
 
@@ -478,8 +482,10 @@ class RevisionAndImage(DeploymentCondition):
         if self.object.current is None:
             return ""
         current, images = self.family.current, ", ".join(images_of(self.current)) or "no image"
-        kept = f", made by {REPLICA_SETS.singular} {current['metadata']['name']}" if current else ""
-        return f"revision {revision_of(self.current) or 'none'} with {images}{kept}"
+        replica_set_text = (
+            f", made by {REPLICA_SETS.singular} {current['metadata']['name']}" if current else ""
+        )
+        return f"revision {revision_of(self.current) or 'none'} with {images}{replica_set_text}"
 
 
 class ConditionReason(DeploymentCondition):
@@ -507,20 +513,20 @@ class ConditionReason(DeploymentCondition):
         absent = self.object.missing_verdict()
         if absent is not None:
             return absent
-        found = get_condition(self.current, self._condition)
-        reason = None if found is None else found.get("reason")
+        condition = get_condition(self.current, self._condition)
+        reason = None if condition is None else condition.get("reason")
         # A refused ReplicaSet is reported before the generation counts as observed.
         if reason == self._reason == "ReplicaSetCreateError":
             return Met()
         before = self.stale_status_verdict()
         if before is not None:
             return before
-        if found is None:
+        if condition is None:
             return self._hindered() or Pending(f"there is no condition {self._condition} yet")
         if reason == self._reason:
             return Met()
         why = f"with reason {reason}" if reason else "without reason"
-        pending = Pending(f"{self._condition} is {found.get('status')} {why}")
+        pending = Pending(f"{self._condition} is {condition.get('status')} {why}")
         return self._hindered() or pending
 
     def _hindered(self) -> Failed | None:
@@ -546,9 +552,9 @@ class ConditionReason(DeploymentCondition):
             return ""
         conditions = self.object.status.get("conditions") or ()
         parts = [
-            f"{each.get('type')} {each.get('status')}"
-            + (f" ({each['reason']})" if each.get("reason") else "")
-            for each in conditions
+            f"{condition.get('type')} {condition.get('status')}"
+            + (f" ({condition['reason']})" if condition.get("reason") else "")
+            for condition in conditions
         ]
         text = ", ".join(parts) or "no conditions"
         return f"{text}; {count_of(self.current, 'availableReplicas')} available"

@@ -169,10 +169,10 @@ class EndpointSliceStore(ObjectSink):
         name = target.get("name")
         if name and target.get("kind") == "Pod" and target.get("namespace") == self._namespace:
             share.pods.append((name, target.get("uid") or ""))
-            for each in ports:
-                if each.get("port") is not None:
-                    protocol = each.get("protocol") or "TCP"
-                    mapping = PortMapping(name, each.get("name") or "", protocol, each["port"])
+            for port in ports:
+                if port.get("port") is not None:
+                    protocol = port.get("protocol") or "TCP"
+                    mapping = PortMapping(name, port.get("name") or "", protocol, port["port"])
                     share.mappings.append(mapping)
 
     def drop(self, uid: str) -> None:
@@ -304,7 +304,11 @@ class ServicePodStore(ObjectCounter):
 
 def _port_names(pod: dict[str, Any]) -> set[str]:
     spec = pod.get("spec") or {}
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy")]
+    sidecars = [
+        init_container
+        for init_container in spec.get("initContainers") or ()
+        if init_container.get("restartPolicy")
+    ]
     return {
         port["name"]
         for container in (*(spec.get("containers") or ()), *sidecars)
@@ -434,8 +438,8 @@ class ServiceEndpoints(ObjectCondition):
             made = "" if len(self.slices) else ", so its EndpointSlices must be created by hand"
             return f": the service has no selector{made}"
         if not self.pods.alive:
-            others = f" that has not ended: {self.pods.summary()}" if len(self.pods) else ""
-            return f": the service's selector {self._selector} matches no pod{others}"
+            other_text = f" that has not ended: {self.pods.summary()}" if len(self.pods) else ""
+            return f": the service's selector {self._selector} matches no pod{other_text}"
         for port in self.object.spec.get("ports") or ():
             target = port.get("targetPort")
             if isinstance(target, str) and not self.pods.has_port(target):
@@ -569,7 +573,9 @@ class EndpointPorts(ServiceEndpoints):
     ) -> None:
         self._wanted = dict(ports)
         self.needed = len(ports)
-        wishes = [f"{pod}:{','.join(map(str, each))}" for pod, each in ports.items()]
+        wishes = [
+            f"{pod}:{','.join(map(str, expected_ports))}" for pod, expected_ports in ports.items()
+        ]
         goal = f"serve at {_shorten_names(wishes)} alone" if wishes else "serve at no pod"
         super().__init__(namespace, service, goal)
 
@@ -587,9 +593,9 @@ class EndpointPorts(ServiceEndpoints):
             if not any(wish.fits(mapping) for mapping in by_pod.get(pod, ()))
         ]
         extra = [
-            f"{each.pod}:{ExpectedPort(each.port, each.name or None, each.protocol)}"
-            for each in mappings
-            if not any(wish.fits(each) for wish in self._wanted.get(each.pod, ()))
+            f"{mapping.pod}:{ExpectedPort(mapping.port, mapping.name or None, mapping.protocol)}"
+            for mapping in mappings
+            if not any(wish.fits(mapping) for wish in self._wanted.get(mapping.pod, ()))
         ]
         return _describe_difference(lacking, extra)
 
@@ -613,8 +619,8 @@ class EndpointsOnNode(ServiceEndpoints):
         slices = self.slices
         if slices.ready < max(slices.endpoints, 1):
             return f"{slices.ready} of {slices.endpoints} endpoints ready"
-        others = [name or "no node" for name in slices.nodes if name != self._node]
-        return f"endpoints on {_shorten_names(sorted(others))}" if others else None
+        other_nodes = [name or "no node" for name in slices.nodes if name != self._node]
+        return f"endpoints on {_shorten_names(sorted(other_nodes))}" if other_nodes else None
 
 
 def _describe_difference(lacking: Sequence[str], extra: Sequence[str]) -> str | None:
@@ -627,8 +633,8 @@ def _describe_difference(lacking: Sequence[str], extra: Sequence[str]) -> str | 
 
 
 def _shorten_names(names: Collection[str]) -> str:
-    shown = ", ".join(islice(names, 5))
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown
+    names_text = ", ".join(islice(names, 5))
+    return f"{names_text} and {len(names) - 5} more" if len(names) > 5 else names_text
 
 
 @wait(limit="endpoint_slice", kind=SERVICES, summary="a service with an exact number of endpoints")
@@ -712,11 +718,13 @@ def wait_for_endpoint_ports(
 
     Source: endpointslice/wait.go WaitForEndpointPorts.
     """
-    given: object = ports
-    if not isinstance(given, Mapping):
-        raise InvalidArgument("ports", given, "use a mapping of pods to lists of ports")
-    wanted = {check_name("ports", pod): _parse_ports(each) for pod, each in given.items()}
-    return EndpointPorts(namespace, name, wanted)
+    value: object = ports
+    if not isinstance(value, Mapping):
+        raise InvalidArgument("ports", value, "use a mapping of pods to lists of ports")
+    expected_ports = {
+        check_name("ports", pod): _parse_ports(pod_ports) for pod, pod_ports in value.items()
+    }
+    return EndpointPorts(namespace, name, expected_ports)
 
 
 @wait(
@@ -770,9 +778,9 @@ def wait_for_endpoint_slices(
     """
     check_namespace(namespace)
     selector = slice_selector(check_namespace(name, "service"))
-    given: object = condition
-    if not callable(given):
-        raise InvalidArgument("condition", given, "use a callable that is given the list of slices")
+    value: object = condition
+    if not callable(value):
+        raise InvalidArgument("condition", value, "use a callable that is given the list of slices")
     return ListCondition(ENDPOINT_SLICES, namespace, selector, UserPredicate(condition))
 
 

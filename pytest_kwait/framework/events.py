@@ -78,8 +78,8 @@ class EventSource(Source):
     @property
     def field_selector(self) -> str | None:
         """The field selector of these events."""
-        one = f",involvedObject.name={self.about}" if self.about else ""
-        return f"involvedObject.kind={self.kind}{one}"
+        name_selector = f",involvedObject.name={self.about}" if self.about else ""
+        return f"involvedObject.kind={self.kind}{name_selector}"
 
     def __str__(self) -> str:
         return f"events of {self.kind} {self.about or '(all)'} in {self.namespace}"
@@ -123,7 +123,7 @@ class LastEventStore(ObjectSink):
             return None
         # Within one second, the event created or repeated last; there are only a few about one
         # object.
-        return self._events[max(reversed(moments), key=lambda each: moments[each])]
+        return self._events[max(reversed(moments), key=lambda key: moments[key])]
 
 
 def last_timestamp_of(event: dict[str, Any]) -> str:
@@ -237,12 +237,14 @@ class AwaitedEvent(Condition, ObjectSink):
         """Decide by whether an event matches."""
         if self._events.count(_MATCH):
             return Met()
-        others = len(self._events)
-        if not others:
+        other_count = len(self._events)
+        if not other_count:
             return Pending("no event yet", absent=True)
         if self._near:
             return Pending(f"{self._reason} came with another message: {self._near}")
-        return Pending(f"{others} {'other event' if others == 1 else 'other events'} so far")
+        return Pending(
+            f"{other_count} {'other event' if other_count == 1 else 'other events'} so far"
+        )
 
     def summarize(self) -> str:
         """Return a summary of the recorded events."""

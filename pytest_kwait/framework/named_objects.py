@@ -288,8 +288,8 @@ def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
         there = obj["metadata"].get("finalizers") or ()
         if (finalizer in there) == present:
             return Met()
-        others = f", it has {', '.join(there)}" if there and present else ""
-        return Pending(f"{finalizer} is {'not there' if present else 'still there'}{others}")
+        other_text = f", it has {', '.join(there)}" if there and present else ""
+        return Pending(f"{finalizer} is {'not there' if present else 'still there'}{other_text}")
 
     text = f"have finalizer {finalizer}" if present else f"lose finalizer {finalizer}"
     # A terminating object gets no new finalizers.
@@ -331,44 +331,44 @@ class NamedObjectStore(ObjectSink):
         return self._named.values()
 
 
-def parse_named_uids(what: str, given: object, kind: str, *, empty: bool = False) -> dict[str, str]:
+def parse_named_uids(what: str, value: object, kind: str, *, empty: bool = False) -> dict[str, str]:
     """Return the UIDs of objects by their names; empty if only the name is given.
 
     Args:
         what: the name of the argument.
-        given: objects as the API returns them or as models of the official client, or their names;
+        value: objects as the API returns them or as models of the official client, or their names;
             a list of these, such as a PodList, or one of them.
         kind: the kind of the objects.
         empty: whether an empty list is valid.
 
     Raises:
-        InvalidArgument: `given` has another form.
+        InvalidArgument: `value` has another form.
     """
     named: dict[str, str] = {}
-    for each in _list_objects(what, given, kind):
-        metadata = {"name": each} if isinstance(each, str) else _member(each, "metadata")
+    for item in _list_objects(what, value, kind):
+        metadata = {"name": item} if isinstance(item, str) else _member(item, "metadata")
         name = None if metadata is None else _member(metadata, "name")
-        if name is None or _member(each, "kind") not in (None, kind):
-            raise InvalidArgument(what, _Short(each), _usage(kind))
+        if name is None or _member(item, "kind") not in (None, kind):
+            raise InvalidArgument(what, _Short(item), _usage(kind))
         named[check_name(what, name)] = str(_member(metadata, "uid") or "")
     if not named and not empty:
         raise InvalidArgument(what, [], f"at least one {kind} is needed")
     return named
 
 
-def _list_objects(what: str, given: object, kind: str) -> Iterable[object]:
+def _list_objects(what: str, value: object, kind: str) -> Iterable[object]:
     """Return the single objects or names of an argument."""
-    if isinstance(given, str):
-        return [given]
-    items = _member(given, "items")
-    if isinstance(items, list) and _member(given, "kind") in (None, "List", f"{kind}List"):
+    if isinstance(value, str):
+        return [value]
+    items = _member(value, "items")
+    if isinstance(items, list) and _member(value, "kind") in (None, "List", f"{kind}List"):
         return items
-    if _member(given, "metadata") is not None:
-        return [given]
-    is_model = hasattr(type(given), "openapi_types")
-    if is_model or isinstance(given, Mapping | bytes) or not isinstance(given, Iterable):
-        raise InvalidArgument(what, _Short(given), _usage(kind))
-    return given
+    if _member(value, "metadata") is not None:
+        return [value]
+    is_model = hasattr(type(value), "openapi_types")
+    if is_model or isinstance(value, Mapping | bytes) or not isinstance(value, Iterable):
+        raise InvalidArgument(what, _Short(value), _usage(kind))
+    return value
 
 
 def _member(value: object, name: str) -> Any:
@@ -422,7 +422,10 @@ def resolve_target(session: ApiSession, target: object, deadline: Deadline) -> N
     if known is not None:
         return NamedTarget(known, name)
     return NamedTarget(
-        request_with_retry(lambda left: session.resolve(kind, deadline=left), deadline), name
+        request_with_retry(
+            lambda attempt_deadline: session.resolve(kind, deadline=attempt_deadline), deadline
+        ),
+        name,
     )
 
 
@@ -436,7 +439,7 @@ def strip_kind(value: Any, expected: Resource) -> Any:
         expected: the kind that the argument names.
     """
     if isinstance(value, list | tuple):
-        return type(value)(strip_kind(each, expected) for each in value)
+        return type(value)(strip_kind(item, expected) for item in value)
     kind, slash, name = value.partition("/") if isinstance(value, str) else ("", "", "")
     if not slash or "/" in name:
         return value
@@ -476,14 +479,14 @@ def parse_object_argument(
         listed = _kind_of(value).removesuffix("List")
         version = _member(value, "apiVersion") or _member(value, "api_version") or ""
         return _join_arguments(
-            [_parse_object(argument, one, None, listed, version) for one in items]
+            [_parse_object(argument, item, None, listed, version) for item in items]
         )
     if isinstance(value, list | tuple) and expected is None:
         parsed = [
-            ObjectArgument(one, {}, "")
-            if _member(one, "metadata") is None
-            else _parse_object(argument, one, None)
-            for one in value
+            ObjectArgument(item, {}, "")
+            if _member(item, "metadata") is None
+            else _parse_object(argument, item, None)
+            for item in value
         ]
         return _join_arguments(parsed)
     if _member(value, "metadata") is None:
@@ -492,8 +495,10 @@ def parse_object_argument(
 
 
 def _join_arguments(parsed: Sequence[ObjectArgument]) -> ObjectArgument:
-    namespaces = {name: found for each in parsed for name, found in each.namespaces.items()}
-    return ObjectArgument([each.value for each in parsed], namespaces, "")
+    namespaces = {
+        name: namespace for argument in parsed for name, namespace in argument.namespaces.items()
+    }
+    return ObjectArgument([argument.value for argument in parsed], namespaces, "")
 
 
 def _parse_object(

@@ -185,8 +185,8 @@ class ConditionStatus(_PresentPredicate):
         condition = self._first(obj)
         if condition is None:
             there = self._others(obj)
-            others = f" (there is: {there})" if there else ""
-            return Pending(f"no condition {self.kind} yet{others}")
+            other_text = f" (there is: {there})" if there else ""
+            return Pending(f"no condition {self.kind} yet{other_text}")
         behind = self.generation_lag_verdict(obj)
         if behind is not None:
             return behind
@@ -211,8 +211,8 @@ class ConditionStatus(_PresentPredicate):
     def _others(self, obj: dict[str, Any]) -> str:
         """Return the types of the conditions that there are."""
         conditions = (obj.get("status") or {}).get("conditions")
-        found = [c for c in conditions or () if isinstance(c, dict) and c.get("type")]
-        return ", ".join(str(condition["type"]) for condition in found)
+        valid_conditions = [c for c in conditions or () if isinstance(c, dict) and c.get("type")]
+        return ", ".join(str(condition["type"]) for condition in valid_conditions)
 
     def _first(self, obj: dict[str, Any]) -> dict[str, Any] | None:
         status = obj.get("status")
@@ -220,8 +220,8 @@ class ConditionStatus(_PresentPredicate):
         for condition in conditions if isinstance(conditions, list) else ():
             kind = condition.get("type") if isinstance(condition, dict) else None
             if isinstance(kind, str) and kind.lower() == self.kind.lower():
-                found: dict[str, Any] = condition
-                return found if isinstance(found.get("status"), str) else None
+                condition_object: dict[str, Any] = condition
+                return condition_object if isinstance(condition_object.get("status"), str) else None
         return None
 
 
@@ -241,8 +241,8 @@ class JsonPathValue(_PresentPredicate):
     @property
     def status_field(self) -> str:
         """The field of the status that the path leads to; empty for any other path."""
-        found = _STATUS_FIELD.fullmatch(self.path.standard)
-        return found[1] if found else ""
+        match = _STATUS_FIELD.fullmatch(self.path.standard)
+        return match[1] if match else ""
 
     @property
     def goal(self) -> str:
@@ -260,15 +260,15 @@ class JsonPathValue(_PresentPredicate):
             return Failed(f"{self.path.text} leads to {len(values)} values: it must name one")
         if not values or values[0] is None:
             return Pending(f"{self.path.text} is not there yet")
-        found = values[0]
+        value = values[0]
         if self.value is None:
             return Met()
-        if isinstance(found, dict | list):
+        if isinstance(value, dict | list):
             return Failed(
-                f"{self.path.text} leads to {_NOUNS[type(found)]}, which no text equals: "
+                f"{self.path.text} leads to {_NOUNS[type(value)]}, which no text equals: "
                 "name a value in it"
             )
-        text = str(found).lower() if isinstance(found, bool) else str(found)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
         if text.strip() == self.value.strip():
             return Met()
         if self.secret:

@@ -103,8 +103,8 @@ class _Controlled(WorkloadCondition):
             return self.object.missing_verdict()
         return self.stale_status_verdict()
 
-    def _refused(self, wanted: int) -> Failed | None:
-        if self.object.resource not in _REFUSABLE or self._counted.count(ALIVE) >= wanted:
+    def _refused(self, pod_count: int) -> Failed | None:
+        if self.object.resource not in _REFUSABLE or self._counted.count(ALIVE) >= pod_count:
             return None
         terminal = detect_replica_failure(self.current)
         return None if terminal is None else Failed(terminal.reason, terminal.grace)
@@ -168,14 +168,14 @@ class RunningPods(_Controlled):
         desired = desired_pods(self.object)
         if self._exactly is None and running >= desired > 0:
             return Met()
-        wanted = desired if self._exactly is None else self._exactly
-        if desired < max(wanted, 0 if self._exactly == 0 else 1):
+        pod_count = desired if self._exactly is None else self._exactly
+        if desired < max(pod_count, 0 if self._exactly == 0 else 1):
             return Failed(f"it is to have {count_noun(desired, 'pod')}", Grace.LONG)
-        if running < wanted:
-            failed = self._refused(wanted) or detect_stuck_pods(self._counted, wanted)
+        if running < pod_count:
+            failed = self._refused(pod_count) or detect_stuck_pods(self._counted, pod_count)
             if failed is not None:
                 return failed
-        return Pending(f"{running} of {wanted} Running: {self._counted.summary() or 'no pods'}")
+        return Pending(f"{running} of {pod_count} Running: {self._counted.summary() or 'no pods'}")
 
     def result(self) -> Any:
         """Return the pods in phase Running, sorted by name."""
@@ -201,15 +201,15 @@ class StableController(_Controlled):
         lag = self._lag()
         if lag is not None:
             return lag
-        wanted, there = replicas_of(self.current), count_of(self.current, "replicas")
-        if there == wanted:
+        replicas, there = replicas_of(self.current), count_of(self.current, "replicas")
+        if there == replicas:
             return Met()
         if (ending := self.object.ending()) is not None:
             return ending
         terminal = detect_replica_failure(self.current)
-        if terminal is not None and there < wanted:
+        if terminal is not None and there < replicas:
             return Failed(terminal.reason, terminal.grace)
-        return Pending(f"{there} of {wanted} replicas")
+        return Pending(f"{there} of {replicas} replicas")
 
     def summarize(self) -> str:
         """Return that it exists."""

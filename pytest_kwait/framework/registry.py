@@ -144,13 +144,13 @@ class Wait:
         try:
             return self.signature.bind(*first, *args, **kwargs)
         except TypeError as error:
-            given = [
+            arguments = [
                 *map(describe_value, args),
                 *(f"{name}={describe_value(value)}" for name, value in kwargs.items()),
             ]
             raise InvalidArgument(
                 f"arguments of {self.name}",
-                f"({', '.join(given)})",
+                f"({', '.join(arguments)})",
                 f"{error}; use {self.name}({self.usage}) and the options of every wait: "
                 f"{', '.join(WaitOptions.__annotations__)}",
             ) from None
@@ -293,10 +293,10 @@ def _declare(
     assert first.name == "client"  # noqa: S101
     assert options.kind is options.VAR_KEYWORD  # noqa: S101
     namespaced = bool(rest) and rest[0].name == "namespace"
-    shown = [each.replace(annotation=each.empty) for each in rest[namespaced:]]
+    parameters = [parameter.replace(annotation=parameter.empty) for parameter in rest[namespaced:]]
     entry = Wait(
         function.__name__,
-        str(inspect.Signature(shown))[1:-1],
+        str(inspect.Signature(parameters))[1:-1],
         summary,
         function.__module__,
         limit,
@@ -336,16 +336,16 @@ def _taking_objects(
         from pytest_kwait.framework.named_objects import parse_object_argument, strip_kind
 
         # Python reports arguments beyond those that there are.
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
-        values = dict(given)
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        values = dict(arguments)
         # The namespace first: those of objects are compared with it.
         for name, kind in {"namespace": NAMESPACES, **kinds}.items():
-            if name not in given or name not in parameters:
+            if name not in arguments or name not in parameters:
                 continue
-            values[name] = given[name] if kind is None else strip_kind(given[name], kind)
+            values[name] = arguments[name] if kind is None else strip_kind(arguments[name], kind)
             # A list of objects is read by the wait, which needs their UIDs.
             several = "KubernetesObjects" in str(parameters[name].annotation)
-            parsed = None if several else parse_object_argument(name, given[name], kind)
+            parsed = None if several else parse_object_argument(name, arguments[name], kind)
             if parsed is None:
                 continue
             values[name] = parsed.value
@@ -372,10 +372,10 @@ def _is_special(value: object) -> bool:
 
 
 def _check_namespaces(name: str, namespaces: Mapping[str, str], namespace: object) -> None:
-    for which, found in namespaces.items():
-        if namespace is not None and found != namespace:
-            valid = f"its namespace is {found!r}, and namespace={namespace!r} is given"
-            raise InvalidArgument(name, which, valid)
+    for object_name, object_namespace in namespaces.items():
+        if namespace is not None and object_namespace != namespace:
+            valid = f"its namespace is {object_namespace!r}, and namespace={namespace!r} is given"
+            raise InvalidArgument(name, object_name, valid)
 
 
 def _result_signature(declared: Callable[..., Any]) -> inspect.Signature:

@@ -53,8 +53,10 @@ class _ReplicaSetCondition(WorkloadCondition):
     def counts(self) -> str:
         """Return the counts of its status, with the desired ones."""
         names = {"replicas": "there", "readyReplicas": "ready", "availableReplicas": "available"}
-        found = ", ".join(f"{count_of(self.current, name)} {word}" for name, word in names.items())
-        return f"{replicas_of(self.current)} wanted: {found}"
+        counts_text = ", ".join(
+            f"{count_of(self.current, name)} {word}" for name, word in names.items()
+        )
+        return f"{replicas_of(self.current)} wanted: {counts_text}"
 
     def summarize(self) -> str:
         """Return a summary of its counts and its pods."""
@@ -103,10 +105,14 @@ class ReadyReplicaSet(_ReplicaSetCondition):
         before = self.stale_status_verdict()
         if before is not None:
             return before
-        wanted = replicas_of(self.current)
-        if count_of(self.current, "replicas") == count_of(self.current, "readyReplicas") == wanted:
+        replicas = replicas_of(self.current)
+        if (
+            count_of(self.current, "replicas")
+            == count_of(self.current, "readyReplicas")
+            == replicas
+        ):
             return Met()
-        return self.terminal_verdict(wanted) or self.pending()
+        return self.terminal_verdict(replicas) or self.pending()
 
 
 class AvailableReplicas(_ReplicaSetCondition):
@@ -126,21 +132,21 @@ class AvailableReplicas(_ReplicaSetCondition):
         before = self.stale_status_verdict()
         if before is not None:
             return before
-        available, wanted = count_of(self.current, "availableReplicas"), replicas_of(self.current)
+        available, replicas = count_of(self.current, "availableReplicas"), replicas_of(self.current)
         if available == self._target:
-            return Met(settled=wanted == available and self.object.ending() is None)
+            return Met(settled=replicas == available and self.object.ending() is None)
         if available > self._target:
             return self.object.ending() or self.pending()
-        if wanted < self._target:
-            return Failed(f"the replicaset is to have {count_noun(wanted, 'pod')}", Grace.LONG)
-        return self._out_of_reach(wanted) or self.pending()
+        if replicas < self._target:
+            return Failed(f"the replicaset is to have {count_noun(replicas, 'pod')}", Grace.LONG)
+        return self._out_of_reach(replicas) or self.pending()
 
-    def _out_of_reach(self, wanted: int) -> Failed | None:
+    def _out_of_reach(self, replicas: int) -> Failed | None:
         tally = self.tally
         alive = 0 if tally is None else tally.count(ALIVE)
         # Refused pods do not matter while enough others exist.
-        needed = alive if alive >= self._target else wanted
-        return self.terminal_verdict(needed, wanted - self._target)
+        needed = alive if alive >= self._target else replicas
+        return self.terminal_verdict(needed, replicas - self._target)
 
 
 class DesiredReplicas(_ReplicaSetCondition):
@@ -154,10 +160,10 @@ class DesiredReplicas(_ReplicaSetCondition):
         before = self.stale_status_verdict()
         if before is not None:
             return before
-        wanted = replicas_of(self.current)
-        if count_of(self.current, "replicas") == wanted:
+        replicas = replicas_of(self.current)
+        if count_of(self.current, "replicas") == replicas:
             return Met()
-        return self.terminal_verdict(wanted) or self.pending()
+        return self.terminal_verdict(replicas) or self.pending()
 
 
 class SpecReplicas(_ReplicaSetCondition):

@@ -48,7 +48,8 @@ def _load_balancer_addresses(obj: Obj) -> list[str]:
     """Return the addresses of its load balancer; an empty text for an ingress without one."""
     balancer = (obj.get("status") or {}).get("loadBalancer") or {}
     return [
-        str(each.get("ip") or each.get("hostname") or "") for each in balancer.get("ingress") or ()
+        str(ingress.get("ip") or ingress.get("hostname") or "")
+        for ingress in balancer.get("ingress") or ()
     ]
 
 
@@ -202,8 +203,8 @@ def wait_for_service_updated_with_finalizer(
 
     Source: service/wait.go WaitForServiceUpdatedWithFinalizer.
     """
-    wanted = check_bool("present", present)
-    return _service(namespace, name, finalizer_goal(FINALIZER, wanted))
+    is_present = check_bool("present", present)
+    return _service(namespace, name, finalizer_goal(FINALIZER, is_present))
 
 
 @wait(limit="load_balancer_create", kind=SERVICES, summary="a service that is gone, by its UID")
@@ -319,9 +320,9 @@ class AnsweringService(ServiceEndpoints, ProbeCondition):
     ) -> None:
         super().__init__(namespace, service, "become reachable" if any_answer else "respond")
         self._port = _check_port(port)
-        given: object = path
-        if not isinstance(given, str):
-            raise InvalidArgument("path", given, "use a text, for example 'healthz'")
+        value: object = path
+        if not isinstance(value, str):
+            raise InvalidArgument("path", value, "use a text, for example 'healthz'")
         if scheme not in ("http", "https"):
             raise InvalidArgument("scheme", scheme, "use 'http' or 'https'")
         self._path = path.removeprefix("/")

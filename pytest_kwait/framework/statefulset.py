@@ -229,9 +229,9 @@ def is_updating(stateful_set: dict[str, Any]) -> bool:
 
 
 def detect_blocked_set(
-    stateful_set: dict[str, Any], pods: StatefulPods, wanted: int, replicas: int
+    stateful_set: dict[str, Any], pods: StatefulPods, target_count: int, replicas: int
 ) -> Failed | None:
-    """Return the verdict if stuck pods keep `wanted` out of reach; else None.
+    """Return the verdict if stuck pods keep `target_count` out of reach; else None.
 
     One stuck pod of an ordered set blocks all missing pods above it. While pods below are missing
     too, they come first, and there is no verdict. A Parallel set replaces stuck pods of another
@@ -239,7 +239,7 @@ def detect_blocked_set(
 
     Args:
         stateful_set: the set, its status being of its present generation.
-        wanted: the number of its pods that must reach the awaited state.
+        target_count: the number of its pods that must reach the awaited state.
         replicas: its desired number of pods.
     """
     missing = max(replicas - len(pods), 0)
@@ -250,12 +250,14 @@ def detect_blocked_set(
     else:
         blocked = pods.is_contiguous
     comes = len(pods) + (0 if blocked else missing)
-    stuck = pods.nth_terminal(max(comes - wanted + 1, 1))
-    if stuck is None or stuck[0].state.terminal_state is None or wanted < 1:
+    stuck = pods.nth_terminal(max(comes - target_count + 1, 1))
+    if stuck is None or stuck[0].state.terminal_state is None or target_count < 1:
         return None
     entry, grace, since = stuck
-    others = pods.terminal_count - 1
-    notes = [f"and {others} more {'pod' if others == 1 else 'pods'}"] if others else []
+    other_count = pods.terminal_count - 1
+    notes = (
+        [f"and {other_count} more {'pod' if other_count == 1 else 'pods'}"] if other_count else []
+    )
     if blocked and missing:
         notes.append("the set makes none after it")
     note = f" ({'; '.join(notes)})" if notes else ""
@@ -311,14 +313,14 @@ class _StatefulSetCondition(WorkloadCondition):
         terminal = detect_stateful_pod_failure(self.current, pod, before, detect_owned_pod_failure)
         return ObjectState(readiness_label(pod), terminal_state=terminal)
 
-    def _lacks(self, wanted: int) -> bool:
+    def _lacks(self, target_count: int) -> bool:
         there = count_of(self.current, "replicas")
-        return there < min(wanted, replicas_of(self.current))
+        return there < min(target_count, replicas_of(self.current))
 
-    def _too_few(self, wanted: int) -> Failed | None:
-        """Return the verdict if the set's desired number of pods is below `wanted`."""
+    def _too_few(self, target_count: int) -> Failed | None:
+        """Return the verdict if the set's desired number of pods is below `target_count`."""
         replicas = replicas_of(self.current)
-        if wanted <= replicas:
+        if target_count <= replicas:
             return None
         return Failed(f"the set is to have {_replicas(self.current)}", Grace.LONG)
 
@@ -371,23 +373,23 @@ class StatefulSetPods(_StatefulSetCondition):
         pods = self.tally
         if absent is not None or pods is None:
             return absent or Pending("its pods are not known yet")
-        met, there, wanted = pods.count(_MET), len(pods), self._wanted
-        if there == met == wanted:
+        met, there, target_count = pods.count(_MET), len(pods), self._wanted
+        if there == met == target_count:
             final = self.stale_status_verdict() is None and self.object.ending() is None
-            final = final and replicas_of(self.current) == wanted == self._ready
+            final = final and replicas_of(self.current) == target_count == self._ready
             return Met(settled=final)
         if (undecided := self.stale_status_verdict() or self.object.ending()) is not None:
             return undecided
-        failed = self._too_few(wanted) or self._too_many(there)
-        if failed is None and there <= wanted:
-            failed = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
+        failed = self._too_few(target_count) or self._too_many(there)
+        if failed is None and there <= target_count:
+            failed = detect_blocked_set(self.current, pods, target_count, replicas_of(self.current))
         if failed is not None:
             return failed
         rest = pods.summary()
         rest = f": {rest}" if rest else ""
-        if there > wanted:
-            return Pending(f"{there} pods, {there - wanted} more than awaited{rest}")
-        return Pending(f"{met} of {count_noun(wanted, 'pod')} {self._what}{rest}")
+        if there > target_count:
+            return Pending(f"{there} pods, {there - target_count} more than awaited{rest}")
+        return Pending(f"{met} of {count_noun(target_count, 'pod')} {self._what}{rest}")
 
     def _too_many(self, there: int) -> Failed | None:
         if there <= self._wanted or replicas_of(self.current) <= self._wanted:
@@ -492,20 +494,23 @@ class StatefulSetStatus(_StatefulSetCondition):
         undecided = self.stale_status_verdict()
         if undecided is not None:
             return undecided
-        pods, wanted = self.tally, self._wanted
+        pods, target_count = self.tally, self._wanted
         number = count_of(self.current, self._field)
-        if number == wanted:
-            final = replicas_of(self.current) == wanted and self.object.ending() is None
+        if number == target_count:
+            final = replicas_of(self.current) == target_count and self.object.ending() is None
             return Met(settled=final)
         if (ending := self.object.ending()) is not None:
             return ending
-        if number < wanted and pods is not None:
-            failed = self._too_few(wanted)
+        if number < target_count and pods is not None:
+            failed = self._too_few(target_count)
             # A stuck pod exists all the same, but blocks the creation of others.
             if failed is None and (
-                self._field != "replicas" or (wanted > len(pods) and not is_parallel(self.current))
+                self._field != "replicas"
+                or (target_count > len(pods) and not is_parallel(self.current))
             ):
-                failed = detect_blocked_set(self.current, pods, wanted, replicas_of(self.current))
+                failed = detect_blocked_set(
+                    self.current, pods, target_count, replicas_of(self.current)
+                )
             if failed is not None:
                 return failed
         return Pending(f"status.{self._field} is {number}")

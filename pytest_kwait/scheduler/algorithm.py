@@ -167,35 +167,35 @@ def register_priority(name: str, function: Priority) -> None:
     _PRIORITIES[_validate_name(name)] = _wrap_priority(name, function)
 
 
-def resolve_predicate(given: str | Predicate) -> tuple[str, PredicatePerPod]:
+def resolve_predicate(predicate: str | Predicate) -> tuple[str, PredicatePerPod]:
     """Return the name and the function of a predicate given by either.
 
     Raises:
         InvalidArgument: an unknown name.
     """
-    if isinstance(given, str):
-        return given, _find(_PREDICATES, "predicate", given)
-    return _name_of(given), _wrap_predicate(_name_of(given), given)
+    if isinstance(predicate, str):
+        return predicate, _find(_PREDICATES, "predicate", predicate)
+    return _name_of(predicate), _wrap_predicate(_name_of(predicate), predicate)
 
 
-def resolve_priority(given: str | Priority) -> tuple[str, PriorityPerPod]:
+def resolve_priority(priority: str | Priority) -> tuple[str, PriorityPerPod]:
     """Return the name and the function of a priority given by either.
 
     Raises:
         InvalidArgument: an unknown name.
     """
-    if isinstance(given, str):
-        return given, _find(_PRIORITIES, "priority", given)
-    return _name_of(given), _wrap_priority(_name_of(given), given)
+    if isinstance(priority, str):
+        return priority, _find(_PRIORITIES, "priority", priority)
+    return _name_of(priority), _wrap_priority(_name_of(priority), priority)
 
 
 def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
-    found = known.get(name)
-    if found is None:
+    function = known.get(name)
+    if function is None:
         near = difflib.get_close_matches(name, known, n=3)
         valid = f"near it: {', '.join(near)}" if near else f"use one of {', '.join(sorted(known))}"
         raise InvalidArgument(what, name, valid)
-    return found
+    return function
 
 
 def _validate_name(name: object) -> str:
@@ -204,8 +204,8 @@ def _validate_name(name: object) -> str:
     return name
 
 
-def _name_of(given: object) -> str:
-    function = given.function if isinstance(given, PerPod) else given
+def _name_of(definition: object) -> str:
+    function = definition.function if isinstance(definition, PerPod) else definition
     return str(getattr(function, "__name__", function))
 
 
@@ -213,25 +213,25 @@ class AlgorithmError(KwaitError):
     """An error of a predicate, a priority or an algorithm of the user, or its invalid answer."""
 
 
-def _wrap_predicate(name: str, given: Predicate) -> PredicatePerPod:
-    if not (isinstance(given, PerPod) or callable(given)):
-        raise InvalidArgument("predicate", given, "use a name or a function")
-    function = given
+def _wrap_predicate(name: str, predicate: Predicate) -> PredicatePerPod:
+    if not (isinstance(predicate, PerPod) or callable(predicate)):
+        raise InvalidArgument("predicate", predicate, "use a name or a function")
+    function = predicate
 
     def prepare(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
         if not isinstance(function, PerPod):
             return _checked(name, cycle, lambda info: function(cycle.pod.pod, info))
         with _named_errors("predicate", name, cycle):
-            found: Any = function.function(cycle)
-        if found is None:
+            result: Any = function.function(cycle)
+        if result is None:
             return None
-        if isinstance(found, PreFilterResult):
-            check = None if found.check is None else _checked(name, cycle, found.check)
-            return PreFilterResult(found.names, check)
-        if not callable(found):
+        if isinstance(result, PreFilterResult):
+            check = None if result.check is None else _checked(name, cycle, result.check)
+            return PreFilterResult(result.names, check)
+        if not callable(result):
             valid = "a predicate per pod returns a function of a node, a PreFilterResult or None"
-            raise _invalid_answer("predicate", name, cycle, found, valid)
-        return _checked(name, cycle, found)
+            raise _invalid_answer("predicate", name, cycle, result, valid)
+        return _checked(name, cycle, result)
 
     return prepare
 
@@ -252,10 +252,10 @@ def _checked(name: str, cycle: CycleState, check: Callable[[NodeInfo], Any]) -> 
     return checked
 
 
-def _wrap_priority(name: str, given: Priority) -> PriorityPerPod:
-    if not (isinstance(given, PerPod) or callable(given)):
-        raise InvalidArgument("priority", given, "use a name or a function")
-    function = given
+def _wrap_priority(name: str, priority: Priority) -> PriorityPerPod:
+    if not (isinstance(priority, PerPod) or callable(priority)):
+        raise InvalidArgument("priority", priority, "use a name or a function")
+    function = priority
 
     def prepare(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
         if not isinstance(function, PerPod):
@@ -267,7 +267,9 @@ def _wrap_priority(name: str, given: Priority) -> PriorityPerPod:
         if not isinstance(scores, Sequence) or len(scores) != len(fitting):
             valid = f"a priority per pod returns {len(fitting)} scores, one for each node, or None"
             raise _invalid_answer("priority", name, cycle, scores, valid)
-        return [valid_score(cycle, *each) for each in zip(scores, fitting, strict=True)]
+        return [
+            valid_score(cycle, *scored_node) for scored_node in zip(scores, fitting, strict=True)
+        ]
 
     def score(cycle: CycleState, info: NodeInfo) -> int:
         plain: Any = function
@@ -290,7 +292,7 @@ def _wrap_priority(name: str, given: Priority) -> PriorityPerPod:
 
 @contextlib.contextmanager
 def _named_errors(
-    what: str, name: str, cycle: CycleState, info: NodeInfo | None = None
+    kind: str, name: str, cycle: CycleState, info: NodeInfo | None = None
 ) -> Iterator[None]:
     """Name the function, pod and node of an error in a user's predicate or priority."""
     try:
@@ -299,20 +301,22 @@ def _named_errors(
         # Such as an invalid object, or the reason that no node is tried.
         raise
     except Exception as error:
-        text = f"{what} {name} raised {describe_value(error)} for {_describe(cycle, info)}"
+        text = f"{kind} {name} raised {describe_value(error)} for {_describe(cycle, info)}"
         raise AlgorithmError(text) from error
 
 
 def _invalid_answer(
-    what: str,
+    kind: str,
     name: str,
     cycle: CycleState,
     answer: object,
     valid: str,
     info: NodeInfo | None = None,
 ) -> AlgorithmError:
-    shown = describe_value(answer)
-    return AlgorithmError(f"{what} {name} returned {shown} for {_describe(cycle, info)}; {valid}")
+    answer_text = describe_value(answer)
+    return AlgorithmError(
+        f"{kind} {name} returned {answer_text} for {_describe(cycle, info)}; {valid}"
+    )
 
 
 def _describe(cycle: CycleState, info: NodeInfo | None) -> str:
@@ -388,7 +392,7 @@ def format_fit_error(
         # The dynamic resources plugin returns "not found", as it has no state of the pod either;
         # preemption is not tried after it.
         return f"0/{nodes} nodes are available: {reason}. not found"
-    text = _histogram(Counter(why for one in rejections for why in one.reasons), nodes)
+    text = _histogram(Counter(why for rejection in rejections for why in rejection.reasons), nodes)
     if preemption == "":
         return text
     # The results of two PostFilter plugins: dynamic resources and preemption.
@@ -399,7 +403,7 @@ def format_fit_error(
         return f"{text} preemption: {preemption}"
     useless: Counter[str] = Counter()
     if tried is not None:
-        useless.update(why for one in tried for why in one.reasons)
+        useless.update(why for rejection in tried for why in rejection.reasons)
         return f"{text} preemption: {_histogram(useless, nodes)}"
     for rejection in rejections:
         if rejection.resolvable:
@@ -441,8 +445,8 @@ class Algorithm:
             raise InvalidArgument("predicates", predicates, "use a list of names")
         self._predicates = [resolve_predicate(predicate) for predicate in predicates]
         self._priorities = [
-            (*resolve_priority(one), _validate_weight(one, weight))
-            for one, weight in priorities.items()
+            (*resolve_priority(priority), _validate_weight(priority, weight))
+            for priority, weight in priorities.items()
         ]
         self._share = _validate_percentage(percentage_of_nodes_to_score)
         # The index at which the next search starts, so that all nodes of a large cluster are tried.
@@ -530,9 +534,9 @@ class Algorithm:
                 if info.name not in check.names:
                     return _make_plugin_rejection(name)
                 check = check.check
-            found = None if check is None else check(info)
-            if found is not None:
-                return found
+            rejection = None if check is None else check(info)
+            if rejection is not None:
+                return rejection
         return None
 
     def _num_feasible_nodes_to_find(self, nodes: int) -> int:
@@ -623,10 +627,14 @@ def _filter_by_names(
     return [info for info in nodes if info.name in names]
 
 
-def _validate_percentage(given: object) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:
-        raise InvalidArgument("percentage_of_nodes_to_score", given, "0 to 100")
-    return given
+def _validate_percentage(percentage: object) -> int:
+    if (
+        isinstance(percentage, bool)
+        or not isinstance(percentage, int)
+        or not 0 <= percentage <= 100
+    ):
+        raise InvalidArgument("percentage_of_nodes_to_score", percentage, "0 to 100")
+    return percentage
 
 
 def _validate_weight(priority: object, weight: object) -> int:

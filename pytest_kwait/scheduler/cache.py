@@ -42,7 +42,9 @@ _log = logging.getLogger(__name__)
 _log.addFilter(PLAIN_TRACEBACKS)
 
 _Change: TypeAlias = tuple[Literal["pod", "no pod", "node", "no node"], str, Any]
-_CONTROLLERS = {one.kind: one for one in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)}
+_CONTROLLERS = {
+    resource.kind: resource for resource in (REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+}
 # The resources that predicates and priorities read besides pods and nodes.
 _RESOURCES_BY_PLUGIN: Mapping[str, Sequence[Resource]] = {
     "InterPodAffinity": (NAMESPACES,),
@@ -240,11 +242,11 @@ def _deletion(pod: Pod) -> str | None:
     return stamp
 
 
-def _try_change(what: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
+def _try_change(action: str, obj: Mapping[str, Any], change: Callable[[], object]) -> None:
     try:
         change()
     except Exception:  # one invalid object must not block all others
-        _log.exception("cannot " + what, key_of(obj).lstrip("/"))
+        _log.exception("cannot " + action, key_of(obj).lstrip("/"))
 
 
 class SharedLister:
@@ -261,8 +263,8 @@ class SharedLister:
         self, cache: SchedulerCache, informers: SharedInformerFactory, rules: Iterable[str]
     ) -> None:
         self._cache = cache
-        wanted = {each for rule in rules for each in _RESOURCES_BY_PLUGIN.get(rule, ())}
-        self._informers = {each: informers.informer_for(each) for each in wanted}
+        resources = {resource for rule in rules for resource in _RESOURCES_BY_PLUGIN.get(rule, ())}
+        self._informers = {resource: informers.informer_for(resource) for resource in resources}
 
     @property
     def informers(self) -> Sequence[SharedInformer]:
@@ -275,8 +277,10 @@ class SharedLister:
 
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it does not exist."""
-        found = self._found(NAMESPACES, name)
-        return None if found is None else found["metadata"].get("labels") or {}
+        namespace_object = self._found(NAMESPACES, name)
+        return (
+            None if namespace_object is None else namespace_object["metadata"].get("labels") or {}
+        )
 
     def spread_selectors(self, pod: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the pod's services and controller."""

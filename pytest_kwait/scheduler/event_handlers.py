@@ -55,17 +55,17 @@ class EventHandlers:
     @property
     def synced(self) -> Sequence[SharedInformer | HandlerRegistration]:
         """The informers and handlers that must sync before the first decision."""
-        return [*(one for place in self._places for one in place), *self._others]
+        return [*(informer for place in self._places for informer in place), *self._others]
 
     def register(
-        self, informers: SharedInformerFactory, others: Sequence[SharedInformer] = ()
+        self, informers: SharedInformerFactory, other_informers: Sequence[SharedInformer] = ()
     ) -> None:
         """Register handlers at the informers of pods and nodes.
 
         Args:
-            others: further informers that must sync before the first decision.
+            other_informers: further informers that must sync before the first decision.
         """
-        self._others = others
+        self._others = other_informers
         of_pods = ResourceEventHandlerFuncs(self.add_pod, self.update_pod, self.delete_pod)
         of_nodes = ResourceEventHandlerFuncs(self.add_node, self.update_node, self.delete_node)
         for resource, handler in ((PODS, of_pods), (NODES, of_nodes)):

@@ -128,10 +128,10 @@ def forbidden(
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """Return a 422 with the errors of an object."""
-    found = list(errors)
-    text = aggregate_errors(found)
+    field_errors = list(errors)
+    text = aggregate_errors(field_errors)
     message = f"{qualified_resource(group, kind)} {quote_go(name)} is invalid: {text}"
-    causes = [error.cause() for error in found]
+    causes = [error.cause() for error in field_errors]
     return StatusError(422, "Invalid", message, _details(group, kind, name, causes=causes))
 
 

@@ -68,10 +68,10 @@ class SimClock:
 
     def get_shared(self, kind: type[T], make: Callable[[], T]) -> T:
         """Return the cluster's only object of a class, made on first use."""
-        found = self._shared.get(kind)
-        if not isinstance(found, kind):
-            found = self._shared[kind] = make()
-        return found
+        shared_object = self._shared.get(kind)
+        if not isinstance(shared_object, kind):
+            shared_object = self._shared[kind] = make()
+        return shared_object
 
     def time(self) -> float:
         """Seconds since the epoch."""

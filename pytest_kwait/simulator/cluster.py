@@ -108,8 +108,8 @@ class SimulatedCluster:
         self.subscribe(_DEFINITIONS, self._on_definition_change)
         for name in _SYSTEM_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
-        for found in system_priority_classes():
-            self.create("priorityclasses.scheduling.k8s.io", found)
+        for priority_class in system_priority_classes():
+            self.create("priorityclasses.scheduling.k8s.io", priority_class)
         install_bootstrap_objects(self, aggregate_roles=has_controllers)
         self.store.forget_history()
 
@@ -141,10 +141,10 @@ class SimulatedCluster:
     def strategy(self, kind: Kind) -> Strategy:
         """Return the strategy of `kind`."""
         key = (kind.api_version, kind.plural)
-        found = self._strategies.get(key)
-        if found is None or found.kind is not kind:
-            found = self._strategies[key] = strategy_of(kind)
-        return found
+        strategy = self._strategies.get(key)
+        if strategy is None or strategy.kind is not kind:
+            strategy = self._strategies[key] = strategy_of(kind)
+        return strategy
 
     def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
         """Return the stored entry of an object.

@@ -58,12 +58,12 @@ class Script:
 
     def over(self, other: Script) -> Script:
         """Return this script, completed by another one."""
-        given = {
+        own_fields = {
             field.name: value
             for field in fields(self)
             if (value := getattr(self, field.name)) is not None
         }
-        return replace(other, **given)
+        return replace(other, **own_fields)
 
     @property
     def replaces_command(self) -> bool:
@@ -84,7 +84,7 @@ def parse_script(text: str) -> Script:
         words = shlex.split(text)
     except ValueError as error:
         raise ScriptError(f"{text!r}: {str(error).lower()}") from None
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     lines: list[str] = []
     for word in words:
         key, equals, value = word.partition("=")
@@ -94,13 +94,13 @@ def parse_script(text: str) -> Script:
             raise ScriptError(f"{word!r} is none of {valid}, each with = and its value")
         if key == "log":
             lines.append(value)
-        elif key in found:
+        elif key in values:
             raise ScriptError(f"{key} is given twice")
         else:
-            found[key] = _parse_value(key, value)
+            values[key] = _parse_value(key, value)
     if lines:
-        found["log"] = tuple(lines)
-    return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
+        values["log"] = tuple(lines)
+    return replace(EMPTY, **values)  # type: ignore[arg-type]  # each has its field's type
 
 
 def script_from_mapping(fields: Mapping[str, object]) -> Script:
@@ -109,15 +109,15 @@ def script_from_mapping(fields: Mapping[str, object]) -> Script:
     Raises:
         ScriptError: a key or value is invalid.
     """
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for key, value in fields.items():
         if key == "log" and isinstance(value, list):
-            found[key] = tuple(str(line) for line in value)
+            values[key] = tuple(str(line) for line in value)
         elif key in Script.__slots__ and isinstance(value, str | int | float):
-            found[key] = _parse_value(key, str(value))
+            values[key] = _parse_value(key, str(value))
         else:
             raise ScriptError(f"{key}={value!r} is nothing that a script has")
-    return replace(EMPTY, **found)  # type: ignore[arg-type]  # each has its field's type
+    return replace(EMPTY, **values)  # type: ignore[arg-type]  # each has its field's type
 
 
 def _parse_value(key: str, value: str) -> object:
@@ -139,8 +139,10 @@ def _parse_seconds(key: str, value: str) -> float:
     try:
         return to_seconds(value)
     except InvalidArgument:
-        other = f", or {word}" if word is not None else ""
-        raise ScriptError(f"{key}={value!r} is not a duration: use {_DURATION}{other}") from None
+        alternative = f", or {word}" if word is not None else ""
+        raise ScriptError(
+            f"{key}={value!r} is not a duration: use {_DURATION}{alternative}"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -46,20 +46,20 @@ _OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
 def hpa_to_v1(obj: Obj) -> Obj:
     """Convert autoscaling/v2 to v1."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    shown = {name: spec[name] for name in _SPEC if name in spec}
+    new_spec = {name: spec[name] for name in _SPEC if name in spec}
     annotations = _drop_conversion_annotations(obj)
-    others = []
+    other_metrics = []
     for metric in spec.get("metrics") or ():
         utilization = _utilization(metric, "target")
         if utilization is None:
-            others.append(_metric_to_v1(metric, "target", "target"))
+            other_metrics.append(_metric_to_v1(metric, "target", "target"))
         else:
-            shown.setdefault("targetCPUUtilizationPercentage", utilization)
-    if others:
-        annotations[_METRICS] = _encode_annotation(others)
+            new_spec.setdefault("targetCPUUtilizationPercentage", utilization)
+    if other_metrics:
+        annotations[_METRICS] = _encode_annotation(other_metrics)
     if current := status.get("currentMetrics"):
         annotations[_CURRENT] = _encode_annotation(
-            [_metric_to_v1(one, "current", "current") for one in current]
+            [_metric_to_v1(metric, "current", "current") for metric in current]
         )
     if behavior := spec.get("behavior"):
         annotations[_BEHAVIOR] = _encode_annotation(
@@ -75,7 +75,7 @@ def hpa_to_v1(obj: Obj) -> Obj:
         utilization = _utilization(metric, "current")
         if utilization is not None:
             new_status["currentCPUUtilizationPercentage"] = utilization
-    version_one = {**obj, "apiVersion": "autoscaling/v1", "spec": shown}
+    version_one = {**obj, "apiVersion": "autoscaling/v1", "spec": new_spec}
     if "status" in obj:
         version_one["status"] = new_status
     return _set_annotations(version_one, annotations)
@@ -87,14 +87,16 @@ def hpa_to_v2(obj: Obj) -> Obj:
     annotations = obj["metadata"].get("annotations") or {}
     converted: Obj = {name: spec[name] for name in _SPEC if name in spec}
     metrics = [
-        _metric_to_v2(one, "target", "target")
-        for one in _decode_annotation(annotations.get(_METRICS)) or ()
+        _metric_to_v2(metric, "target", "target")
+        for metric in _decode_annotation(annotations.get(_METRICS)) or ()
     ]
-    wanted = spec.get("targetCPUUtilizationPercentage")
-    if wanted is None and not metrics:
-        wanted = _DEFAULT_UTILIZATION
-    if wanted is not None:
-        metrics.append(_cpu_metric("target", {"type": "Utilization", "averageUtilization": wanted}))
+    utilization = spec.get("targetCPUUtilizationPercentage")
+    if utilization is None and not metrics:
+        utilization = _DEFAULT_UTILIZATION
+    if utilization is not None:
+        metrics.append(
+            _cpu_metric("target", {"type": "Utilization", "averageUtilization": utilization})
+        )
     converted["metrics"] = metrics
     behavior = _decode_annotation(annotations.get(_BEHAVIOR))
     if behavior:
@@ -103,10 +105,12 @@ def hpa_to_v2(obj: Obj) -> Obj:
             name: _uncapitalize_rules(rule) for name, rule in rules.items() if rule
         }
     new_status: Obj = {name: status[name] for name in _STATUS if name in status}
-    if (seen := status.get("currentCPUUtilizationPercentage")) is not None:
-        new_status["currentMetrics"] = [_cpu_metric("current", {"averageUtilization": seen})]
+    if (usage := status.get("currentCPUUtilizationPercentage")) is not None:
+        new_status["currentMetrics"] = [_cpu_metric("current", {"averageUtilization": usage})]
     if current := _decode_annotation(annotations.get(_CURRENT)):
-        new_status["currentMetrics"] = [_metric_to_v2(one, "current", "current") for one in current]
+        new_status["currentMetrics"] = [
+            _metric_to_v2(metric, "current", "current") for metric in current
+        ]
     if conditions := _decode_annotation(annotations.get(_CONDITIONS)):
         new_status["conditions"] = conditions
     version_two = {**obj, "apiVersion": "autoscaling/v2", "spec": converted}
@@ -135,9 +139,9 @@ def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:
     if source is None:
         return {"type": metric["type"]}
     value, about = source.get(place, {}), source.get("metric", {})
-    shown: Obj
+    v1_metric: Obj
     if field == "object":
-        shown = {
+        v1_metric = {
             "target": source.get("describedObject"),
             "metricName": about.get("name"),
             f"{prefix}Value": value.get("value", "0"),
@@ -145,26 +149,26 @@ def _metric_to_v1(metric: Obj, place: str, prefix: str) -> Obj:
             "averageValue": value.get("averageValue"),
         }
     elif field == "pods":
-        shown = {
+        v1_metric = {
             "metricName": about.get("name"),
             f"{prefix}AverageValue": value.get("averageValue", "0"),
             "selector": about.get("selector"),
         }
     elif field == "external":
-        shown = {
+        v1_metric = {
             "metricName": about.get("name"),
             "metricSelector": about.get("selector"),
             f"{prefix}Value": value.get("value", "0" if place == "current" else None),
             f"{prefix}AverageValue": value.get("averageValue"),
         }
     else:
-        shown = {
+        v1_metric = {
             "name": source.get("name"),
             f"{prefix}AverageUtilization": value.get("averageUtilization"),
             f"{prefix}AverageValue": value.get("averageValue", "0" if place == "current" else None),
             "container": source.get("container"),
         }
-    return {"type": metric["type"], field: _drop_none(shown)}
+    return {"type": metric["type"], field: _drop_none(v1_metric)}
 
 
 def _metric_to_v2(metric: Obj, place: str, prefix: str) -> Obj:
@@ -215,9 +219,9 @@ def _capitalize_rules(rule: Obj | None) -> Obj | None:
         }
         for policy in rule.get("policies") or ()
     ]
-    shown: Obj = {name[0].upper() + name[1:]: rule.get(name) for name in _RULES}
-    shown["Policies"] = policies or None
-    return shown
+    go_rule: Obj = {name[0].upper() + name[1:]: rule.get(name) for name in _RULES}
+    go_rule["Policies"] = policies or None
+    return go_rule
 
 
 def _uncapitalize_rules(rule: Obj) -> Obj:

@@ -124,9 +124,11 @@ def parse_schedule(text: str, zone: tzinfo = UTC) -> SpecSchedule | ConstantDela
         raise ValueError(f"unrecognized descriptor: {text}")
     fields = _DESCRIPTORS.get(text, text).split()
     if len(fields) != len(_FIELDS):
-        shown = " ".join(fields)
-        raise ValueError(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{shown}]")
-    read = [_parse_field(one, *rule) for one, rule in zip(fields, _FIELDS, strict=True)]
+        fields_text = " ".join(fields)
+        raise ValueError(
+            f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{fields_text}]"
+        )
+    read = [_parse_field(field, *rule) for field, rule in zip(fields, _FIELDS, strict=True)]
     minutes, hours, days, months, weekdays = (chosen for chosen, _ in read)
     either = not read[2][1] and not read[4][1]
     return SpecSchedule(minutes, hours, days, months, weekdays, either, zone)

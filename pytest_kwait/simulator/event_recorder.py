@@ -314,11 +314,11 @@ def _create(cluster: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
 def _get_or_remember(
     memory: OrderedDict[_Key, _Remembered], key: _Key, make: Callable[[], _Remembered], most: int
 ) -> _Remembered:
-    found = memory.get(key)
-    if found is None:
-        found = memory[key] = make()
+    entry = memory.get(key)
+    if entry is None:
+        entry = memory[key] = make()
         _forget_oldest(memory, most)
-    return found
+    return entry
 
 
 def _forget_oldest(memory: OrderedDict[_Key, _Remembered], most: int) -> None:

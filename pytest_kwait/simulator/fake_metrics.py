@@ -39,12 +39,12 @@ def read_container_usage(pod: Obj) -> dict[str, dict[str, int]]:
     """Return the usage of each container of a pod, in thousandths; empty without an annotation."""
     annotations = pod["metadata"].get("annotations") or {}
     every = _parse_amounts(annotations.get(USAGE))
-    found: dict[str, dict[str, int]] = {}
+    usage_by_container: dict[str, dict[str, int]] = {}
     for container in pod["spec"]["containers"]:
         own = _parse_amounts(annotations.get(f"{USAGE}.{container['name']}"))
         if every or own:
-            found[container["name"]] = {**every, **own}
-    return found
+            usage_by_container[container["name"]] = {**every, **own}
+    return usage_by_container
 
 
 def read_metric_value(obj: Obj, metric: str) -> int | None:

@@ -193,11 +193,11 @@ class FaultableNode(Protocol):
         """Undo `begin`."""
         ...
 
-    def start_pressure(self, what: str) -> None:
+    def start_pressure(self, resource: str) -> None:
         """Put it under pressure of `memory` or `disk`."""
         ...
 
-    def end_pressure(self, what: str) -> None:
+    def end_pressure(self, resource: str) -> None:
         """Undo `start_pressure`."""
         ...
 
@@ -319,7 +319,7 @@ class ActiveFaults:
 
     def cut_watches(self, scope: FaultSelector) -> int:
         """End the open watches of a scope and return their number."""
-        found = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
-        for watch in found:
+        watches = [watch for watch in self.watches if scope.covers(*watch.place, "watch")]
+        for watch in watches:
             watch.cut()
-        return len(found)
+        return len(watches)

@@ -91,13 +91,13 @@ class ImageMapping:
     def matches(self, image: ImageName) -> bool:
         """Return whether containers of an image run this program."""
         name, version = self._matcher
-        if not any(name.fullmatch(each) for each in _list_names(image)):
+        if not any(name.fullmatch(image_name) for image_name in _list_names(image)):
             return False
         if version is None:
             return True
         digest = f"@{image.digest}" if image.digest else ""
         tag = f":{image.tag}" if image.tag else ""
-        return any(version.fullmatch(each) for each in (tag, digest, tag + digest) if each)
+        return any(version.fullmatch(part) for part in (tag, digest, tag + digest) if part)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -182,8 +182,8 @@ def make_image_mapping(
     words = _read_command(what, command, source)
     variables = _read_env(what, env, source)
     folders = map(resolve, _read_words(f"{what}: path", path, source))
-    given = variables.get("PATH", os.environ.get("PATH", os.defpath))
-    variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), given])
+    search_path = variables.get("PATH", os.environ.get("PATH", os.defpath))
+    variables["PATH"] = os.pathsep.join([*folders, str(Path(sys.executable).parent), search_path])
     if isinstance(user, int) and not isinstance(user, bool) and user >= 0:
         user = str(user)
     if not isinstance(user, str) or (user and not _USER.fullmatch(user)):
@@ -225,7 +225,7 @@ def _read_command(what: str, command: object, source: str | None) -> tuple[str, 
 def _read_words(what: str, value: object, source: str | None) -> tuple[str, ...]:
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidArgument(what, value, "use a list of texts", source)
-    words = tuple(os.fspath(one) if isinstance(one, os.PathLike) else one for one in value)
+    words = tuple(os.fspath(word) if isinstance(word, os.PathLike) else word for word in value)
     for word in words:
         if not isinstance(word, str) or "\0" in word:
             raise InvalidArgument(what, word, "use texts without NUL bytes", source)
@@ -256,7 +256,7 @@ def _read_files(what: str, files: object, source: str | None) -> dict[str, str]:
         return {}
     if not isinstance(files, Mapping):
         raise InvalidArgument(f"{what}: files", files, 'use a mapping, as {"/app": "src"}', source)
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for target, path in files.items():
         if not isinstance(target, str) or os.path.normpath(target) != target or target[:1] != "/":
             valid = "use an absolute path in the container, for example /app"
@@ -264,8 +264,8 @@ def _read_files(what: str, files: object, source: str | None) -> dict[str, str]:
         if not _is_path(path) or "\0" in f"{target}{path}":
             valid = "use the path of a file or folder"
             raise InvalidArgument(f"{what}: files {target}", path, valid, source)
-        found[target] = os.fspath(path)
-    return found
+        paths[target] = os.fspath(path)
+    return paths
 
 
 def parse_image_mapping(
@@ -293,7 +293,7 @@ def read_image_mapping(value: object) -> ImageMapping:
     Raises:
         InvalidArgument: a field is missing, unknown or invalid.
     """
-    names = [each.name for each in fields(ImageMapping)]
+    names = [mapping_field.name for mapping_field in fields(ImageMapping)]
     if not isinstance(value, dict) or set(value) != set(names):
         raise InvalidArgument("image", value, f"use an object with {', '.join(names)}")
     what = f"image {value['pattern']}"
@@ -320,9 +320,11 @@ class MappingConflictError(ValueError):
 
 def _describe_conflict(new: ImageMapping, old: ImageMapping) -> str:
     name = next(
-        each.name for each in fields(new) if getattr(new, each.name) != getattr(old, each.name)
+        mapping_field.name
+        for mapping_field in fields(new)
+        if getattr(new, mapping_field.name) != getattr(old, mapping_field.name)
     )
-    before, after = (_format_field(getattr(one, name)) for one in (old, new))
+    before, after = (_format_field(getattr(mapping, name)) for mapping in (old, new))
     return (
         f'the pattern "{new.pattern}" is mapped already, with the {name} {before} instead of '
         f"{after}: map it once for all tests and workers, or undo the other mapping first"
@@ -359,9 +361,9 @@ class ImageMappings:
         Raises:
             MappingConflictError: the pattern is mapped to something else.
         """
-        for other in self._mappings:
-            if other.pattern == mapping.pattern and other != mapping:
-                raise MappingConflictError(_describe_conflict(mapping, other))
+        for other_mapping in self._mappings:
+            if other_mapping.pattern == mapping.pattern and other_mapping != mapping:
+                raise MappingConflictError(_describe_conflict(mapping, other_mapping))
         self._mappings.append(mapping)
 
     def remove(self, mapping: ImageMapping) -> None:
@@ -370,8 +372,8 @@ class ImageMappings:
 
     def find(self, image: ImageName) -> ImageMapping | None:
         """Return the most specific mapping of an image; None if it is not mapped."""
-        found = [mapping for mapping in self._mappings if mapping.matches(image)]
-        return max(found, key=lambda mapping: mapping.specificity, default=None)
+        matches = [mapping for mapping in self._mappings if mapping.matches(image)]
+        return max(matches, key=lambda mapping: mapping.specificity, default=None)
 
     def find_near_pattern(self, name: str) -> str:
         """Return the pattern that is most like an image's name; empty if none is."""

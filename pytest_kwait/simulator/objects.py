@@ -103,8 +103,8 @@ def owner_of(obj: Obj) -> Obj | None:
     """The owner reference of the object's controller, None without one."""
     for reference in obj.get("metadata", {}).get("ownerReferences") or ():
         if reference.get("controller"):
-            found: Obj = reference
-            return found
+            controller_reference: Obj = reference
+            return controller_reference
     return None
 
 

@@ -79,15 +79,15 @@ def apply_json_patch(target: Obj, patch: Any) -> Obj:
     """
     if not isinstance(patch, list):
         raise _decoding_error(patch, "Go value of type []handlers.jsonPatchOp")
-    for one in patch:
-        if one is None:
+    for operation in patch:
+        if operation is None:
             raise _rejection()
-        if not isinstance(one, dict):
-            raise _decoding_error(one, "Go value of type handlers.jsonPatchOp")
+        if not isinstance(operation, dict):
+            raise _decoding_error(operation, "Go value of type handlers.jsonPatchOp")
         for field in ("op", "from", "path"):
-            if not isinstance(one.get(field, ""), str | None):
+            if not isinstance(operation.get(field, ""), str | None):
                 where = f"Go struct field jsonPatchOp.{field} of type string"
-                raise _decoding_error(one[field], where)
+                raise _decoding_error(operation[field], where)
     if len(patch) > _MAX_OPERATIONS:
         raise StatusError(
             413,
@@ -102,8 +102,8 @@ def apply_json_patch(target: Obj, patch: Any) -> Obj:
 
 
 def _decoding_error(value: object, where: str) -> StatusError:
-    given = json_type_name(value)
-    return bad_request(f"error decoding patch: json: cannot unmarshal {given} into {where}")
+    type_name = json_type_name(value)
+    return bad_request(f"error decoding patch: json: cannot unmarshal {type_name} into {where}")
 
 
 def _rejection() -> StatusError:
@@ -176,8 +176,8 @@ def _operation_error_text(obj: Any, kind: str, path: str) -> str:
     if kind == "test":
         return f"testing value {path} failed: test failed"
     if _find_parent(obj, path) is None:
-        shown = path if kind == "replace" else f'"{path}"'
-        return f"{kind} operation does not apply: doc is missing path: {shown}: missing value"
+        path_text = path if kind == "replace" else f'"{path}"'
+        return f"{kind} operation does not apply: doc is missing path: {path_text}: missing value"
     if kind == "remove":
         key = path.rpartition("/")[2]
         return (
@@ -223,19 +223,21 @@ def from_unstructured_error(value: Any, shape: Shape) -> str:
     """
     if value is None or shape.form is Form.ANY:
         return ""
-    given = _KINDS[type(value)]
+    kind_name = _KINDS[type(value)]
     if shape.form is Form.STRUCT:
-        return _struct_error(value, shape, given)
+        return _struct_error(value, shape, kind_name)
     if shape.form is Form.MAP:
-        if given != "map":
-            return f"cannot restore map from {given}"
-        return _first_text(from_unstructured_error(one, shape.item) for one in value.values())
+        if kind_name != "map":
+            return f"cannot restore map from {kind_name}"
+        return _first_text(
+            from_unstructured_error(element, shape.item) for element in value.values()
+        )
     if shape.form is Form.LIST:
-        if given != "slice":
-            return f"cannot restore slice from {given}"
-        return _first_text(from_unstructured_error(one, shape.item) for one in value)
+        if kind_name != "slice":
+            return f"cannot restore slice from {kind_name}"
+        return _first_text(from_unstructured_error(element, shape.item) for element in value)
     if shape.form is Form.INTEGER or shape.form in _PLAIN:
-        return _scalar_error(value, shape, given)
+        return _scalar_error(value, shape, kind_name)
     return ""
 
 
@@ -290,8 +292,12 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        shown = directive if isinstance(directive, str) else f"%!s({format_go_typed(directive)})"
-        raise StatusError(500, "", f"unknown patch type: {shown} in map: {format_go_value(patch)}")
+        directive_text = (
+            directive if isinstance(directive, str) else f"%!s({format_go_typed(directive)})"
+        )
+        raise StatusError(
+            500, "", f"unknown patch type: {directive_text} in map: {format_go_value(patch)}"
+        )
     merged: Obj = dict(target) if isinstance(target, dict) else {}
     retained = patch.get(_RETAIN)
     if retained is not None:
@@ -309,18 +315,18 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
         if key.startswith(_DELETE_VALUES):
             field = key.removeprefix(_DELETE_VALUES)
             if isinstance(value, list) and isinstance(merged.get(field), list):
-                merged[field] = [one for one in merged[field] if one not in value]
+                merged[field] = [element for element in merged[field] if element not in value]
         elif key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER):
             continue
         elif value is None:
             merged.pop(key, None)
         elif type(merged.get(key)) is not type(value) and key not in orders:
             # Nothing to merge with: the patch's value replaces.
-            kept = _without_nulls(_without_directive_keys(value))
-            if kept is None:
+            clean_value = _without_nulls(_without_directive_keys(value))
+            if clean_value is None:
                 merged.pop(key, None)
             else:
-                merged[key] = kept
+                merged[key] = clean_value
         else:
             merged[key] = _merge_value(
                 merged.get(key), value, _field_shape(shape, key), orders.get(key)
@@ -339,18 +345,20 @@ def _without_directive_keys(value: Any) -> Any:
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return None
-        found = {key: (one, _without_directive_keys(one)) for key, one in value.items()}
-        return {key: new for key, (one, new) in found.items() if one is None or new is not None}
+        pairs_by_key = {key: (part, _without_directive_keys(part)) for key, part in value.items()}
+        return {
+            key: new for key, (part, new) in pairs_by_key.items() if part is None or new is not None
+        }
     if isinstance(value, list):
-        pairs = [(one, _without_directive_keys(one)) for one in value]
-        return [new for one, new in pairs if one is None or new is not None]
+        pairs = [(part, _without_directive_keys(part)) for part in value]
+        return [new for part, new in pairs if part is None or new is not None]
     return value
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(one) for key, one in value.items() if one is not None}
-    return [_without_nulls(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
+    return [_without_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def _field_shape(shape: Shape | None, name: str) -> Shape | None:
@@ -368,7 +376,7 @@ def _merge_key_of(shape: Shape | None) -> str:
 def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> Any:
     if isinstance(value, dict):
         if shape is not None and "replace" in shape.patch_strategy.split(","):
-            return clone({key: one for key, one in value.items() if key != _DIRECTIVE})
+            return clone({key: part for key, part in value.items() if key != _DIRECTIVE})
         return _merge_object(target, value, shape)
     if not isinstance(value, list):
         return value
@@ -376,32 +384,36 @@ def _merge_value(target: Any, value: Any, shape: Shape | None, order: Any) -> An
     if not merges:
         return _without_directives(value)
     key = _merge_key_of(shape)
-    present = target if isinstance(target, list) else []
-    if not present and not value:
-        return present
-    _check_same_types(present, value)
+    target_list = target if isinstance(target, list) else []
+    if not target_list and not value:
+        return target_list
+    _check_same_types(target_list, value)
     if not key:
-        merged = [*present, *(one for one in value if one not in present)]
-        return _order_items(merged, present, value if order is None else order, "")
-    return _merge_list(present, value, shape, key, order)
+        merged = [*target_list, *(element for element in value if element not in target_list)]
+        return _order_items(merged, target_list, value if order is None else order, "")
+    return _merge_list(target_list, value, shape, key, order)
 
 
-def _check_same_types(present: list[Any], patch: list[Any]) -> None:
+def _check_same_types(target_list: list[Any], patch: list[Any]) -> None:
     """Check that the elements have one type.
 
     Raises:
         StatusError: 500, they do not.
     """
-    types = {type(one) for one in (*present, *patch)}
+    types = {type(element) for element in (*target_list, *patch)}
     if len(types) > 1:
-        shown = format_go_value([present, patch])
-        raise StatusError(500, "", f"list element types are not identical: {shown}")
+        lists_text = format_go_value([target_list, patch])
+        raise StatusError(500, "", f"list element types are not identical: {lists_text}")
     if types == {list}:
         raise StatusError(500, "", "lists of lists are not supported")
 
 
 def _without_directives(value: list[Any]) -> list[Any]:
-    return [clone(one) for one in value if not (isinstance(one, dict) and _DIRECTIVE in one)]
+    return [
+        clone(element)
+        for element in value
+        if not (isinstance(element, dict) and _DIRECTIVE in element)
+    ]
 
 
 def _merge_list(
@@ -451,29 +463,29 @@ def _order_items(
         return value.get(key) if key and isinstance(value, dict) else value
 
     if key and merged:
-        for index, one in enumerate(patch_order):
-            if not isinstance(one, dict):
+        for index, element in enumerate(patch_order):
+            if not isinstance(element, dict):
                 raise StatusError(500, "", f"value for key {index} is not a map")
-    places = _index_identities(identity(one) for one in before)
-    order = _index_identities(identity(one) for one in patch_order)
+    places = _index_identities(identity(element) for element in before)
+    order = _index_identities(identity(element) for element in patch_order)
     named: list[tuple[int, bytes, Any]] = []
-    others: list[tuple[int, bytes, Any]] = []
+    other_elements: list[tuple[int, bytes, Any]] = []
     for value in merged:
         encoded = _encode(identity(value))
         if encoded in order:
             named.append((order[encoded], encoded, value))
         else:
-            others.append((places.get(encoded, len(places)), encoded, value))
+            other_elements.append((places.get(encoded, len(places)), encoded, value))
     first, second = (
         deque(sorted(named, key=itemgetter(0))),
-        deque(sorted(others, key=itemgetter(0))),
+        deque(sorted(other_elements, key=itemgetter(0))),
     )
     result: list[Any] = []
     while first and second:
         at = places.get(first[0][1])
         before_it = at is not None and second[0][0] < at
         result.append((second if before_it else first).popleft()[2])
-    return [*result, *(one[2] for one in second), *(one[2] for one in first)]
+    return [*result, *(entry[2] for entry in second), *(entry[2] for entry in first)]
 
 
 def _index_identities(identities: Iterable[Any]) -> dict[bytes, int]:

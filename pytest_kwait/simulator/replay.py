@@ -176,8 +176,8 @@ class RecordedKubelet:
 
     def _lines(self, namespace: str, pod: str, container: str, *, previous: bool) -> list[LogLine]:
         recorded = self._recorded
-        found = recorded.cluster.find("pods", pod, namespace) or {}
-        instance = find_instance(found, container, previous=previous)
+        pod_object = recorded.cluster.find("pods", pod, namespace) or {}
+        instance = find_instance(pod_object, container, previous=previous)
         started = recorded.recording.header.started
         return [
             (started + line.at, line.text.encode())
@@ -269,9 +269,9 @@ class ReplayServer:
         """
         cluster = self._recorded.cluster
         cluster.root_ca = self._authority.pem
-        found = await self._server.start(HOST, port, self._authority.tls)
-        cluster.server_address = (HOST, found)
-        url = f"https://{HOST}:{found}"
+        bound_port = await self._server.start(HOST, port, self._authority.tls)
+        cluster.server_address = (HOST, bound_port)
+        url = f"https://{HOST}:{bound_port}"
         namespace = next(iter(self._recorded.recording.header.namespaces), "")
         tokens = {"kwait-replay": self._token}
         write_kubeconfig(kubeconfig, url, self._authority.trusted_pem, tokens, namespace=namespace)

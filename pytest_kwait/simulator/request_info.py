@@ -180,10 +180,10 @@ class AuthorizationAttributes:
         subject_text = f'User "{self.user.name}" cannot {self.verb}'
         if self.path is not None:
             return f'{subject_text} path "{self.path}"'
-        what = f'{subject_text} resource "{self.full_resource}" in API group "{self.group}"'
+        request_text = f'{subject_text} resource "{self.full_resource}" in API group "{self.group}"'
         if self.namespace:
-            return f'{what} in the namespace "{self.namespace}"'
-        return f"{what} at the cluster scope"
+            return f'{request_text} in the namespace "{self.namespace}"'
+        return f"{request_text} at the cluster scope"
 
 
 class Authorizer(Protocol):

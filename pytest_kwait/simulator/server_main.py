@@ -292,7 +292,9 @@ def _start_node_lifecycle(api: Cluster) -> None:
         api,
         ("nodes",),
         lambda: TaintEvictionController(api),
-        lambda new: any(one["effect"] == "NoExecute" for one in new["spec"].get("taints") or ()),
+        lambda new: any(
+            taint["effect"] == "NoExecute" for taint in new["spec"].get("taints") or ()
+        ),
     )
 
 
@@ -440,8 +442,8 @@ def _start_on_first_object(api: Cluster) -> None:
         ("pods",),
         disruption,
         lambda new: any(
-            one["type"] == "DisruptionTarget"
-            for one in (new.get("status") or {}).get("conditions") or ()
+            condition["type"] == "DisruptionTarget"
+            for condition in (new.get("status") or {}).get("conditions") or ()
         ),
     )
     _on_first_object(
@@ -540,11 +542,11 @@ def _parse_arguments(argv: Sequence[str] | None) -> _Arguments:
     parser.add_argument("--ready-fd", type=int, help="a line goes here once nodes are Ready")
     parser.add_argument("--owner-fd", type=int, help="end when this pipe closes")
     parser.add_argument("--owner-folder", type=Path, help="a folder to remove when told to end")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     options = EmbeddedOptions()
     try:
-        if given.options_fd is not None:
-            with os.fdopen(given.options_fd, "rb") as file:
+        if arguments.options_fd is not None:
+            with os.fdopen(arguments.options_fd, "rb") as file:
                 options = read_options(file.read())
         with _error_prefix("address"):
             hosts = server_names(options.address)
@@ -556,10 +558,10 @@ def _parse_arguments(argv: Sequence[str] | None) -> _Arguments:
         with _error_prefix("images"):
             images = ImageMappings(options.images)
         return _Arguments(
-            given.kubeconfig,
-            given.ready_fd,
-            given.owner_fd,
-            given.owner_folder,
+            arguments.kubeconfig,
+            arguments.ready_fd,
+            arguments.owner_fd,
+            arguments.owner_folder,
             options,
             hosts,
             tokens,
@@ -585,15 +587,18 @@ def server_names(address: str) -> list[str]:
     Raises:
         ValueError: `address` is no IP address.
     """
-    found = ipaddress.ip_address(address)
-    if not found.is_unspecified:
+    parsed_address = ipaddress.ip_address(address)
+    if not parsed_address.is_unspecified:
         return list(dict.fromkeys((address, HOST)))
-    own = [HOST, "::1"] if found.version == 6 else [HOST]
+    own = [HOST, "::1"] if parsed_address.version == 6 else [HOST]
     try:
-        others = socket.getaddrinfo(socket.gethostname(), None, proto=socket.IPPROTO_TCP)
+        address_infos = socket.getaddrinfo(socket.gethostname(), None, proto=socket.IPPROTO_TCP)
     except OSError:
-        others = []
-    names = [socket.gethostname(), *(str(other[4][0]).partition("%")[0] for other in others)]
+        address_infos = []
+    names = [
+        socket.gethostname(),
+        *(str(address_info[4][0]).partition("%")[0] for address_info in address_infos),
+    ]
     return list(dict.fromkeys((*own, *names)))
 
 
@@ -771,9 +776,9 @@ def _relax_garbage_collector() -> None:
 def _raise_open_file_limit() -> None:
     """Allow thousands of open connections with small buffers."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_OPEN_FILES)
+    limit = _MAX_OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_OPEN_FILES)
     with suppress(OSError, ValueError):  # some systems allow less than they say
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
     # asyncio's read buffer of a TLS connection, 256 KiB by default.
     SSLProtocol.max_size = _READ_BUFFER
 

@@ -262,7 +262,11 @@ class Store:
         self._listeners.append(listener)
 
         def stop() -> None:
-            self._listeners = [each for each in self._listeners if each is not listener]
+            self._listeners = [
+                known_listener
+                for known_listener in self._listeners
+                if known_listener is not listener
+            ]
 
         return stop
 

@@ -77,8 +77,8 @@ class SuspendableTask(Generic[Result]):
     @staticmethod
     def current() -> SuspendableTask[object] | None:
         """Return the running task, None outside of tasks."""
-        found: SuspendableTask[object] | None = getattr(_thread_local, "task", None)
-        return found
+        task: SuspendableTask[object] | None = getattr(_thread_local, "task", None)
+        return task
 
     @property
     def result(self) -> Result:
@@ -91,13 +91,13 @@ class SuspendableTask(Generic[Result]):
             raise self.error
         return self._results[0]
 
-    def wait(self, wanted: Callable[[], Awaitable[None]]) -> None:
+    def wait(self, operation: Callable[[], Awaitable[None]]) -> None:
         """Suspend the task until the event loop has awaited `wanted()`.
 
         Raises:
             BaseException: the awaitable's exception.
         """
-        self._wanted = wanted
+        self._wanted = operation
         self._back.release()
         self._resumed.acquire()
         future, self._asking = self._asking, None
@@ -194,19 +194,19 @@ def run_concurrently(works: Sequence[Callable[[], None]]) -> None:
             work()
         return
     loop = asyncio.get_running_loop()
-    ended, left = loop.create_future(), len(works)
+    ended, pending_count = loop.create_future(), len(works)
 
     def done(_: SuspendableTask[None]) -> None:
-        nonlocal left
-        left -= 1
-        if not left:
+        nonlocal pending_count
+        pending_count -= 1
+        if not pending_count:
             ended.set_result(None)
 
     async def all_done() -> None:
         await ended
 
     tasks = [SuspendableTask(work, done) for work in works]
-    if left:
+    if pending_count:
         parent.wait(all_done)
     for task in tasks:
         raise_error(task)

@@ -54,8 +54,8 @@ class AsyncMethods:
         waits = method.startswith("wait_for") or method == "create_and_wait"
         stopped = threading.Event()
         if waits or (method in VERBS and method not in _AT_ONCE):
-            given = options.get("stop")
-            options["stop"] = stopped if given is None else _either(stopped, given)
+            stop = options.get("stop")
+            options["stop"] = stopped if stop is None else _either(stopped, stop)
         call = _ThreadedCall(getattr(self._called, method), args, options)
         if ACTIVE_WAITS.locate_call is not None:
             from pytest_kwait.suite.audit.call_sites import LOCATED_CALL, find_call
@@ -177,6 +177,6 @@ def _trio_token() -> object | None:
     return token
 
 
-def _either(stopped: threading.Event, given: Any) -> Callable[[], bool]:
-    is_set = getattr(given, "is_set", given)
+def _either(stopped: threading.Event, stop: Any) -> Callable[[], bool]:
+    is_set = getattr(stop, "is_set", stop)
     return lambda: stopped.is_set() or bool(is_set())

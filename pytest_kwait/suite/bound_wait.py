@@ -48,7 +48,7 @@ class WaitDefaults:
     timeouts: Mapping[str, float]
     time_budget: Callable[[], TimeBudget | None] = lambda: None
 
-    def options(self, wait: Wait, given: Mapping[str, Any]) -> dict[str, Any]:
+    def options(self, wait: Wait, call_options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options of a call, completed from the settings."""
         options: dict[str, Any] = {
             "timeout": self.settings.wait_timeout(wait.timeout) or self.timeouts[wait.timeout],
@@ -58,7 +58,7 @@ class WaitDefaults:
             "grace": self.settings.grace,
             "stable_for": self.settings.stable_for,
         }
-        options.update({name: value for name, value in given.items() if value is not None})
+        options.update({name: value for name, value in call_options.items() if value is not None})
         return {name: value for name, value in options.items() if value is not None}
 
     def _poll(self) -> float | None:
@@ -140,7 +140,7 @@ class BoundWait:
         """Return the objects of a result as models of the official client."""
         client = self.defaults.client
         if isinstance(result, list):
-            return [to_model(client, each, model) for each in result]
+            return [to_model(client, obj, model) for obj in result]
         return to_model(client, result, model) if isinstance(result, dict) else result
 
     def _fit(self, options: dict[str, Any]) -> str:
@@ -243,7 +243,7 @@ def _check_cache_sync(wait: Wait, args: tuple[Any, ...], options: dict[str, Any]
         raise InvalidArgument(
             "argument", unknown[0], f"{wait.name} takes resource names, timeout and name"
         )
-    if not args or not all(isinstance(each, str) and each for each in args):
+    if not args or not all(isinstance(argument, str) and argument for argument in args):
         raise InvalidArgument(
             "resources", args, f"use {wait.name}({wait.usage}), for example ('pods', 'jobs')"
         )
@@ -282,6 +282,6 @@ class BoundCacheSync(BoundWait):
         """
         __tracebackhide__ = True
         started = [
-            self._informers().start(each)[0] if isinstance(each, str) else each for each in synced
+            self._informers().start(item)[0] if isinstance(item, str) else item for item in synced
         ]
         return super().__call__(*started, namespace=namespace, **options)

@@ -144,7 +144,9 @@ class EnvironmentLease:
         """Add a kind to the Lease before its first object is created."""
 
         def add(lease: Mapping[str, Any]) -> dict[str, Any] | None:
-            kinds = [each for each in _notes(lease).get(_KINDS, "").split(",") if each]
+            kinds = [
+                kind_name for kind_name in _notes(lease).get(_KINDS, "").split(",") if kind_name
+            ]
             if kind in kinds:
                 return None
             return {"metadata": {"annotations": {_KINDS: ",".join([*kinds, kind])}}}
@@ -256,8 +258,8 @@ class EnvironmentLease:
             if error.status not in (404, 409):
                 raise
             # The answer to an earlier try may have been lost.
-            present = self._read(deadline)
-            if ((present or {}).get("spec") or {}).get("holderIdentity") != self._holder:
+            current_lease = self._read(deadline)
+            if ((current_lease or {}).get("spec") or {}).get("holderIdentity") != self._holder:
                 return False
         self._making = True
         self._renewals = LeaseRenewer(
@@ -279,9 +281,11 @@ class EnvironmentLease:
         """Record the end of the making; return False if another process took over."""
 
         def change(lease: Mapping[str, Any]) -> dict[str, Any]:
-            present = json.loads(_notes(lease).get(_STATE) or "{}")
+            stored_state = json.loads(_notes(lease).get(_STATE) or "{}")
             return {
-                "metadata": {"annotations": {_STATE: json.dumps({**present, **state}), **notes}}
+                "metadata": {
+                    "annotations": {_STATE: json.dumps({**stored_state, **state}), **notes}
+                }
             }
 
         if self._renewals is not None:

@@ -81,7 +81,9 @@ class Informers(Mapping[str, "SharedInformer"]):
             raise KeyError(f"no informer of {resource!r} was started; there is {there}") from None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(each.resource.qualified for each in self._by_name.values()))
+        return iter(
+            dict.fromkeys(informer.resource.qualified for informer in self._by_name.values())
+        )
 
     def __len__(self) -> int:
         return len(set(self._by_name.values()))
@@ -164,12 +166,12 @@ class EventHistory:
         deadline = Deadline.after(limit, self._clock)
         while True:
             with self._changed:
-                seen = len(self._events)
+                size = len(self._events)
             events = self.events(name)
             if condition(events):
                 return events
             with self._changed:
-                grown = self._changed.wait_for(lambda: len(self._events) > seen, deadline.remaining)  # noqa: B023 - called in this round only
+                grown = self._changed.wait_for(lambda: len(self._events) > size, deadline.remaining)  # noqa: B023 - called in this round only
             if not grown:
                 raise WaitTimeout(self._timeout_message(limit, events, name))
 

@@ -53,9 +53,9 @@ class KubectlError(KwaitError):
         self.result = result
 
     def __str__(self) -> str:
-        said = (self.result.stderr or self.result.stdout).strip()[-_MAX_SHOWN:]
+        output = (self.result.stderr or self.result.stdout).strip()[-_MAX_SHOWN:]
         command = " ".join(("kubectl", *self.result.args))
-        return f"{command} ended with exit code {self.result.exit_code}: {said or 'no output'}"
+        return f"{command} ended with exit code {self.result.exit_code}: {output or 'no output'}"
 
 
 def run_kubectl(

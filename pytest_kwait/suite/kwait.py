@@ -211,8 +211,8 @@ class Kwait(WaitMethods):
         Args:
             name: what the part does, as a phrase.
         """
-        given: object = name
-        if not isinstance(given, str) or not given.strip():
+        value: object = name
+        if not isinstance(value, str) or not value.strip():
             raise InvalidArgument("name", name, "use a phrase, for example 'create the shop'")
         return Step(" ".join(name.split()))
 
@@ -370,8 +370,8 @@ class Kwait(WaitMethods):
             check_awaitable(document.object, condition)
         wait = BoundWait(VERBS["wait_for_created"], self._defaults())
         return [
-            wait(each, condition, namespace=each["metadata"].get("namespace"), **options)
-            for each in self._writer.create(documents, validation, target)
+            wait(obj, condition, namespace=obj["metadata"].get("namespace"), **options)
+            for obj in self._writer.create(documents, validation, target)
         ]
 
     def get(
@@ -394,14 +394,14 @@ class Kwait(WaitMethods):
             InvalidArgument: not `kind/name`, or an unknown kind.
         """
         resource, name = self._target(target)
-        found = self._request(
+        obj = self._request(
             lambda deadline: self._session.get(
                 resource, name, self._place(resource, namespace), deadline=deadline
             )
         )
         if resource.qualified == SECRETS.qualified:
-            SECRET_VALUES.learn(found)
-        return to_model(self.client, found, as_model)
+            SECRET_VALUES.learn(obj)
+        return to_model(self.client, obj, as_model)
 
     def list(
         self,
@@ -437,8 +437,8 @@ class Kwait(WaitMethods):
         )
         for item in listed.items if resource.qualified == SECRETS.qualified else ():
             SECRET_VALUES.learn(item.object)
-        found = _with_types(resource, listed)
-        return [to_model(self.client, each, as_model) for each in found]
+        objects = _with_types(resource, listed)
+        return [to_model(self.client, obj, as_model) for obj in objects]
 
     def delete(
         self,
@@ -731,13 +731,13 @@ class Kwait(WaitMethods):
                 **options,
             )
         except WaitTimeout as error:
-            left = defaults.time_budget()
+            budget = defaults.time_budget()
             if (
-                left is not None
-                and left.seconds < _LIMIT_REACHED
+                budget is not None
+                and budget.seconds < _LIMIT_REACHED
                 and not getattr(error, "__notes__", ())
             ):
-                error.add_note(f"all of it had to end before {left.reason}")
+                error.add_note(f"all of it had to end before {budget.reason}")
             raise
         return cast("Objects", replaced)
 
@@ -1072,7 +1072,7 @@ class Kwait(WaitMethods):
         """
         from pytest_kwait.suite.kubectl import run_kubectl
 
-        if not args or not all(isinstance(each, str) for each in args):
+        if not args or not all(isinstance(argument, str) for argument in args):
             raise InvalidArgument("args", args, "use texts, for example 'get', 'pods'")
         options = (*self._session.kubectl_args, "--namespace", namespace or self.namespace)
         return run_kubectl(
@@ -1211,7 +1211,10 @@ class Kwait(WaitMethods):
         """
         try:
             before = request_with_retry(
-                lambda left: self._session.get(resource, name, deadline=left), deadline
+                lambda attempt_deadline: self._session.get(
+                    resource, name, deadline=attempt_deadline
+                ),
+                deadline,
             )
         except ApiError as error:
             # An apply may create it.
@@ -1240,7 +1243,9 @@ class Kwait(WaitMethods):
         self, resource: Resource, name: str, record: Mapping[str, Any], deadline: Deadline
     ) -> dict[str, Any]:
         return request_with_retry(
-            lambda left: self._session.patch(resource, name, {"metadata": record}, deadline=left),
+            lambda attempt_deadline: self._session.patch(
+                resource, name, {"metadata": record}, deadline=attempt_deadline
+            ),
             deadline,
         )
 
@@ -1283,18 +1288,22 @@ class Kwait(WaitMethods):
         pod = self._request(
             lambda deadline: self._session.get(PODS, name, where, deadline=deadline)
         )
-        shown, chosen = _format_target(target), port
-        if "/" in shown and self._target(shown)[0] == SERVICES:
-            service = self.get(shown, namespace=where)
+        target_text, chosen = _format_target(target), port
+        if "/" in target_text and self._target(target_text)[0] == SERVICES:
+            service = self.get(target_text, namespace=where)
             ports = (service.get("spec") or {}).get("ports") or ()
-            found = _choose_port(shown, ports, port, "port")
-            chosen = found.get("targetPort") or found["port"]
+            service_port = _choose_port(target_text, ports, port, "port")
+            chosen = service_port.get("targetPort") or service_port["port"]
         if not isinstance(chosen, int):
             spec = pod.get("spec") or {}
             declared = [
-                each for one in spec.get("containers") or () for each in one.get("ports") or ()
+                container_port
+                for container in spec.get("containers") or ()
+                for container_port in container.get("ports") or ()
             ]
-            chosen = int(_choose_port(shown, declared, chosen, "containerPort")["containerPort"])
+            chosen = int(
+                _choose_port(target_text, declared, chosen, "containerPort")["containerPort"]
+            )
         return name, chosen
 
     def _pod(
@@ -1337,9 +1346,9 @@ class Kwait(WaitMethods):
             else ()
         )
         if not pods:
-            shown = _format_target(target)
-            raise ApiError(f"{shown} in {place} has no pods", status=404, reason="NotFound")
-        return str(min((each.object for each in pods), key=order)["metadata"]["name"])
+            target_text = _format_target(target)
+            raise ApiError(f"{target_text} in {place} has no pods", status=404, reason="NotFound")
+        return str(min((item.object for item in pods), key=order)["metadata"]["name"])
 
     def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any:
         declared, defaults = WAITS[wait], self._defaults()
@@ -1451,19 +1460,30 @@ def _choose_port(
         InvalidArgument: there is none, or there are several and `port` is None.
     """
     known = list(ports)
-    found = [one for one in known if port is None or port in (one.get("name"), one[field])]
-    if len(found) == 1:
-        return found[0]
+    matches = [
+        known_port
+        for known_port in known
+        if port is None or port in (known_port.get("name"), known_port[field])
+    ]
+    if len(matches) == 1:
+        return matches[0]
     names = ", ".join(
-        f"{one[field]} ({one['name']})" if one.get("name") else str(one[field]) for one in known
+        f"{known_port[field]} ({known_port['name']})"
+        if known_port.get("name")
+        else str(known_port[field])
+        for known_port in known
     )
     raise InvalidArgument("port", port, f"one of the ports of {target}: {names or 'it has none'}")
 
 
-def _shorter_limit(given: Duration | None, left: float) -> Duration:
+def _shorter_limit(limit: Duration | None, remaining_seconds: float) -> Duration:
     """Return the shorter of two limits, in tenths of seconds for messages."""
-    left = max(math.floor(left * 10) / 10, 0.1)
-    return left if given is None else min(to_seconds(given, what="within", allow_zero=False), left)
+    remaining_seconds = max(math.floor(remaining_seconds * 10) / 10, 0.1)
+    return (
+        remaining_seconds
+        if limit is None
+        else min(to_seconds(limit, what="within", allow_zero=False), remaining_seconds)
+    )
 
 
 def _with_types(resource: Resource, listed: ObjectList) -> Objects:
@@ -1500,15 +1520,18 @@ def _phase(pod: Mapping[str, Any]) -> str:
 
 def _ready_order(pod: Mapping[str, Any]) -> tuple[bool, str]:
     """Return the key by which ready pods come first, those ready for longest before others."""
-    for each in (pod.get("status") or {}).get("conditions") or ():
-        if each.get("type") == "Ready" and each.get("status") == "True":
-            return False, str(each.get("lastTransitionTime") or "")
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            return False, str(condition.get("lastTransitionTime") or "")
     return True, ""
 
 
 def _restarts(pod: Mapping[str, Any]) -> int:
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
-    return max((int(each.get("restartCount") or 0) for each in containers), default=0)
+    return max(
+        (int(container_status.get("restartCount") or 0) for container_status in containers),
+        default=0,
+    )
 
 
 def _age_order(pod: Mapping[str, Any]) -> tuple[str, str]:

@@ -130,10 +130,11 @@ def move_documents(documents: list[Document], moves: Moves) -> list[Document]:
     if moves.by_source is None:
         places.pop(moves.target, None)
         if len(places) > 1:
-            (first, one), (second, other), *_ = places.items()
+            (first, first_document), (second, second_document), *_ = places.items()
             raise InvalidManifest(
-                other.place,
-                f"{other.title} is in namespace {second}, and {one.title} of {one.place} in "
+                second_document.place,
+                f"{second_document.title} is in namespace {second}, and {first_document.title} of "
+                f"{first_document.place} in "
                 f"{first}: give namespace={{{first!r}: …, {second!r}: …}}",
             )
         mover = _Mover(dict.fromkeys(places, moves.target), moves.target, documents)
@@ -144,17 +145,17 @@ def move_documents(documents: list[Document], moves: Moves) -> list[Document]:
                 valid = f"no object of these manifests is in it; their namespaces: {known}"
                 raise InvalidArgument("namespace", source, valid)
         mover = _Mover(moves.by_source, None, documents)
-    return [Document(mover.move(each.object), each.place) for each in documents]
+    return [Document(mover.move(document.object), document.place) for document in documents]
 
 
 def _find_namespaces(documents: list[Document]) -> dict[str, Document]:
     """Return the namespaces that documents name, each with the first one in it."""
-    found: dict[str, Document] = {}
+    first_documents: dict[str, Document] = {}
     for document in documents:
         namespace = _namespace_of(document.object)
         if namespace:
-            found.setdefault(namespace, document)
-    return found
+            first_documents.setdefault(namespace, document)
+    return first_documents
 
 
 def _namespace_of(obj: Mapping[str, Any]) -> str:
@@ -179,9 +180,9 @@ class _Mover:
         self._by_source = by_source
         self._target = target
         self._names = {
-            (each.object["kind"], each.object["metadata"].get("name"))
-            for each in documents
-            if each.object["apiVersion"] == "v1" and not _namespace_of(each.object)
+            (document.object["kind"], document.object["metadata"].get("name"))
+            for document in documents
+            if document.object["apiVersion"] == "v1" and not _namespace_of(document.object)
         }
 
     def move(self, obj: dict[str, Any]) -> dict[str, Any]:
@@ -236,4 +237,6 @@ def _mapping(obj: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _mappings(values: Any) -> list[dict[str, Any]]:
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+    return (
+        [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+    )

@@ -213,8 +213,8 @@ class _Templates:
         except TemplateSyntaxError as error:
             where = f"{place}, line {error.lineno}"
             raise InvalidManifest(where, f"is no template: {error.message}") from None
-        wanted = meta.find_undeclared_variables(tree)
-        self._used |= wanted
+        variables = meta.find_undeclared_variables(tree)
+        self._used |= variables
         optional = {
             id(name)
             for guard in tree.find_all((nodes.Filter, nodes.Test))
@@ -224,11 +224,13 @@ class _Templates:
             for name in (guard.node, *guard.node.find_all(nodes.Name))
         }
         for name in tree.find_all(nodes.Name):
-            missing = name.name in wanted and name.name not in self._variables
+            missing = name.name in variables and name.name not in self._variables
             if missing and id(name) not in optional:
-                given = ", ".join(sorted(self._variables))
+                variable_names = ", ".join(sorted(self._variables))
                 where = f"{place}, line {name.lineno}"
-                raise InvalidManifest(where, f"has the variable {name.name}; given are {given}")
+                raise InvalidManifest(
+                    where, f"has the variable {name.name}; given are {variable_names}"
+                )
         try:
             return self._environment.from_string(tree).render(self._variables)
         except TemplateError as error:
@@ -304,8 +306,8 @@ def _kustomize(folder: Path) -> str:
     try:
         return run_kubectl(("kustomize", str(folder)), timeout=_KUSTOMIZE_TIMEOUT).stdout
     except KubectlError as error:
-        said = error.result.stderr.strip() or "no output"
-        raise InvalidManifest(folder.name, f"cannot be built by kubectl: {said}") from None
+        output = error.result.stderr.strip() or "no output"
+        raise InvalidManifest(folder.name, f"cannot be built by kubectl: {output}") from None
     except (ClusterError, WaitTimeout) as error:
         raise InvalidManifest(folder.name, f"cannot be built: {error}") from None
 
@@ -384,8 +386,8 @@ def _expanded_size(node: Node) -> int:
     sizes: dict[int, int] = {}
     pending = [node]
     while pending:
-        each = pending[-1]
-        inner = [each.value] if isinstance(each.value, str) else each.value
+        current_node = pending[-1]
+        inner = [current_node.value] if isinstance(current_node.value, str) else current_node.value
         children = [
             part
             for value in inner
@@ -394,11 +396,11 @@ def _expanded_size(node: Node) -> int:
         ]
         unknown = [child for child in children if id(child) not in sizes]
         # A value that contains itself is refused as JSON.
-        sizes.setdefault(id(each), 1)
+        sizes.setdefault(id(current_node), 1)
         if unknown:
             pending += unknown
         else:
-            sizes[id(each)] = 1 + sum(sizes[id(child)] for child in children)
+            sizes[id(current_node)] = 1 + sum(sizes[id(child)] for child in children)
             pending.pop()
     return sizes[id(node)]
 
@@ -423,14 +425,14 @@ def _loader() -> type[Any]:
         }
 
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen: set[str] = set()
+            checked_keys: set[str] = set()
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode):
-                    if key.value in seen:
+                    if key.value in checked_keys:
                         raise yaml.constructor.ConstructorError(
                             None, None, f"the key {key.value!r} comes twice", key.start_mark
                         )
-                    seen.add(key.value)
+                    checked_keys.add(key.value)
             return super().construct_mapping(node, deep)
 
     return ManifestLoader
@@ -652,7 +654,9 @@ class ManifestWriter:
 
     def _resolve(self, obj: dict[str, Any]) -> Resource:
         return request_with_retry(
-            lambda left: self._session.resolve(obj["kind"], obj["apiVersion"], deadline=left),
+            lambda attempt_deadline: self._session.resolve(
+                obj["kind"], obj["apiVersion"], deadline=attempt_deadline
+            ),
             self._deadline(),
         )
 
@@ -662,15 +666,17 @@ class ManifestWriter:
         if "." not in group:
             return None
         try:
-            found = request_with_retry(
-                lambda left: self._session.list(CUSTOM_RESOURCE_DEFINITIONS, deadline=left),
+            definitions = request_with_retry(
+                lambda attempt_deadline: self._session.list(
+                    CUSTOM_RESOURCE_DEFINITIONS, deadline=attempt_deadline
+                ),
                 self._deadline(),
             )
         except ApiError:
             return None
-        for definition in (each.object for each in found.items):
+        for definition in (item.object for item in definitions.items):
             spec = definition["spec"]
-            served = {each["name"] for each in spec["versions"] if each["served"]}
+            served = {version["name"] for version in spec["versions"] if version["served"]}
             if (spec["group"], spec["names"]["kind"]) == (group, obj["kind"]) and version in served:
                 return None if _is_terminating(definition) else str(definition["metadata"]["name"])
         return None
@@ -739,27 +745,27 @@ class ManifestWriter:
         Raises:
             ClusterError: it is another test's, which deletes it while this one uses it.
         """
-        found = read_provenance(resource, there)
-        if found is None or found.kept:
+        provenance = read_provenance(resource, there)
+        if provenance is None or provenance.kept:
             return False
-        if found.owner.digest == self._owner.digest:
+        if provenance.owner.digest == self._owner.digest:
             return True
-        if not self._is_lent(found):
+        if not self._is_lent(provenance):
             where = f" in {there['metadata']['namespace']}" if resource.namespaced else ""
             raise ClusterError(
                 f"{resource.kind.lower()}/{there['metadata']['name']}{where} belongs to "
-                f"{found.owner.describe(self._owner)}, which deletes it at its end; give it "
+                f"{provenance.owner.describe(self._owner)}, which deletes it at its end; give it "
                 "another name, create it in an environment of scope session or run, or mark both "
                 "with kwait_serial"
             )
         return False
 
-    def _is_lent(self, found: Provenance) -> bool:
+    def _is_lent(self, provenance: Provenance) -> bool:
         """Return whether another test's object stays as long as this test needs it."""
-        if found.owner.run == self._owner.run:
-            return found.owner.outlasts(self._owner)
-        return not found.heartbeat or not is_run_alive(
-            self._session, found.heartbeat, self._deadline()
+        if provenance.owner.run == self._owner.run:
+            return provenance.owner.outlasts(self._owner)
+        return not provenance.heartbeat or not is_run_alive(
+            self._session, provenance.heartbeat, self._deadline()
         )
 
     def _errors(self) -> ErrorLog:
@@ -806,9 +812,9 @@ class ManifestWriter:
         except ApiError:
             raise refusal from None
         if there is None or not _is_terminating(there):
-            found = None if there is None else read_provenance(resource, there)
-            if found is not None and found.owner.digest != self._owner.digest:
-                refusal.add_note(f"it belongs to {found.owner.describe(self._owner)}")
+            provenance = None if there is None else read_provenance(resource, there)
+            if provenance is not None and provenance.owner.digest != self._owner.digest:
+                refusal.add_note(f"it belongs to {provenance.owner.describe(self._owner)}")
             raise refusal
         return there
 

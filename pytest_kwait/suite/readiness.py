@@ -99,8 +99,8 @@ class Readiness:
             if allowed >= 0:
                 self._check_daemon_sets(session, allowed)
         except KwaitError as error:
-            kept = self._dump(self._cluster)
-            return "\n".join(filter(None, (f"{_NOT_READY}:", str(error), kept, _ADVICE)))
+            dump_note = self._dump(self._cluster)
+            return "\n".join(filter(None, (f"{_NOT_READY}:", str(error), dump_note, _ADVICE)))
         finally:
             client.close()  # type: ignore[no-untyped-call] # the official client has no types here
         return ""
@@ -118,7 +118,7 @@ class Readiness:
                 f"the daemon sets of {SYSTEM_NAMESPACE} could not be looked at: {error}"
             )
 
-    def _wait(self, session: ApiSession, condition: Condition, timeout: str, what: str) -> Any:
+    def _wait(self, session: ApiSession, condition: Condition, timeout: str, subject: str) -> Any:
         settings = self._settings
         options = WaitSettings(
             timeout=settings.timeouts()[timeout],
@@ -131,4 +131,6 @@ class Readiness:
         except ApiError as error:
             if error.status != 403:
                 raise
-            self.notes.append(f"not awaited before the first test, as forbidden: {what}: {error}")
+            self.notes.append(
+                f"not awaited before the first test, as forbidden: {subject}: {error}"
+            )

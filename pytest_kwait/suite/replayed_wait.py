@@ -103,8 +103,10 @@ def parse_wait(text: str, what: str) -> ReplayedWait:
             raise InvalidArgument(what, text, f"leave {name} out: a recording is polled")
     namespace = options.pop("namespace", None)
     wait.check(*args, **options)
-    given = options.pop("timeout", None)
-    seconds = TIMEOUTS[wait.timeout].seconds if given is None else to_seconds(given)
+    timeout_option = options.pop("timeout", None)
+    seconds = (
+        TIMEOUTS[wait.timeout].seconds if timeout_option is None else to_seconds(timeout_option)
+    )
     return ReplayedWait(wait, args, options, namespace, seconds)
 
 

@@ -243,8 +243,8 @@ class OwnedRegistration:
             self._lines.append(f"kwait: the janitor could not look for what this run left: {error}")
         else:
             self._lines += [
-                f"kwait: {each} is still there: {each.blocked or 'no reason is given'}"
-                for each in sweep.staying
+                f"kwait: {leftover} is still there: {leftover.blocked or 'no reason is given'}"
+                for leftover in sweep.staying
             ]
 
     def _report(self, sweep: SweepResult) -> None:

@@ -27,10 +27,10 @@ _REQUEST_TIMEOUT = 30.0
 
 def _parse_version(text: object) -> tuple[int, int, int]:
     """Return major, minor and patch of a version; what follows is ignored."""
-    found = _VERSION.match(text) if isinstance(text, str) else None
-    if found is None:
+    match = _VERSION.match(text) if isinstance(text, str) else None
+    if match is None:
         raise InvalidArgument("version", text, "use a version, for example '1.30' or 'v1.30.2'")
-    return int(found[1]), int(found[2]), int(found[3] or 0)
+    return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
 def _check_version(version: str) -> None:
@@ -54,8 +54,8 @@ def _version(cluster: Cluster, client: ApiClient, version: str) -> str:
 
 
 def _node_count(cluster: Cluster, client: ApiClient, count: int) -> str:
-    found = len(cluster.nodes)
-    return "" if found >= count else f"Requires at least {count} nodes (not {found})"
+    total = len(cluster.nodes)
+    return "" if total >= count else f"Requires at least {count} nodes (not {total})"
 
 
 def _provider_is(cluster: Cluster, client: ApiClient, *names: str) -> str:
@@ -76,7 +76,9 @@ def _resource(cluster: Cluster, client: ApiClient, *names: str) -> str:
 
     session = ApiSession.of(client)
     deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
-    kinds = request_with_retry(lambda left: session.list_kinds(deadline=left), deadline)
+    kinds = request_with_retry(
+        lambda attempt_deadline: session.list_kinds(deadline=attempt_deadline), deadline
+    )
     served = {name for kind in kinds for name in (kind.plural, kind.qualified)}
     missing = [name for name in names if name not in served]
     return f"Could not find {', '.join(missing)} resource" if missing else ""
@@ -89,7 +91,9 @@ def _feature_gate(cluster: Cluster, client: ApiClient, *names: str) -> str:
     session = ApiSession.of(client)
     deadline = Deadline.after(_REQUEST_TIMEOUT, session.clock)
     answer = request_with_retry(
-        lambda left: session.request("GET", "/metrics", accept="text/plain", deadline=left),
+        lambda attempt_deadline: session.request(
+            "GET", "/metrics", accept="text/plain", deadline=attempt_deadline
+        ),
         deadline,
     )
     metrics = answer.data.decode("utf-8", "replace")
@@ -131,9 +135,9 @@ def check_skipper(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     try:
         check(*args, **kwargs)
     except TypeError:
-        given = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
+        arguments_text = ", ".join([*map(repr, args), *(f"{k}={v!r}" for k, v in kwargs.items())])
         valid = f"see the usage of {name} in `pytest --markers`"
-        raise InvalidArgument("arguments", f"({given})", valid) from None
+        raise InvalidArgument("arguments", f"({arguments_text})", valid) from None
 
 
 def skip_reason(

@@ -59,11 +59,11 @@ def interrupted(err: BaseException | None) -> bool:
 
     Source: util/wait/error.go Interrupted.
     """
-    seen: set[int] = set()
-    while err is not None and id(err) not in seen:
+    checked_errors: set[int] = set()
+    while err is not None and id(err) not in checked_errors:
         if isinstance(err, WaitTimeout | Canceled):
             return True
-        seen.add(id(err))
+        checked_errors.add(id(err))
         err = err.__cause__
     return False
 
@@ -150,11 +150,11 @@ class Context:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Return True once the context has ended, False after `seconds` (None: no limit)."""
-        left = self.deadline.remaining
-        pause = left if seconds is None else min(left, seconds)
+        remaining = self.deadline.remaining
+        pause = remaining if seconds is None else min(remaining, seconds)
         if pause > 0 and self.err() is None:
             self._block(pause)
-            if pause == left and self.err() is None:
+            if pause == remaining and self.err() is None:
                 # The full time has passed: rounding of the clock must not cause another call.
                 self._end(DeadlineExceeded, None)
         return self.err() is not None
@@ -181,8 +181,8 @@ class Context:
             self.clock.wait(self._wakeup, None if math.isinf(seconds) else seconds)
             return
         end = self.clock.monotonic() + seconds
-        while self.err() is None and (left := end - self.clock.monotonic()) > 0:
-            self.clock.wait(self._wakeup, min(left, _SLICE))
+        while self.err() is None and (remaining := end - self.clock.monotonic()) > 0:
+            self.clock.wait(self._wakeup, min(remaining, _SLICE))
 
     def _check_outer(self) -> None:
         """End with the parent or a foreign event."""

@@ -138,10 +138,10 @@ class AvailableService(ObjectCondition):
 
     def __init__(self, api_service: str) -> None:
         # The APIService of the core group is named `v1.`.
-        given: object = api_service
-        if not isinstance(given, str) or "." not in given:
+        value: object = api_service
+        if not isinstance(value, str) or "." not in value:
             raise InvalidArgument(
-                "api_service", given, "use <version>.<group>, for example v1.apps"
+                "api_service", value, "use <version>.<group>, for example v1.apps"
             )
         check_name("api_service", api_service.removesuffix("."))
         super().__init__(API_SERVICES, None, api_service)

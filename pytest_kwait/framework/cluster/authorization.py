@@ -80,12 +80,12 @@ class ReviewedAccess(ProbeCondition):
         """The expected permission."""
         attributes = self._attributes
         group, part = attributes.get("group"), attributes.get("subresource")
-        what = f"{attributes.get('resource') or '*'}{f'.{group}' if group else ''}"
-        what += f"/{part}" if part else ""
-        what += f" {attributes['name']}" if attributes.get("name") else ""
+        subject = f"{attributes.get('resource') or '*'}{f'.{group}' if group else ''}"
+        subject += f"/{part}" if part else ""
+        subject += f" {attributes['name']}" if attributes.get("name") else ""
         where = f" in {attributes['namespace']}" if attributes.get("namespace") else ""
         be = "become allowed" if self._allowed else "stop being allowed"
-        return f"{be} to {attributes.get('verb') or '*'} {what}{where}"
+        return f"{be} to {attributes.get('verb') or '*'} {subject}{where}"
 
     def probe_targets(self) -> Sequence[Any]:
         """Return the review."""
@@ -229,9 +229,9 @@ def wait_for_authz_update(
 
     Source: auth/helpers.go WaitForAuthzUpdate.
     """
-    given: object = attributes
-    if not isinstance(given, Mapping) or not given or set(given) - set(_ATTRIBUTES):
-        raise InvalidArgument("attributes", given, f"use some of {', '.join(_ATTRIBUTES)}")
+    value: object = attributes
+    if not isinstance(value, Mapping) or not value or set(value) - set(_ATTRIBUTES):
+        raise InvalidArgument("attributes", value, f"use some of {', '.join(_ATTRIBUTES)}")
     return _reviewed_access(user, groups, attributes, allowed)
 
 

@@ -125,7 +125,9 @@ class ServedDefinition(ObjectCondition, ProbeCondition):
     def summarize(self) -> str:
         """Return a summary of its conditions."""
         conditions = self.object.status.get("conditions") or ()
-        return ", ".join(f"{each.get('type')} {each.get('status')}" for each in conditions)
+        return ", ".join(
+            f"{condition.get('type')} {condition.get('status')}" for condition in conditions
+        )
 
 
 def _list_one(session: ApiSession, path: str, deadline: Deadline) -> None:

@@ -70,11 +70,15 @@ def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
             yield f"{text}: {conditions[kind] or 'no message is given'}"
     content = conditions.get("NamespaceContentRemaining")
     if content is not None:
-        left = [
+        remaining_contents = [
             f"{count} {plural}{'.' if group else ''}{group}"
             for plural, group, count in _CONTENT_REMAINING.findall(content)
         ]
-        yield f"{', '.join(left)} left" if left else content or "something is left in it"
+        yield (
+            f"{', '.join(remaining_contents)} left"
+            if remaining_contents
+            else content or "something is left in it"
+        )
     held = conditions.get("NamespaceFinalizersRemaining")
     if held is not None:
         holds = [
@@ -83,13 +87,13 @@ def _reasons(namespace: dict[str, Any]) -> Iterator[str]:
         ]
         yield f"held by {', '.join(holds)}" if holds else held or "held by finalizers"
     own = [
-        *(one for one in (namespace.get("spec") or {}).get("finalizers") or ()),
+        *(finalizer for finalizer in (namespace.get("spec") or {}).get("finalizers") or ()),
         *(namespace["metadata"].get("finalizers") or ()),
     ]
     # Every namespace has this finalizer; it belongs to the namespace controller.
-    others = [str(one) for one in own if one != "kubernetes"]
-    if others:
-        yield f"held by its own finalizers {', '.join(others)}"
+    other_finalizers = [str(finalizer) for finalizer in own if finalizer != "kubernetes"]
+    if other_finalizers:
+        yield f"held by its own finalizers {', '.join(other_finalizers)}"
 
 
 class _Status(TypedDict, total=False):
@@ -120,8 +124,8 @@ class DeletedNamespaces(Condition, ObjectSink):
     def __init__(self, uids: Mapping[str, str]) -> None:
         self._wanted = dict(uids)
         self._left: dict[str, dict[str, Any]] = {}
-        one = next(iter(uids)) if len(uids) == 1 else None
-        self._sources = (Source(NAMESPACES, None, self, one, fields=_Fields),)
+        only_name = next(iter(uids)) if len(uids) == 1 else None
+        self._sources = (Source(NAMESPACES, None, self, only_name, fields=_Fields),)
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Record one of them that still exists."""
@@ -157,8 +161,8 @@ class DeletedNamespaces(Condition, ObjectSink):
         if len(self._wanted) == 1:
             return Pending(describe_remaining(next(iter(self._left.values()))))
         reasons = [
-            f"{left['metadata']['name']} is {describe_remaining(left)}"
-            for left, _ in zip(self._left.values(), range(MAX_NAMED), strict=False)
+            f"{namespace['metadata']['name']} is {describe_remaining(namespace)}"
+            for namespace, _ in zip(self._left.values(), range(MAX_NAMED), strict=False)
         ]
         more = len(self._left) - len(reasons)
         if more:
@@ -175,15 +179,15 @@ class DeletedNamespaces(Condition, ObjectSink):
 
     def scope(self) -> EvidenceScope:
         """Return the remaining namespaces, and the pods if there is only one."""
-        left = [
+        references = [
             ObjectReference(
                 NAMESPACES.kind, obj["metadata"]["name"], uid, NAMESPACES.qualified, exists=True
             )
             for uid, obj in self._left.items()
         ]
-        if len(left) == 1:
-            return EvidenceScope(left[0].name, objects=left, pods="")
-        return EvidenceScope(None, objects=left)
+        if len(references) == 1:
+            return EvidenceScope(references[0].name, objects=references, pods="")
+        return EvidenceScope(None, objects=references)
 
 
 @wait(

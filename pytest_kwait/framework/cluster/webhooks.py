@@ -96,14 +96,14 @@ def build_probe(webhooks: Iterable[Mapping[str, Any]]) -> tuple[Resource, dict[s
 
 def _is_about_creation(rule: Mapping[str, Any], resource: Resource) -> bool:
     """Return whether a rule covers the creation of objects of a kind in a namespace."""
-    wanted = (
+    creation_values = (
         ("operations", "CREATE"),
         ("apiGroups", resource.group),
         ("apiVersions", resource.version),
         ("resources", resource.plural),
     )
     return rule.get("scope") in (None, "*", "Namespaced") and all(
-        {value, "*", "*/*"} & set(rule.get(key) or ()) for key, value in wanted
+        {value, "*", "*/*"} & set(rule.get(key) or ()) for key, value in creation_values
     )
 
 
@@ -229,7 +229,7 @@ class AnsweringWebhook(ObjectCondition, ProbeCondition):
             self._accepted_since = None
             if self._denial is not None and self._denial in refusal:
                 return Met()
-            if self._denial is None and denied[1] in {each.get("name") for each in webhooks}:
+            if self._denial is None and denied[1] in {webhook.get("name") for webhook in webhooks}:
                 return self._unwanted(refusal)
             return Pending(f"the probe was refused otherwise: {refusal}")
         if self._denial is not None:
@@ -247,7 +247,9 @@ class AnsweringWebhook(ObjectCondition, ProbeCondition):
 
     def _let_through(self, webhooks: Sequence[Mapping[str, Any]], now: float) -> Verdict:
         """Return the verdict on an admitted probe."""
-        ignoring = [str(each.get("name")) for each in webhooks if _is_ignoring_failures(each)]
+        ignoring = [
+            str(webhook.get("name")) for webhook in webhooks if _is_ignoring_failures(webhook)
+        ]
         if ignoring:
             return Failed(
                 f"the failurePolicy of {ignoring[0]} is Ignore: that a probe is let through proves "
@@ -267,8 +269,8 @@ class AnsweringWebhook(ObjectCondition, ProbeCondition):
     def summarize(self) -> str:
         """Return the names of the webhooks."""
         return ", ".join(
-            f"{each.get('name')} (failurePolicy {each.get('failurePolicy') or 'Fail'})"
-            for each in self._webhooks()
+            f"{webhook.get('name')} (failurePolicy {webhook.get('failurePolicy') or 'Fail'})"
+            for webhook in self._webhooks()
         )
 
 
@@ -276,18 +278,18 @@ def _is_ignoring_failures(webhook: Mapping[str, Any]) -> bool:
     return webhook.get("failurePolicy") == "Ignore"
 
 
-def _first_missing_path(found: object, wanted: object, where: str = "") -> str | None:
-    """Return the first path of `wanted` that is not in `found`; None if all are."""
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
-        for key, value in wanted.items():
+def _first_missing_path(obj: object, expected: object, where: str = "") -> str | None:
+    """Return the first path of `expected` that is not in `obj`; None if all are."""
+    if isinstance(expected, Mapping) and isinstance(obj, Mapping):
+        for key, value in expected.items():
             path = f"{where}.{key}"
-            if key not in found:
+            if key not in obj:
                 return path
-            missing = _first_missing_path(found[key], value, path)
+            missing = _first_missing_path(obj[key], value, path)
             if missing is not None:
                 return missing
         return None
-    return None if found == wanted else f"{where} of {wanted!r}"
+    return None if obj == expected else f"{where} of {expected!r}"
 
 
 @wait(
@@ -344,13 +346,13 @@ def wait_for_webhook_ready(
     kind = parsed.kind.lower().partition(".")[0].removesuffix("s")
     if kind not in _KINDS or not parsed.name:
         raise InvalidArgument("target", target, f"use {' or '.join(f'{k}/<name>' for k in _KINDS)}")
-    given: object = probe
-    if given is not None and not (
-        isinstance(given, Mapping)
-        and {"apiVersion", "kind", "metadata"} <= set(given)
-        and isinstance(given["metadata"], Mapping)
+    value: object = probe
+    if value is not None and not (
+        isinstance(value, Mapping)
+        and {"apiVersion", "kind", "metadata"} <= set(value)
+        and isinstance(value["metadata"], Mapping)
     ):
-        raise InvalidArgument("probe", given, "use an object with apiVersion, kind and metadata")
+        raise InvalidArgument("probe", value, "use an object with apiVersion, kind and metadata")
     added: object = mutation
     if added is not None and not (isinstance(added, Mapping) and added):
         raise InvalidArgument("mutation", added, "use the part of the object that the webhook adds")
@@ -385,8 +387,8 @@ def parse_uncalled_webhook(error: ApiError) -> UncalledWebhook | None:
     Source: apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, apiserver
     pkg/util/webhook/serviceresolver.go.
     """
-    found = _UNCALLED.search(error.message) if error.status >= 500 else None
-    return None if found is None else UncalledWebhook(**found.groupdict())
+    match = _UNCALLED.search(error.message) if error.status >= 500 else None
+    return None if match is None else UncalledWebhook(**match.groupdict())
 
 
 class CallableWebhook(ServiceEndpoints):
@@ -515,8 +517,8 @@ def _has_ready_endpoint(session: ApiSession, webhook: UncalledWebhook, deadline:
     )
     return any(
         (endpoint.get("conditions") or {}).get("ready") is not False
-        for each in slices.items
-        for endpoint in each.object.get("endpoints") or ()
+        for slice_ in slices.items
+        for endpoint in slice_.object.get("endpoints") or ()
     )
 
 
@@ -529,9 +531,13 @@ def _find_configuration(session: ApiSession, webhook: UncalledWebhook, deadline:
         except (ApiError, DeadlineExceeded):
             continue
         for item in listed.items:
-            for each in item.object.get("webhooks") or ():
-                service = (each.get("clientConfig") or {}).get("service") or {}
-                found = (each.get("name"), service.get("namespace"), service.get("name"))
-                if found == webhook:
+            for webhook_config in item.object.get("webhooks") or ():
+                service = (webhook_config.get("clientConfig") or {}).get("service") or {}
+                candidate = (
+                    webhook_config.get("name"),
+                    service.get("namespace"),
+                    service.get("name"),
+                )
+                if candidate == webhook:
                     return f"{resource.singular}/{item.object['metadata']['name']}"
     return ""

@@ -128,9 +128,9 @@ def max_active_pods(job: SingleObject) -> int | None:
     """
     parallelism = job.spec.get("parallelism")
     parallelism = parallelism if isinstance(parallelism, int) else 1
-    wanted = required_completions(job)
-    if wanted is not None:
-        return max(0, min(parallelism, wanted - succeeded_count(job)))
+    completions = required_completions(job)
+    if completions is not None:
+        return max(0, min(parallelism, completions - succeeded_count(job)))
     return None if succeeded_count(job) else parallelism
 
 
@@ -146,10 +146,10 @@ def is_missing_pods_for_end(job: SingleObject, alive: int, *, success: bool) -> 
     """
     if not success:
         return not alive and not job.spec.get("activeDeadlineSeconds")
-    wanted = required_completions(job)
-    if wanted is None or job.spec.get("successPolicy"):
+    completions = required_completions(job)
+    if completions is None or job.spec.get("successPolicy"):
         return not alive
-    return succeeded_count(job) + alive < wanted
+    return succeeded_count(job) + alive < completions
 
 
 def desired_active_pods(job: SingleObject) -> int | None:
@@ -412,8 +412,8 @@ class JobPods(JobCondition):
 
     def _too_few(self, reachable: int) -> str:
         parallelism = self.object.spec.get("parallelism") or 1
-        wanted = required_completions(self.object)
-        wanted_text = "no" if wanted is None else f"{wanted}"
+        completions = required_completions(self.object)
+        wanted_text = "no" if completions is None else f"{completions}"
         return (
             f"the job comes to {count_noun(reachable, 'pod')} {self._phase} at most (parallelism"
             f" {parallelism}, {wanted_text} completions, {succeeded_count(self.object)} succeeded)"
@@ -441,9 +441,9 @@ class JobOutcome(JobCondition):
         if len(outcomes) == 1:
             goal = "become complete" if outcomes[0] == "Complete" else "fail"
         if reason is not None:
-            given: object = reason
-            if not isinstance(given, str) or not given:
-                raise InvalidArgument("reason", given, "use the reason of a condition, or None")
+            value: object = reason
+            if not isinstance(value, str) or not value:
+                raise InvalidArgument("reason", value, "use the reason of a condition, or None")
             goal += f" with reason {reason}"
         if succeeded_pods is not None:
             check_count("completions", succeeded_pods)
@@ -495,8 +495,8 @@ class JobOutcome(JobCondition):
         return is_missing_pods_for_end(self.object, alive, success=self._outcomes == ("Complete",))
 
     def _progress(self) -> str:
-        wanted = required_completions(self.object)
-        of = f" of {wanted}" if wanted is not None else ""
+        completions = required_completions(self.object)
+        of = f" of {completions}" if completions is not None else ""
         text = f"{succeeded_count(self.object)}{of} succeeded"
         rest = self.pods.summary()
         return f"{text}{': ' if rest else ''}{rest}"
@@ -631,9 +631,9 @@ class UserJobCondition(JobCondition):
     runs_user_code = True
 
     def __init__(self, namespace: str, job: str, state: Callable[[Any], Any]) -> None:
-        given: object = state
-        if not callable(given):
-            raise InvalidArgument("state", given, "use a callable that is given the Job")
+        value: object = state
+        if not callable(value):
+            raise InvalidArgument("state", value, "use a callable that is given the Job")
         self._test = _StatePredicate(state)
         super().__init__(namespace, job, self._test.goal)
 
@@ -650,8 +650,8 @@ class UserJobCondition(JobCondition):
         """Return the Job's progress by its own counts."""
         if self.object.current is None:
             return ""
-        wanted = required_completions(self.object)
-        of = f" of {wanted}" if wanted is not None else ""
+        completions = required_completions(self.object)
+        of = f" of {completions}" if completions is not None else ""
         status = self.object.status
         counts = (f"{status.get(name) or 0} {name}" for name in ("ready", "succeeded"))
         return f"{', '.join(counts)}{of}"

@@ -76,14 +76,18 @@ def get_job_pods(
     default = TIMEOUTS["single_call"].seconds
     limit = default if timeout is None else to_seconds(timeout, what="timeout", allow_zero=False)
     deadline = Deadline.after(limit, session.clock)
-    found = request_with_retry(
-        lambda left: session.get(JOBS, name, namespace, deadline=left), deadline
+    job = request_with_retry(
+        lambda attempt_deadline: session.get(JOBS, name, namespace, deadline=attempt_deadline),
+        deadline,
     )
-    selector = pod_selector(found)
+    selector = pod_selector(job)
     listed = request_with_retry(
-        lambda left: session.list(PODS, namespace, label_selector=selector, deadline=left), deadline
+        lambda attempt_deadline: session.list(
+            PODS, namespace, label_selector=selector, deadline=attempt_deadline
+        ),
+        deadline,
     )
-    owners = ("", found["metadata"].get("uid"))
+    owners = ("", job["metadata"].get("uid"))
     pods = [
         decode_whole(PODS, item.raw)
         for item in listed.items
@@ -258,9 +262,9 @@ def wait_for_job_condition(
     Source: job/wait.go WaitForJobCondition.
     """
     kind = _check_condition_kind(condition)
-    given: object = reason
-    if given is not None and (not isinstance(given, str) or not given):
-        raise InvalidArgument("reason", given, "use the reason of a condition, or None")
+    value: object = reason
+    if value is not None and (not isinstance(value, str) or not value):
+        raise InvalidArgument("reason", value, "use the reason of a condition, or None")
     if kind in ("Complete", "Failed"):
         return JobOutcome(namespace, name, (kind,), reason)
     because = "" if reason is None else f" with reason {reason}"
@@ -377,14 +381,14 @@ class AbsentJobPods(JobCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the number of the Job's pods."""
-        left = len(self.pods)
+        pod_count = len(self.pods)
         if self.object.uid:
-            left = self.pods.count(self.object.uid) + self.pods.count("")
-        if not left:
+            pod_count = self.pods.count(self.object.uid) + self.pods.count("")
+        if not pod_count:
             return Met()
-        others = len(self.pods) - left
-        more = f" ({others} of them of another job of that name)" if others else ""
-        text = f"{count_noun(left, 'pod')} still there: {self.pods.summary()}{more}"
+        other_count = len(self.pods) - pod_count
+        more = f" ({other_count} of them of another job of that name)" if other_count else ""
+        text = f"{count_noun(pod_count, 'pod')} still there: {self.pods.summary()}{more}"
         note = self._note()
         return Pending(f"{text}; {note}" if note else text)
 

@@ -110,8 +110,8 @@ class KubeletPods(ProbeCondition):
         self._nodes = _NamedNodeStore(nodes)
         self._answers: _Answers = {}
         self._agreeing = 0
-        one = nodes[0] if len(nodes) == 1 else None
-        self._sources = (Source(NODES, None, self._nodes, one, fields=NodeFields),)
+        only_node = nodes[0] if len(nodes) == 1 else None
+        self._sources = (Source(NODES, None, self._nodes, only_node, fields=NodeFields),)
 
     @property
     def subject(self) -> str:

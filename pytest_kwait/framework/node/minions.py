@@ -379,10 +379,10 @@ def wait_for_pods_on_minions(
     """
     check_namespace(namespace)
     values = {"controller": controller, "selector": selector, "pods": pods}
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) != 1:
+    arguments = [name for name, value in values.items() if value is not None]
+    if len(arguments) != 1:
         raise InvalidArgument(
-            "arguments", given, "give exactly one of controller, selector and pods"
+            "arguments", arguments, "give exactly one of controller, selector and pods"
         )
     if pod_info is not None and not callable(pod_info):
         raise InvalidArgument("pod_info", pod_info, "use a callable (host, pod), or None")

@@ -82,7 +82,7 @@ class NodeFields(TypedDict, total=False):
     status: _Status | None
 
 
-def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
+def condition_is(node: dict[str, Any], kind: str, expected_value: bool) -> bool:
     """Return whether a condition is True, or exists and is not True.
 
     Ready counts as True only once the node controller has removed its taints. A missing condition
@@ -92,9 +92,9 @@ def condition_is(node: dict[str, Any], kind: str, wanted: bool) -> bool:
     if condition is None:
         return False
     true = condition.get("status") == "True"
-    if kind == "Ready" and wanted and _tainted_by_controller(node):
+    if kind == "Ready" and expected_value and _tainted_by_controller(node):
         return False
-    return true == wanted
+    return true == expected_value
 
 
 def is_cordoned(node: dict[str, Any]) -> bool:
@@ -480,9 +480,9 @@ def wait_for_node_schedulable(
 
     Source: node/wait.go WaitForNodeSchedulable.
     """
-    wanted = check_bool("schedulable", schedulable)
-    text = f"become {'' if wanted else 'un'}schedulable"
-    goal = NodeGoal(text, lambda obj: is_schedulable(obj) == wanted)
+    expected_value = check_bool("schedulable", schedulable)
+    text = f"become {'' if expected_value else 'un'}schedulable"
+    goal = NodeGoal(text, lambda obj: is_schedulable(obj) == expected_value)
     return OneNode(name, goal)
 
 
@@ -508,10 +508,10 @@ def wait_for_node_heartbeat_after(
     return OneNode(name, goal)
 
 
-def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
-    text = f"have condition {kind} {'True' if wanted else 'other than True'}"
+def _node_condition_goal(kind: str, expected_value: bool) -> NodeGoal:
+    text = f"have condition {kind} {'True' if expected_value else 'other than True'}"
     if kind == "Ready":
-        text = "become ready" if wanted else "become not ready"
+        text = "become ready" if expected_value else "become not ready"
 
     def missing(node: dict[str, Any]) -> str:
         condition = get_condition(node, kind)
@@ -519,11 +519,11 @@ def _node_condition_goal(kind: str, wanted: bool) -> NodeGoal:
             return f"no condition {kind} yet"
         parts = (condition.get("reason"), condition.get("message"))
         why = ": ".join(" ".join(part.split()) for part in parts if part)
-        if kind == "Ready" and condition.get("status") == "True" and wanted:
+        if kind == "Ready" and condition.get("status") == "True" and expected_value:
             return describe_node(node)
         return f"{kind} is {condition.get('status')}{f': {why}' if why else ''}"
 
-    return NodeGoal(text, lambda node: condition_is(node, kind, wanted), missing)
+    return NodeGoal(text, lambda node: condition_is(node, kind, expected_value), missing)
 
 
 def _parse_time(value: object) -> datetime:

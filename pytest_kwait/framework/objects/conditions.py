@@ -400,8 +400,8 @@ class OneObject(ObjectCondition):
         """Return the condition of a controller's own kind that reads its pods."""
         if self._kinds is None or self.object.current is None:
             return ()
-        found = self._kinds.of(self.object.current)
-        return () if found is None else (found,)
+        condition = self._kinds.of(self.object.current)
+        return () if condition is None else (condition,)
 
     def deferred_failures_needed(self) -> int:
         """Return 1: there is one object."""
@@ -482,8 +482,8 @@ class ManyObjects(Condition):
     @property
     def goal(self) -> str:
         """The goal of the test and the number of objects that must satisfy it."""
-        which = "all" if self._count is None else str(self._count)
-        return f"{self._test.goal} ({which})"
+        quantifier = "all" if self._count is None else str(self._count)
+        return f"{self._test.goal} ({quantifier})"
 
     @property
     def due(self) -> float:
@@ -554,8 +554,8 @@ class ManyObjects(Condition):
         """Return the conditions of the controllers' own kind that read their pods."""
         if self._kinds is None or not 0 < self.deferred_failures_needed() <= _EVALUATED:
             return ()
-        found = (self._kinds.of(obj) for obj in self._iterate_unmet())
-        return tuple(islice(filter(None, found), _EVALUATED))
+        conditions = (self._kinds.of(obj) for obj in self._iterate_unmet())
+        return tuple(islice(filter(None, conditions), _EVALUATED))
 
     def sources(self) -> Sequence[Source]:
         """Return the objects, and controllers of pods once their exact number is reached."""

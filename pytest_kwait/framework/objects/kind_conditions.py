@@ -71,8 +71,8 @@ class KindConditions:
             key = (uid_of(obj), place)
             if key not in self._made:
                 self._made[key] = self._make(leaf, obj)
-            if (found := self._made[key]) is not None:
-                return found
+            if (condition := self._made[key]) is not None:
+                return condition
         return None
 
     def _make(self, leaf: ConditionStatus | JsonPathValue, obj: Obj) -> Condition | None:
@@ -106,7 +106,10 @@ def _deployment_condition(namespace: str, name: str, kind: str) -> Condition | N
 
 
 def _job_condition(namespace: str, name: str, kind: str) -> Condition | None:
-    named = next((each for each in CONDITION_KINDS if each.lower() == kind), None)
+    named = next(
+        (condition_kind for condition_kind in CONDITION_KINDS if condition_kind.lower() == kind),
+        None,
+    )
     if named in ("Complete", "Failed"):
         return JobOutcome(namespace, name, (named,))
     if named is None:

@@ -257,8 +257,8 @@ class EachObjectPredicate:
         lost = []
         for obj in unmet:
             self._timers.key = uid_of(obj)
-            if (found := self._detect(obj)) is not None:
-                lost.append((obj, found))
+            if (failure := self._detect(obj)) is not None:
+                lost.append((obj, failure))
         if needed < 1 or len(lost) < needed:
             return None
         obj, failed = lost[0]

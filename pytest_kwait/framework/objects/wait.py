@@ -246,13 +246,13 @@ class GeneralWait:
         if isinstance(test, UserPredicate):
             return ListCondition(resource, namespace, self.selector, test)
         if runs_user_code(test):
-            each = EachObjectPredicate(
+            predicate = EachObjectPredicate(
                 test,
                 self.count,
                 timers,
                 lambda obj: detect_terminal_failure(resource, test, obj, None),
             )
-            return ListCondition(resource, namespace, self.selector, each, timers)
+            return ListCondition(resource, namespace, self.selector, predicate, timers)
         return ManyObjects(resource, namespace, self.selector, test, self.count, timers)
 
 
@@ -267,7 +267,9 @@ def general_condition(
     """Return the condition that the arguments of `wait_for` specify."""
     check_namespace(namespace)
     several = isinstance(target, list | tuple)
-    targets = tuple(parse_target("target", one) for one in (target if several else [target]))
+    targets = tuple(
+        parse_target("target", target_text) for target_text in (target if several else [target])
+    )
     if not targets or len(set(targets)) < len(targets):
         raise InvalidArgument("target", target, "name each object once, and at least one")
     test = parse_predicate(condition)
@@ -392,8 +394,8 @@ def wait_for(
     try:
         with within_deadline(deadline, "what kinds the server has could not be found out"):
             resources = [
-                request_with_retry(partial(_resolve, session, one.kind), deadline)
-                for one in general.targets
+                request_with_retry(partial(_resolve, session, parsed_target.kind), deadline)
+                for parsed_target in general.targets
             ]
         return wait_for_condition(
             session, general.on(resources), settings, deadline, name="wait_for"
@@ -403,8 +405,8 @@ def wait_for(
         raise error.with_traceback(_trim_to_user_code(error.__traceback__)) from error.__cause__
 
 
-def _resolve(session: ApiSession, kind: str, left: Deadline) -> Resource:
-    return session.resolve(kind, deadline=left)
+def _resolve(session: ApiSession, kind: str, attempt_deadline: Deadline) -> Resource:
+    return session.resolve(kind, deadline=attempt_deadline)
 
 
 def _trim_to_user_code(traceback: TracebackType | None) -> TracebackType | None:

@@ -102,7 +102,9 @@ def create_and_wait(
     errors = ErrorLog(session.clock, lambda error: await_webhook_endpoint(error, await_endpoint))
     with within_deadline(deadline, f"the {manifest['kind']} could not be created"):
         resource = request_with_retry(
-            lambda left: session.resolve(manifest["kind"], manifest["apiVersion"], deadline=left),
+            lambda attempt_deadline: session.resolve(
+                manifest["kind"], manifest["apiVersion"], deadline=attempt_deadline
+            ),
             deadline,
         )
         where = namespace if resource.namespaced else None

@@ -89,9 +89,9 @@ class DeletedWithPods(ObjectCondition):
                 return Pending("still there")
             finalizers = ", ".join(metadata.get("finalizers") or ())
             return Pending(f"being deleted{f', held by {finalizers}' if finalizers else ''}")
-        left = self.pods.count(_LEFT)
-        if left:
-            return Pending(f"{count_noun(left, 'pod')} left: {self.pods.summary()}")
+        pod_count = self.pods.count(_LEFT)
+        if pod_count:
+            return Pending(f"{count_noun(pod_count, 'pod')} left: {self.pods.summary()}")
         return Met()
 
     def _state(self, pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
@@ -155,23 +155,24 @@ def delete_and_wait(
     with within_deadline(deadline, f"{target} could not be read"):
         resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
-        found = request_with_retry(
-            lambda left: session.get(resource, name, where, deadline=left), deadline
+        stored_object = request_with_retry(
+            lambda attempt_deadline: session.get(resource, name, where, deadline=attempt_deadline),
+            deadline,
         )
-    uid = found["metadata"].get("uid") or ""
-    selector = selector_of(resource, found.get("spec") or {})
+    uid = stored_object["metadata"].get("uid") or ""
+    selector = selector_of(resource, stored_object.get("spec") or {})
     troubles = ErrorLog(session.clock)
     try:
         with within_deadline(deadline, f"{target} could not be deleted"):
             request_with_retry(
-                lambda left: session.delete(
+                lambda attempt_deadline: session.delete(
                     resource,
                     name,
                     where,
                     uid=uid or None,
                     grace_period_seconds=grace_period,
                     propagation_policy=propagation,
-                    deadline=left,
+                    deadline=attempt_deadline,
                 ),
                 deadline,
                 troubles,

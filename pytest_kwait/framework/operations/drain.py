@@ -141,21 +141,28 @@ def taints_change(taints: str | Sequence[str], overwrite: bool) -> Change:
 
     def changed(node: Obj) -> Obj:
         spec = node.setdefault("spec", {})
-        present = {(each["key"], each["effect"]): each for each in spec.get("taints") or ()}
-        there = [f"{key}:{effect}" for key, effect in added if (key, effect) in present]
+        taints_by_key = {
+            (spec_taint["key"], spec_taint["effect"]): spec_taint
+            for spec_taint in spec.get("taints") or ()
+        }
+        there = [f"{key}:{effect}" for key, effect in added if (key, effect) in taints_by_key]
         if there and not overwrite:
             valid = f"the node has {', '.join(there)} already, which overwrite=True replaces"
             raise InvalidArgument("taints", taints, valid)
         for key, effect in removed:
-            found = [each for each in present if each[0] == key and effect in ("", each[1])]
-            if not found:
+            matches = [
+                taint_key
+                for taint_key in taints_by_key
+                if taint_key[0] == key and effect in ("", taint_key[1])
+            ]
+            if not matches:
                 name = f"{key}:{effect}" if effect else key
                 raise InvalidArgument("taints", taints, f"the node has no taint {name}")
-            for each in found:
-                del present[each]
-        present.update(added)
-        if present:
-            spec["taints"] = list(present.values())
+            for taint_key in matches:
+                del taints_by_key[taint_key]
+        taints_by_key.update(added)
+        if taints_by_key:
+            spec["taints"] = list(taints_by_key.values())
         else:
             spec.pop("taints", None)
         return node
@@ -220,11 +227,12 @@ def evict(
     settings = resolve_options(options, timeout="pod_deletion", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, f"pod {name} could not be read"):
-        found = request_with_retry(
-            lambda left: session.get(PODS, name, namespace, deadline=left), deadline
+        pod = request_with_retry(
+            lambda attempt_deadline: session.get(PODS, name, namespace, deadline=attempt_deadline),
+            deadline,
         )
     subject = f"pod {namespace}/{name}"
-    _Eviction(session, subject, "be evicted", settings, deadline, grace_period).run([found])
+    _Eviction(session, subject, "be evicted", settings, deadline, grace_period).run([pod])
 
 
 @verb(limit="pod_deletion", kind=NODES, summary="the drained node")
@@ -269,13 +277,13 @@ def drain(
     with within_deadline(deadline, f"node {name} could not be drained"):
         drained = change_object(session, NODES, name, None, scheduling_change(False), deadline)
         listed = request_with_retry(
-            lambda left: session.list(
+            lambda attempt_deadline: session.list(
                 PODS,
                 field_selector={"spec.nodeName": name},
                 label_selector=format_label_selector({"matchLabels": dict(selector)})
                 if isinstance(selector, Mapping)
                 else selector,
-                deadline=left,
+                deadline=attempt_deadline,
             ),
             deadline,
         )
@@ -318,7 +326,12 @@ def _select_pods(
         if _MIRROR in (metadata.get("annotations") or {}):
             continue
         owner = next(
-            (each for each in metadata.get("ownerReferences") or () if each.get("controller")), None
+            (
+                reference
+                for reference in metadata.get("ownerReferences") or ()
+                if reference.get("controller")
+            ),
+            None,
         )
         finished = is_finished(pod)
         if owner is not None and owner["kind"] == "DaemonSet" and not finished:
@@ -328,7 +341,7 @@ def _select_pods(
                 continue
             owner = None
         volumes = (pod.get("spec") or {}).get("volumes") or ()
-        holds_data = any("emptyDir" in each for each in volumes) and not finished
+        holds_data = any("emptyDir" in volume for volume in volumes) and not finished
         if holds_data and not delete_empty_dir_data:
             refused.setdefault("delete_empty_dir_data", []).append(title)
         if owner is None and not finished and not force:
@@ -347,7 +360,10 @@ def _select_pods(
 def _exists(session: ApiSession, namespace: str, name: str, deadline: Deadline) -> bool:
     try:
         request_with_retry(
-            lambda left: session.get(DAEMON_SETS, name, namespace, deadline=left), deadline
+            lambda attempt_deadline: session.get(
+                DAEMON_SETS, name, namespace, deadline=attempt_deadline
+            ),
+            deadline,
         )
     except ApiError as error:
         if error.status != 404:
@@ -422,14 +438,14 @@ class _Eviction:
             WaitFailed: a pod cannot be evicted at all.
             WaitTimeout: something refused or lasted until the limit.
         """
-        left = pods
+        remaining_pods = pods
         pause = max(self._settings.poll * self._session.time_scale, 0.1)
         with self._shown():
-            while left:
-                refusals = [(pod, self._evict(pod)) for pod in left]
+            while remaining_pods:
+                refusals = [(pod, self._evict(pod)) for pod in remaining_pods]
                 blocked = [refusal for _, refusal in refusals if refusal is not None]
-                left = [pod for pod, refusal in refusals if refusal is not None]
-                if left:
+                remaining_pods = [pod for pod, refusal in refusals if refusal is not None]
+                if remaining_pods:
                     self._record(str(blocked[0]), len(blocked))
                     if self._deadline.expired:
                         raise self._timeout("; ".join(map(str, blocked[:3])), len(blocked) - 3)
@@ -459,8 +475,13 @@ class _Eviction:
         try:
             with within_deadline(limit, f"pod {namespace}/{name} could not be evicted"):
                 request_with_retry(
-                    lambda left: self._session.create(
-                        PODS, body, namespace, name=name, subresource="eviction", deadline=left
+                    lambda attempt_deadline: self._session.create(
+                        PODS,
+                        body,
+                        namespace,
+                        name=name,
+                        subresource="eviction",
+                        deadline=attempt_deadline,
                     ),
                     limit,
                     _EvictionErrors(self._session.clock),
@@ -482,12 +503,16 @@ class _Eviction:
     def _describe(self, pod: Obj, error: ApiError) -> str:
         """Return the budgets that select a pod, with what the server says."""
         causes = (error.body.get("details") or {}).get("causes") or ()
-        text = next((each.get("message") for each in causes if each.get("message")), error.message)
+        text = next(
+            (cause.get("message") for cause in causes if cause.get("message")), error.message
+        )
         namespace = pod["metadata"]["namespace"]
         named = [
             budget
             for budget in self._budgets(namespace)
-            if any(f"disruption budget {budget} " in f"{each} " for each in (text, error.message))
+            if any(
+                f"disruption budget {budget} " in f"{message} " for message in (text, error.message)
+            )
         ]
         lead = f"PodDisruptionBudget {namespace}/{named[0]}" if named else "the server"
         return f"{lead}: {text}"
@@ -495,7 +520,9 @@ class _Eviction:
     def _budgets(self, namespace: str) -> list[str]:
         with contextlib.suppress(ApiError, WaitTimeout):
             listed = request_with_retry(
-                lambda left: self._session.list(POD_DISRUPTION_BUDGETS, namespace, deadline=left),
+                lambda attempt_deadline: self._session.list(
+                    POD_DISRUPTION_BUDGETS, namespace, deadline=attempt_deadline
+                ),
                 Deadline.after(_LAST_TRY, self._session.clock),
             )
             return [item.object["metadata"]["name"] for item in listed.items]
@@ -512,8 +539,10 @@ class _Eviction:
         return WaitTimeout(f"{self._subject} could not {self._goal} within {limit}: {reason}{rest}")
 
     def _record(self, text: str, count: int) -> None:
-        others = f", and {count_noun(count - 1, 'other pod')}" if count > 1 else ""
-        self._timeline.record(self._session.clock.monotonic() - self._started, f"{text}{others}")
+        other_text = f", and {count_noun(count - 1, 'other pod')}" if count > 1 else ""
+        self._timeline.record(
+            self._session.clock.monotonic() - self._started, f"{text}{other_text}"
+        )
 
     @contextlib.contextmanager
     def _shown(self) -> Iterator[None]:

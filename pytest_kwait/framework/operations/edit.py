@@ -117,18 +117,20 @@ def send_patch(
         identity = {"apiVersion": resource.api_version, "kind": resource.kind}
         applied = {**identity, **dict(patch), "metadata": metadata}
         return request_with_retry(
-            lambda left: session.apply(resource, applied, namespace, deadline=left, **common),
+            lambda attempt_deadline: session.apply(
+                resource, applied, namespace, deadline=attempt_deadline, **common
+            ),
             deadline,
         )
     if is_list:
         return request_with_retry(
-            lambda left: session.patch(
+            lambda attempt_deadline: session.patch(
                 resource,
                 name,
                 patch,
                 namespace,
                 content_type=JSON_PATCH,
-                deadline=left,
+                deadline=attempt_deadline,
                 **common,
             ),
             deadline,
@@ -137,8 +139,14 @@ def send_patch(
 
     def send(content_type: str) -> Obj:
         return request_with_retry(
-            lambda left: session.patch(
-                resource, name, patch, namespace, content_type=content_type, deadline=left, **common
+            lambda attempt_deadline: session.patch(
+                resource,
+                name,
+                patch,
+                namespace,
+                content_type=content_type,
+                deadline=attempt_deadline,
+                **common,
             ),
             deadline,
         )
@@ -259,8 +267,8 @@ def label(
     Raises:
         InvalidArgument: a label has another value already, and `overwrite` is False.
     """
-    what = f"{target} could not be labelled"
-    return _edit(client, namespace, target, labels_change(labels, overwrite), what, options)
+    failure_text = f"{target} could not be labelled"
+    return _edit(client, namespace, target, labels_change(labels, overwrite), failure_text, options)
 
 
 def labels_change(labels: Mapping[str, str | None], overwrite: bool) -> Change:
@@ -289,9 +297,9 @@ def annotate(
     Raises:
         InvalidArgument: an annotation has another value already, and `overwrite` is False.
     """
-    what = f"{target} could not be annotated"
+    failure_text = f"{target} could not be annotated"
     change = annotations_change(annotations, overwrite)
-    return _edit(client, namespace, target, change, what, options)
+    return _edit(client, namespace, target, change, failure_text, options)
 
 
 def annotations_change(annotations: Mapping[str, str | None], overwrite: bool) -> Change:
@@ -301,10 +309,10 @@ def annotations_change(annotations: Mapping[str, str | None], overwrite: bool) -
 
 def _metadata_change(field: str, values: Mapping[str, str | None], overwrite: bool) -> Change:
     valid = 'use a mapping of names to texts, and to None for those to remove: {"team": "a"}'
-    given: Any = values
-    if not isinstance(given, Mapping) or not given:
+    mapping: Any = values
+    if not isinstance(mapping, Mapping) or not mapping:
         raise InvalidArgument(field, values, valid)
-    for name, value in given.items():
+    for name, value in mapping.items():
         if not isinstance(name, str) or label_key_texts(name.lower()):
             raise InvalidArgument(field, name, f"not a name; {valid}")
         if value is not None and (
@@ -314,11 +322,11 @@ def _metadata_change(field: str, values: Mapping[str, str | None], overwrite: bo
 
     def changed(obj: Obj) -> Obj:
         metadata = obj["metadata"]
-        present = dict(metadata.get(field) or {})
+        current_values = dict(metadata.get(field) or {})
         for name, value in values.items():
-            there = present.get(name)
+            there = current_values.get(name)
             if value is None:
-                present.pop(name, None)
+                current_values.pop(name, None)
                 continue
             if not (overwrite or there in (None, value) or name == _CHANGE_CAUSE):
                 raise InvalidArgument(
@@ -326,8 +334,8 @@ def _metadata_change(field: str, values: Mapping[str, str | None], overwrite: bo
                     value,
                     f"it is {there!r} already, which overwrite=True replaces",
                 )
-            present[name] = value
-        metadata[field] = present
+            current_values[name] = value
+        metadata[field] = current_values
         return obj
 
     return changed
@@ -338,13 +346,13 @@ def _edit(
     namespace: str,
     target: str,
     change: Change,
-    what: str,
+    failure_text: str,
     options: WaitOptions,
 ) -> Obj:
     session = ApiSession.of(client)
     check_namespace(namespace)
     deadline = _deadline(session, options)
-    with within_deadline(deadline, what):
+    with within_deadline(deadline, failure_text):
         resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
         return change_object(session, resource, name, where, change, deadline)
@@ -380,30 +388,30 @@ def change_object(
     pause = make_retry_backoff().delay_with_reset(session.clock, 120.0)
     unanswered: Obj = {}
     while True:
-        found = request_with_retry(
-            lambda left: session.get(
-                resource, name, namespace, subresource=subresource, deadline=left
+        stored_object = request_with_retry(
+            lambda attempt_deadline: session.get(
+                resource, name, namespace, subresource=subresource, deadline=attempt_deadline
             ),
             deadline,
         )
-        if unanswered and _has_change(found, unanswered):
-            return found
-        changed = change(copy.deepcopy(found))
-        difference = merge_patch_between(found, changed)
+        if unanswered and _has_change(stored_object, unanswered):
+            return stored_object
+        changed = change(copy.deepcopy(stored_object))
+        difference = merge_patch_between(stored_object, changed)
         if not difference:
-            return found
+            return stored_object
         # Another writer between the read and the write is a conflict.
-        identity = {key: found["metadata"].get(key) for key in ("uid", "resourceVersion")}
+        identity = {key: stored_object["metadata"].get(key) for key in ("uid", "resourceVersion")}
         body = dict(changed if replace else difference)
         body["metadata"] = {**body.get("metadata", {}), **identity}
 
-        def write(left: Deadline, body: Obj = body) -> Obj:
+        def write(attempt_deadline: Deadline, body: Obj = body) -> Obj:
             if replace:
                 return session.replace(
-                    resource, body, namespace, subresource=subresource, deadline=left
+                    resource, body, namespace, subresource=subresource, deadline=attempt_deadline
                 )
             return session.patch(
-                resource, name, body, namespace, subresource=subresource, deadline=left
+                resource, name, body, namespace, subresource=subresource, deadline=attempt_deadline
             )
 
         errors = _WriteErrors(session.clock)

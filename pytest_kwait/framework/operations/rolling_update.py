@@ -299,13 +299,13 @@ def rolling_update(
     if not isinstance(strict, bool):
         raise InvalidArgument("strict", strict, "use True or False")
     whole = None if within is None else to_seconds(within, what="within", allow_zero=False)
-    given = {key: value for key, value in options.items() if value is not None}
+    overrides = {key: value for key, value in options.items() if value is not None}
     defaults: dict[str, Any] = {"poll": TIMEOUTS["rolling_update_poll"].seconds}
     if not strict:
         defaults["mode"] = "poll"
     session = ApiSession.of(client)
     defaults |= session.default_options("rolling_update", "rolling_update_poll")
-    settings = resolve_options({**options, **defaults, **given}, timeout="rolling_update")
+    settings = resolve_options({**options, **defaults, **overrides}, timeout="rolling_update")
     update = _RollingUpdate(session, resource, namespace, name, settings, whole)
     uid, pods = _read_pods(session, resource, namespace, name, target, update.deadline)
     if whole is not None and len(pods) * period > whole:
@@ -388,15 +388,15 @@ class _RollingUpdate:
     def _is_present(self, uid: str) -> bool:
         limit = self.deadline.at_most(TIMEOUTS["single_call"].seconds)
         try:
-            found = request_with_retry(
-                lambda left: self._session.get(
-                    self._resource, self._name, self._namespace, deadline=left
+            controller = request_with_retry(
+                lambda attempt_deadline: self._session.get(
+                    self._resource, self._name, self._namespace, deadline=attempt_deadline
                 ),
                 limit,
             )
         except (ApiError, DeadlineExceeded):
             return False
-        metadata = found["metadata"]
+        metadata = controller["metadata"]
         return metadata.get("uid") == uid and not metadata.get("deletionTimestamp")
 
     def _await(self, condition: Condition) -> list[dict[str, Any]]:
@@ -406,7 +406,7 @@ class _RollingUpdate:
             limit = max(math.floor(self.deadline.remaining * 10) / 10, _MIN_TIMEOUT)
         begun = self._elapsed
         try:
-            found = wait_for_condition(
+            result = wait_for_condition(
                 self._session, condition, replace(self._settings, timeout=limit)
             )
         except (WaitTimeout, WaitFailed) as error:
@@ -414,7 +414,7 @@ class _RollingUpdate:
                 raise
             kind = WaitTimeout if isinstance(error, WaitTimeout) else WaitFailed
             raise kind(report=self._told_whole(error.report, begun)) from None
-        return cast("list[dict[str, Any]]", found)
+        return cast("list[dict[str, Any]]", result)
 
     def _told_whole(self, report: WaitReport, begun: float) -> WaitReport:
         """Return the report of a failed part, with the earlier changes in its timeline."""
@@ -455,8 +455,8 @@ class _RollingUpdate:
         try:
             with within_deadline(limit, f"pod {name} could not be deleted"):
                 request_with_retry(
-                    lambda left: self._session.delete(
-                        PODS, name, self._namespace, uid=uid, deadline=left
+                    lambda attempt_deadline: self._session.delete(
+                        PODS, name, self._namespace, uid=uid, deadline=attempt_deadline
                     ),
                     limit,
                 )
@@ -472,19 +472,22 @@ def _read_pods(
     """Return a controller's UID and the pods of its replica selector, sorted by name."""
     deadline = whole.at_most(TIMEOUTS["single_call"].seconds)
     with within_deadline(deadline, f"{target} could not be read"):
-        found = request_with_retry(
-            lambda left: session.get(resource, name, namespace, deadline=left), deadline
-        )
-        selector = selector_of(resource, found.get("spec") or {})
-        if selector is None:
-            raise InvalidArgument("target", target, "its selector selects nothing in particular")
-        listed = request_with_retry(
-            lambda left: session.list(
-                PODS, namespace, label_selector=selector, type=PodFields, deadline=left
+        controller = request_with_retry(
+            lambda attempt_deadline: session.get(
+                resource, name, namespace, deadline=attempt_deadline
             ),
             deadline,
         )
-    uid = found["metadata"].get("uid") or ""
+        selector = selector_of(resource, controller.get("spec") or {})
+        if selector is None:
+            raise InvalidArgument("target", target, "its selector selects nothing in particular")
+        listed = request_with_retry(
+            lambda attempt_deadline: session.list(
+                PODS, namespace, label_selector=selector, type=PodFields, deadline=attempt_deadline
+            ),
+            deadline,
+        )
+    uid = controller["metadata"].get("uid") or ""
     pods = [
         item.object
         for item in listed.items

@@ -94,11 +94,11 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
         return Failed(_wrong_revision(revision, running), Grace.LONG)
     if detect_progress_deadline_exceeded(deployment) is not None:
         return Failed(f'deployment "{name}" exceeded its progress deadline', Grace.SHORT)
-    wanted, updated = replicas_of(deployment), _int_field(status, "updatedReplicas")
+    replicas, updated = replicas_of(deployment), _int_field(status, "updatedReplicas")
     there, available = _int_field(status, "replicas"), _int_field(status, "availableReplicas")
     lead = f'Waiting for deployment "{name}" rollout to finish'
-    if updated < wanted:
-        return Pending(f"{lead}: {updated} out of {wanted} new replicas have been updated...")
+    if updated < replicas:
+        return Pending(f"{lead}: {updated} out of {replicas} new replicas have been updated...")
     if there > updated:
         return Pending(f"{lead}: {there - updated} old replicas are pending termination...")
     if available < updated:
@@ -118,14 +118,14 @@ def daemon_set_rollout(daemon_set: dict[str, Any]) -> Verdict:
     observed = _int_field(status, "observedGeneration")
     if not observed or observed < _generation(daemon_set):
         return Pending("Waiting for daemon set spec update to be observed...")
-    wanted = _int_field(status, "desiredNumberScheduled")
+    pod_count = _int_field(status, "desiredNumberScheduled")
     updated = _int_field(status, "updatedNumberScheduled")
     available = _int_field(status, "numberAvailable")
     lead = f'Waiting for daemon set "{name}" rollout to finish'
-    if updated < wanted:
-        return Pending(f"{lead}: {updated} out of {wanted} new pods have been updated...")
-    if available < wanted:
-        return Pending(f"{lead}: {available} of {wanted} updated pods are available...")
+    if updated < pod_count:
+        return Pending(f"{lead}: {updated} out of {pod_count} new pods have been updated...")
+    if available < pod_count:
+        return Pending(f"{lead}: {available} of {pod_count} updated pods are available...")
     return Met()
 
 
@@ -135,18 +135,18 @@ def stateful_set_rollout(stateful_set: dict[str, Any]) -> Verdict:
     With rolling update parameters, which servers default, the pods above the partition count;
     without them, the revisions of all pods.
     """
-    status, wanted = stateful_set.get("status") or {}, replicas_of(stateful_set)
+    status, replicas = stateful_set.get("status") or {}, replicas_of(stateful_set)
     if _update_type(stateful_set) != "RollingUpdate":
         return Failed(_ONLY_ROLLING)
     observed = _int_field(status, "observedGeneration")
     if not observed or observed < _generation(stateful_set):
         return Pending("Waiting for statefulset spec update to be observed...")
     ready, updated = _int_field(status, "readyReplicas"), _int_field(status, "updatedReplicas")
-    if ready < wanted:
-        return Pending(f"Waiting for {wanted - ready} pods to be ready...")
+    if ready < replicas:
+        return Pending(f"Waiting for {replicas - ready} pods to be ready...")
     rolling = ((stateful_set.get("spec") or {}).get("updateStrategy") or {}).get("rollingUpdate")
     if rolling is not None:
-        above = wanted - _int_field(rolling, "partition")
+        above = replicas - _int_field(rolling, "partition")
         if updated >= above:
             return Met()
         lead = "Waiting for partitioned roll out to finish"
@@ -213,9 +213,9 @@ class DeploymentRollout(DeploymentCondition):
         # A new ReplicaSet may be seen before the revision that it gives the Deployment.
         newest = _revision(self.current)
         self._earlier_sets |= {
-            each["metadata"].get("uid") or ""
-            for each in self.family.others
-            if _revision(each) < newest
+            replica_set["metadata"].get("uid") or ""
+            for replica_set in self.family.others
+            if _revision(replica_set) < newest
         }
         current = self.family.current
         if current is not None:
@@ -388,7 +388,10 @@ def restart(
     resource, name = condition.object.resource, condition.object.name
     with within_deadline(deadline, f"{target} could not be read"):
         before = request_with_retry(
-            lambda left: session.get(resource, name, namespace, deadline=left), deadline
+            lambda attempt_deadline: session.get(
+                resource, name, namespace, deadline=attempt_deadline
+            ),
+            deadline,
         )
     spec = before.get("spec") or {}
     _check_rolls_out(target, spec)
@@ -396,7 +399,10 @@ def restart(
     patch = {"spec": {"template": {"metadata": {"annotations": stamp}}}}
     with within_deadline(deadline, f"{target} could not be restarted"):
         request_with_retry(
-            lambda left: session.patch(resource, name, patch, namespace, deadline=left), deadline
+            lambda attempt_deadline: session.patch(
+                resource, name, patch, namespace, deadline=attempt_deadline
+            ),
+            deadline,
         )
     condition.object.uid = before["metadata"].get("uid") or ""
     condition.replaces_pods = True
@@ -451,31 +457,44 @@ def rollout_undo(
     deadline = Deadline.after(settings.timeout, session.clock)
     resource, name = condition.object.resource, condition.object.name
     with within_deadline(deadline, f"{target} could not be rolled back"):
-        found = request_with_retry(
-            lambda left: session.get(resource, name, namespace, deadline=left), deadline
-        )
-        spec = found.get("spec") or {}
-        _check_rolls_out(target, spec)
-        revisions = REPLICA_SETS if resource == DEPLOYMENTS else CONTROLLER_REVISIONS
-        listed = request_with_retry(
-            lambda left: session.list(
-                revisions, namespace, label_selector=selector_of(resource, spec), deadline=left
+        stored_object = request_with_retry(
+            lambda attempt_deadline: session.get(
+                resource, name, namespace, deadline=attempt_deadline
             ),
             deadline,
         )
-        uid = found["metadata"].get("uid") or ""
+        spec = stored_object.get("spec") or {}
+        _check_rolls_out(target, spec)
+        revisions = REPLICA_SETS if resource == DEPLOYMENTS else CONTROLLER_REVISIONS
+        listed = request_with_retry(
+            lambda attempt_deadline: session.list(
+                revisions,
+                namespace,
+                label_selector=selector_of(resource, spec),
+                deadline=attempt_deadline,
+            ),
+            deadline,
+        )
+        uid = stored_object["metadata"].get("uid") or ""
         history = {
-            _revision(each) if resource == DEPLOYMENTS else _int_field(each, "revision"): each
-            for each in (item.object for item in listed.items)
-            if controller_uid(each) == uid
+            _revision(revision_object)
+            if resource == DEPLOYMENTS
+            else _int_field(revision_object, "revision"): revision_object
+            for revision_object in (item.object for item in listed.items)
+            if controller_uid(revision_object) == uid
         }
         history.pop(0, None)
-        body = _rollback_patch(found, history, target, to_revision or None, resource)
+        body = _rollback_patch(stored_object, history, target, to_revision or None, resource)
         if body is not None:
             content_type = JSON_PATCH if isinstance(body, list) else STRATEGIC_MERGE_PATCH
             request_with_retry(
-                lambda left: session.patch(
-                    resource, name, body, namespace, content_type=content_type, deadline=left
+                lambda attempt_deadline: session.patch(
+                    resource,
+                    name,
+                    body,
+                    namespace,
+                    content_type=content_type,
+                    deadline=attempt_deadline,
                 ),
                 deadline,
             )

@@ -97,7 +97,9 @@ def run(
         if exit_code is not None:
             with within_deadline(deadline, f"the log of pod {name} could not be read"):
                 output = request_with_retry(
-                    lambda left: session.logs(namespace, name, container=counted, deadline=left),
+                    lambda attempt_deadline: session.logs(
+                        namespace, name, container=counted, deadline=attempt_deadline
+                    ),
                     deadline,
                 )
     finally:
@@ -105,8 +107,8 @@ def run(
     if check and (exit_code != 0 or pod["status"].get("phase") != "Succeeded"):
         ended = describe_pod_end(pod) or f"exit code {exit_code}"
         tail = output[-2000:].rstrip()
-        said = f"; its output:\n{tail}" if tail else "; it wrote nothing"
-        raise WaitFailed(f"pod {namespace}/{name} did not succeed: {ended}{said}")
+        output_text = f"; its output:\n{tail}" if tail else "; it wrote nothing"
+        raise WaitFailed(f"pod {namespace}/{name} did not succeed: {ended}{output_text}")
     return RunResult(exit_code, output, pod)
 
 
@@ -117,8 +119,8 @@ def _make_pod(
     container: str | None,
 ) -> tuple[dict[str, Any], str]:
     """Return the pod to create, and the container that counts."""
-    given: object = command
-    if isinstance(given, str) or not all(isinstance(each, str) for each in command):
+    value: object = command
+    if isinstance(value, str) or not all(isinstance(word, str) for word in command):
         raise InvalidArgument("command", command, "use texts: the program and its arguments")
     if isinstance(image, str):
         if not image:
@@ -141,7 +143,7 @@ def _make_pod(
     spec = {"restartPolicy": "Never", **(image.get("spec") or {})}
     if spec["restartPolicy"] == "Always":
         raise InvalidArgument("image", image, "its restartPolicy is Always, so it never ends")
-    names = [str(each.get("name")) for each in spec.get("containers") or ()]
+    names = [str(spec_container.get("name")) for spec_container in spec.get("containers") or ()]
     if not names or (container is not None and container not in names):
         valid = f"one of the containers of the Pod: {', '.join(names) or 'it has none'}"
         raise InvalidArgument("container", container, valid)
@@ -165,6 +167,8 @@ def _delete(session: ApiSession, namespace: str, name: str, uid: str) -> None:
     # The namespace's end removes it otherwise; the result must not get lost.
     with contextlib.suppress(ApiError, DeadlineExceeded):
         request_with_retry(
-            lambda left: session.delete(PODS, name, namespace, uid=uid or None, deadline=left),
+            lambda attempt_deadline: session.delete(
+                PODS, name, namespace, uid=uid or None, deadline=attempt_deadline
+            ),
             Deadline.after(_REMOVAL_TIMEOUT, session.clock),
         )

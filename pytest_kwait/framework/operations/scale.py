@@ -113,21 +113,21 @@ class ScaledPods(ObjectCondition):
         current = self.object.current
         if absent is not None or current is None:
             return absent or Pending("not found yet")
-        wanted = self._replicas
-        if self._known and (now := replicas_of(current)) != wanted:
+        replicas = self._replicas
+        if self._known and (now := replicas_of(current)) != replicas:
             return Failed(f"it was scaled to {now} meanwhile", Grace.LONG)
         # Controllers of custom resources need not report an observed generation.
         tells = self._known or count_of(current, "observedGeneration")
         if tells and (lag := describe_generation_lag(current)):
             return Pending(lag)
         ready, there = self.pods.count(_READY), self.pods.count(_THERE)
-        if ready == there == wanted:
+        if ready == there == replicas:
             # Without an observed generation, its controller may not know the number yet.
             return self._own_counts(current) or Met(settled=bool(tells))
         return (
             self._detect_failure(current)
-            or detect_stuck_pods(self.pods, wanted)
-            or Pending(f"{ready} of {wanted} ready: {self.pods.summary() or 'no pods'}")
+            or detect_stuck_pods(self.pods, replicas)
+            or Pending(f"{ready} of {replicas} ready: {self.pods.summary() or 'no pods'}")
         )
 
     def _own_counts(self, current: dict[str, Any]) -> Pending | None:
@@ -207,13 +207,17 @@ def scale(
     settings = resolve_options(options, timeout="controlled_pods", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, "what kinds the server has could not be found out"):
-        found = resolve_target(session, target, deadline)
-    if "scale" not in found.resource.subresources or not found.resource.namespaced:
-        raise InvalidArgument("target", target, f"a {found.resource.kind} has no scale")
+        scale_target = resolve_target(session, target, deadline)
+    if "scale" not in scale_target.resource.subresources or not scale_target.resource.namespaced:
+        raise InvalidArgument("target", target, f"a {scale_target.resource.kind} has no scale")
     with within_deadline(deadline, f"the scale of {target} could not be read"):
         before = request_with_retry(
-            lambda left: session.get(
-                found.resource, found.name, namespace, subresource="scale", deadline=left
+            lambda attempt_deadline: session.get(
+                scale_target.resource,
+                scale_target.name,
+                namespace,
+                subresource="scale",
+                deadline=attempt_deadline,
             ),
             deadline,
         )
@@ -223,11 +227,11 @@ def scale(
             "target", target, "its scale names no selector of pods: patch it, and use wait_for"
         )
     with within_deadline(deadline, f"{target} could not be scaled"):
-        _write_replicas(session, found, namespace, replicas, deadline)
+        _write_replicas(session, scale_target, namespace, replicas, deadline)
     condition = ScaledPods(
-        found.resource,
+        scale_target.resource,
         namespace,
-        found.name,
+        scale_target.name,
         uid=before["metadata"].get("uid") or "",
         selector=selector,
         replicas=replicas,
@@ -236,7 +240,11 @@ def scale(
 
 
 def _write_replicas(
-    session: ApiSession, found: NamedTarget, namespace: str, replicas: int, deadline: Deadline
+    session: ApiSession,
+    scale_target: NamedTarget,
+    namespace: str,
+    replicas: int,
+    deadline: Deadline,
 ) -> None:
     """Write the number of replicas; retry after a conflict."""
     conflicts: list[ApiError] = []
@@ -244,13 +252,13 @@ def _write_replicas(
     def written() -> bool:
         try:
             request_with_retry(
-                lambda left: session.patch(
-                    found.resource,
-                    found.name,
+                lambda attempt_deadline: session.patch(
+                    scale_target.resource,
+                    scale_target.name,
                     {"spec": {"replicas": replicas}},
                     namespace,
                     subresource="scale",
-                    deadline=left,
+                    deadline=attempt_deadline,
                 ),
                 deadline,
             )

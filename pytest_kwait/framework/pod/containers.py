@@ -139,7 +139,7 @@ def _status(pod: dict[str, Any], name: str) -> tuple[bool, dict[str, Any] | None
 
 def _names(pod: dict[str, Any]) -> list[str]:
     spec = pod.get("spec") or {}
-    return [str(each.get("name")) for kind, _ in _KINDS for each in spec.get(kind) or ()]
+    return [str(container.get("name")) for kind, _ in _KINDS for container in spec.get(kind) or ()]
 
 
 def _end_verdict(pod: dict[str, Any], status: dict[str, Any]) -> Failed | None:
@@ -235,7 +235,9 @@ def wait_for_container_to_fail(
     Source: pod/wait.go WaitForPodContainerToFail.
     """
     text = check_text("reason", reason)
-    return _container_condition(namespace, name, lambda each: failing(each, text), container)
+    return _container_condition(
+        namespace, name, lambda container_status: failing(container_status, text), container
+    )
 
 
 def _container_condition(

@@ -115,12 +115,12 @@ def _active_pods_of(job: dict[str, Any]) -> int | None:
     ends = (get_condition(job, end) for end in ("Complete", "Failed"))
     if spec.get("suspend") or any(end and end.get("status") == "True" for end in ends):
         return 0
-    parallelism, wanted = spec.get("parallelism"), spec.get("completions")
+    parallelism, completions = spec.get("parallelism"), spec.get("completions")
     parallelism = 1 if parallelism is None else int(parallelism)
     succeeded = status.get("succeeded") or 0
-    if wanted is None:
+    if completions is None:
         return None if succeeded else parallelism
-    return max(0, min(parallelism, int(wanted) - succeeded))
+    return max(0, min(parallelism, int(completions) - succeeded))
 
 
 class PodControllers:
@@ -148,7 +148,7 @@ class PodControllers:
         if is_finished(pod):
             return ()
         owners = pod["metadata"].get("ownerReferences") or ()
-        owner = next((each.get("kind") for each in owners if each.get("controller")), "")
+        owner = next((owner.get("kind") for owner in owners if owner.get("controller")), "")
         if owner not in _KINDS:
             return (_ALIVE, _UNOWNED)
         self._kinds.add(owner)
@@ -156,7 +156,7 @@ class PodControllers:
 
     def sources(self) -> Sequence[Source]:
         """Return the collections of all kinds that own selected pods."""
-        resources = {each for kind in self._kinds for each in _KINDS[kind]}
+        resources = {resource for kind in self._kinds for resource in _KINDS[kind]}
         for resource in resources - self._stores.keys():
             store = self._stores[resource] = _WantedPods(resource, self._selects)
             source = Source(resource, self._namespace, store, fields=_Fields, optional=True)

@@ -103,11 +103,11 @@ def is_gated(pod: dict[str, Any]) -> bool:
 
 def has_gates(gates: Sequence[str]) -> PodPredicate:
     """Return whether a pod has exactly these gates, in this order."""
-    wanted = list(gates)
+    gate_names = list(gates)
 
     def trait(pod: dict[str, Any]) -> bool:
         own = (pod.get("spec") or {}).get("schedulingGates") or ()
-        return [gate.get("name") for gate in own] == wanted
+        return [gate.get("name") for gate in own] == gate_names
 
     return trait
 
@@ -151,8 +151,8 @@ class PodSet(Condition):
     @property
     def subject(self) -> str:
         """The selection."""
-        which = f" with {self._selector}" if self._selector else ""
-        return f"pods{which} in {self.namespace}"
+        selection = f" with {self._selector}" if self._selector else ""
+        return f"pods{selection} in {self.namespace}"
 
     def summarize(self) -> str:
         """Return a summary of the pods."""
@@ -308,14 +308,14 @@ class RunningReadyPods(PodSet):
 
     def verdict(self) -> Verdict:
         """Decide by the number of ready pods and of others that are not ignored."""
-        ready, others = self.pods.count("met"), self.pods.count("other")
-        if ready >= self._least and others <= self._allowed:
+        ready, other_count = self.pods.count("met"), self.pods.count("other")
+        if ready >= self._least and other_count <= self._allowed:
             return Met()
         stuck = self.pods.terminal_verdict(self._allowed + 1)
         if stuck is not None:
             return stuck
-        wanted = f"{ready} Running and ready, {self._least} awaited"
-        text = f"{wanted}; {others} not, {self._allowed} allowed{self._rest()}"
+        counts_text = f"{ready} Running and ready, {self._least} awaited"
+        text = f"{counts_text}; {other_count} not, {self._allowed} allowed{self._rest()}"
         return Pending(text, absent=not len(self.pods))
 
 
@@ -356,9 +356,9 @@ class ReplicaCountStore(ObjectSink):
         self.drop(uid)
         status = obj.get("status") or {}
         replicas = (obj.get("spec") or {}).get("replicas")
-        wanted = 1 if replicas is None else replicas
+        desired_replicas = 1 if replicas is None else replicas
         stale = (status.get("observedGeneration") or 0) < (metadata.get("generation") or 0)
-        counted = _Counted(abs(wanted - (status.get("readyReplicas") or 0)), stale)
+        counted = _Counted(abs(desired_replicas - (status.get("readyReplicas") or 0)), stale)
         self._counted[uid] = counted
         self.off += counted.off
         self.stale += counted.stale

@@ -149,8 +149,12 @@ def wait_for_pods_with_scheduling_gates(
     """
     number = check_count("count", count)
     names = _gates(gates)
-    what = f" with scheduling gates {', '.join(names)}" if names else " without scheduling gates"
-    return PodCount(namespace, normalize_label_selector(selector), number, what, has_gates(names))
+    gates_text = (
+        f" with scheduling gates {', '.join(names)}" if names else " without scheduling gates"
+    )
+    return PodCount(
+        namespace, normalize_label_selector(selector), number, gates_text, has_gates(names)
+    )
 
 
 def _gates(gates: object) -> list[str]:

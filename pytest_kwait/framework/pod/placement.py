@@ -137,7 +137,7 @@ class PlacedPodsCondition(ProbeCondition):
 
     Args:
         selector: their labels; None if they are given by name.
-        wanted: their UIDs by name, empty where not known; None if they are selected.
+        named_pods: their UIDs by name, empty where not known; None if they are selected.
         classify: returns a pod's classification; None if only the placement matters.
     """
 
@@ -147,17 +147,19 @@ class PlacedPodsCondition(ProbeCondition):
         self,
         namespace: str,
         selector: str | None,
-        wanted: Mapping[str, str] | None,
+        named_pods: Mapping[str, str] | None,
         classify: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
     ) -> None:
         self.namespace = namespace
         self._selector = selector
-        self._wanted = wanted
-        self._pods = PlacedPods(wanted, classify)
+        self._wanted = named_pods
+        self._pods = PlacedPods(named_pods, classify)
 
     def _pod_source(self, fields: type[Any]) -> Source:
-        one = next(iter(self._wanted)) if self._wanted and len(self._wanted) == 1 else None
-        return Source(PODS, self.namespace, self._pods, one, selector=self._selector, fields=fields)
+        only_name = next(iter(self._wanted)) if self._wanted and len(self._wanted) == 1 else None
+        return Source(
+            PODS, self.namespace, self._pods, only_name, selector=self._selector, fields=fields
+        )
 
     @property
     def is_trivial(self) -> bool:

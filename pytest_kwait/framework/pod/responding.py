@@ -178,9 +178,9 @@ def wait_for_pods_responding(
     if pods is None and text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
     named = None if pods is None else parse_pod_uids(pods)
-    given: object = want_name
-    if not isinstance(given, bool):
-        raise InvalidArgument("want_name", given, "use True or False")
+    value: object = want_name
+    if not isinstance(value, bool):
+        raise InvalidArgument("want_name", value, "use True or False")
     number: object = port
     if number is not None and (
         isinstance(number, bool) or not isinstance(number, int) or not 0 < number < 65536

@@ -170,11 +170,11 @@ def observed_generation(generation: int, condition: str | None) -> PodGoal:
         facts = get_condition(pod, condition) if condition else pod.get("status") or {}
         if facts is None:
             return Pending(f"no condition {condition} yet")
-        seen = facts.get("observedGeneration")
-        if not isinstance(seen, int) or seen < generation:
-            return Pending(f"generation {seen or 0} is observed, not yet {generation}")
-        if seen > generation:
-            return Failed(f"generation {seen} is observed already", Grace.NONE)
+        status_generation = facts.get("observedGeneration")
+        if not isinstance(status_generation, int) or status_generation < generation:
+            return Pending(f"generation {status_generation or 0} is observed, not yet {generation}")
+        if status_generation > generation:
+            return Failed(f"generation {status_generation} is observed already", Grace.NONE)
         return Met()
 
     return PodGoal(f"have generation {generation} observed in its {where}", evaluate)
@@ -250,9 +250,9 @@ class UserPodCondition(NamedPod):
     ) -> None:
         super().__init__(namespace, pod)
         self.goal = f"become {check_text('description', description)}"
-        given: object = condition
-        if not callable(given):
-            raise InvalidArgument("condition", given, "use a callable that is given the pod")
+        value: object = condition
+        if not callable(value):
+            raise InvalidArgument("condition", value, "use a callable that is given the pod")
         self._test = UserPredicate(condition)
 
     def verdict(self) -> Verdict:

@@ -163,10 +163,10 @@ class AwaitedClaims(Condition):
         self.claims = NamedObjectStore(PERSISTENT_VOLUME_CLAIMS, claims)
         self.events = LastEventStore()
         self.users = ClaimUserStore()
-        one = next(iter(claims)) if len(claims) == 1 else None
+        only_name = next(iter(claims)) if len(claims) == 1 else None
         kind = PERSISTENT_VOLUME_CLAIMS.kind
         self._claim_source = Source(
-            PERSISTENT_VOLUME_CLAIMS, namespace, self.claims, one, fields=ClaimFields
+            PERSISTENT_VOLUME_CLAIMS, namespace, self.claims, only_name, fields=ClaimFields
         )
         self._event_source = EventSource(
             EVENTS,
@@ -175,7 +175,7 @@ class AwaitedClaims(Condition):
             fields=EventFields,
             optional=True,
             kind=kind,
-            about=one or "",
+            about=only_name or "",
         )
         self._pod_source = Source(PODS, namespace, self.users, fields=_PodFields, optional=True)
         self._sources = (self._claim_source,)
@@ -196,10 +196,10 @@ class AwaitedClaims(Condition):
         return self._sources
 
     def _more_sources(self) -> Sequence[Source]:
-        unbound = [each for each in self.claims.sightings if _describe_unbound(each)]
+        unbound = [sighting for sighting in self.claims.sightings if _describe_unbound(sighting)]
         if not unbound:
             return ()
-        stuck = any(self._terminal_state(each) is not None for each in unbound)
+        stuck = any(self._terminal_state(sighting) is not None for sighting in unbound)
         return (self._event_source, self._pod_source) if stuck else (self._event_source,)
 
     def verdict(self) -> Verdict:
@@ -249,20 +249,24 @@ class AwaitedClaims(Condition):
 
     def summarize(self) -> str:
         """Return a summary of their phases."""
-        there = [each for each in self.claims.sightings if each.current is not None]
+        there = [sighting for sighting in self.claims.sightings if sighting.current is not None]
         if len(self.claims.sightings) == 1:
-            return "".join(get_phase(each.current or {}) for each in there)
-        return ", ".join(f"{each.name} {get_phase(each.current or {})}" for each in there)
+            return "".join(get_phase(sighting.current or {}) for sighting in there)
+        return ", ".join(
+            f"{sighting.name} {get_phase(sighting.current or {})}" for sighting in there
+        )
 
     def result(self) -> Any:
         """Return the claim, or the list of claims in the order of the argument."""
-        claims = [each.object() for each in self.claims.sightings if each.current is not None]
+        claims = [
+            sighting.object() for sighting in self.claims.sightings if sighting.current is not None
+        ]
         return claims if len(self.claims.sightings) > 1 else claims[0]
 
     def scope(self) -> EvidenceScope:
         """Return the claims, and the pods known to wait for them."""
-        pods = [pod for each in self.claims.sightings for pod in self.users.of(each.name)]
-        references = tuple(each.reference() for each in self.claims.sightings)
+        pods = [pod for sighting in self.claims.sightings for pod in self.users.of(sighting.name)]
+        references = tuple(sighting.reference() for sighting in self.claims.sightings)
         return EvidenceScope(
             self.namespace, objects=references, pod_names=tuple(dict.fromkeys(pods))
         )
@@ -296,10 +300,10 @@ class ClaimsInPhase(AwaitedClaims):
         match_any: bool = False,
         several: bool = False,
     ) -> None:
-        which = ""
+        quantifier = ""
         if len(claims) > 1:
-            which = " (any)" if match_any else " (all)"
-        super().__init__(namespace, claims, f"get to phase {phase}{which}")
+            quantifier = " (any)" if match_any else " (all)"
+        super().__init__(namespace, claims, f"get to phase {phase}{quantifier}")
         self._phase = phase
         self._match_any = match_any
         self._several = several
@@ -334,9 +338,9 @@ class ClaimsInPhase(AwaitedClaims):
     def result(self) -> Any:
         """Return the claim, or the list of those in the phase."""
         claims = [
-            each.object()
-            for each in self.claims.sightings
-            if each.current is not None and get_phase(each.current) == self._phase
+            sighting.object()
+            for sighting in self.claims.sightings
+            if sighting.current is not None and get_phase(sighting.current) == self._phase
         ]
         return claims if self._several else claims[0]
 
@@ -525,8 +529,8 @@ def _check_phase(phase: object) -> str:
 def _classes(claim: Obj) -> tuple[str, str]:
     """Return the desired and the current VolumeAttributesClass of a claim."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
-    wanted = spec.get("volumeAttributesClassName") or ""
-    return wanted, status.get("currentVolumeAttributesClassName") or ""
+    desired_class = spec.get("volumeAttributesClassName") or ""
+    return desired_class, status.get("currentVolumeAttributesClassName") or ""
 
 
 def _modification_status(claim: Obj) -> str:
@@ -543,20 +547,22 @@ def _condition(claim: Obj, kind: str) -> Obj | None:
 
 
 def _describe_claim(claim: Obj) -> str:
-    wanted, current = _classes(claim)
+    desired_class, current = _classes(claim)
     attempt = _modification_status(claim)
-    text = f"{get_phase(claim)}, of class {current or 'none'}, {wanted or 'none'} is asked for"
+    text = (
+        f"{get_phase(claim)}, of class {current or 'none'}, {desired_class or 'none'} is asked for"
+    )
     error = (_condition(claim, _ERROR) or {}).get("message") or ""
     why = ": ".join(part for part in (attempt, " ".join(error.split())) if part)
     return f"{text}{': ' if why else ''}{why}"
 
 
 def _modified(claim: Obj) -> Verdict:
-    wanted, current = _classes(claim)
+    desired_class, current = _classes(claim)
     quiet = _condition(claim, _ERROR) is None and _condition(claim, _UNDER_WAY) is None
     if (
         get_phase(claim) == "Bound"
-        and wanted == current
+        and desired_class == current
         and quiet
         and not _modification_status(claim)
     ):
@@ -568,10 +574,10 @@ def _modified(claim: Obj) -> Verdict:
 
 
 def _refused(claim: Obj) -> Verdict:
-    wanted, current = _classes(claim)
+    desired_class, current = _classes(claim)
     error = _condition(claim, _ERROR)
     tried = _modification_status(claim) in ("InProgress", "Infeasible")
-    if get_phase(claim) == "Bound" and error is not None and wanted != current and tried:
+    if get_phase(claim) == "Bound" and error is not None and desired_class != current and tried:
         return Met()
     return Pending(_describe_claim(claim))
 

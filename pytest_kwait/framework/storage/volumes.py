@@ -123,8 +123,12 @@ class BoundClaims(AwaitedClaims):
         if sighting is None:
             return bound if not isinstance(bound, Met) else Pending("Bound, to no volume by name")
         # A problem of the volume explains more than the claim's own status.
-        other = self._volume_verdict(claim, sighting)
-        return other if isinstance(other, Failed) or isinstance(bound, Met) else bound
+        volume_verdict = self._volume_verdict(claim, sighting)
+        return (
+            volume_verdict
+            if isinstance(volume_verdict, Failed) or isinstance(bound, Met)
+            else bound
+        )
 
     def _volume_verdict(self, claim: SingleObject, volume: SingleObject) -> Verdict:
         absent = volume.missing_verdict()
@@ -152,9 +156,9 @@ class BoundClaims(AwaitedClaims):
     def summarize(self) -> str:
         """Return a summary of the phases of claims and volumes."""
         volumes = ", ".join(
-            f"volume {each.name} {get_phase(each.current)}"
-            for each in self._volumes.values()
-            if each.current is not None
+            f"volume {sighting.name} {get_phase(sighting.current)}"
+            for sighting in self._volumes.values()
+            if sighting.current is not None
         )
         return "; ".join(part for part in (super().summarize(), volumes) if part)
 
@@ -167,7 +171,7 @@ class BoundClaims(AwaitedClaims):
     def scope(self) -> EvidenceScope:
         """Return the claims with their pods, and the volumes."""
         scope = super().scope()
-        volumes = tuple(each.reference() for each in self._volumes.values())
+        volumes = tuple(sighting.reference() for sighting in self._volumes.values())
         return EvidenceScope(
             scope.namespace, objects=(*scope.objects, *volumes), pod_names=scope.pod_names
         )
@@ -257,9 +261,9 @@ def wait_for_persistent_volume_phase(
 
     Source: pv/pv.go WaitForPersistentVolumePhase.
     """
-    given: object = phase
-    if not isinstance(given, str) or given not in _PHASES:
-        raise InvalidArgument("phase", given, f"use {', '.join(_PHASES)}")
+    value: object = phase
+    if not isinstance(value, str) or value not in _PHASES:
+        raise InvalidArgument("phase", value, f"use {', '.join(_PHASES)}")
 
     def evaluate(obj: Obj) -> Verdict:
         there = get_phase(obj)

@@ -43,16 +43,16 @@ def detect_claim_failure(
         event: the last event about it; None if there was none.
     """
     phase = (claim.get("status") or {}).get("phase") or "Pending"
-    said = _describe_event(event)
+    event_text = _describe_event(event)
     reason = (event or {}).get("reason") or ""
     if phase == "Lost":
-        why = f": {said}" if reason in _LOST else ", its volume is gone or is another claim's"
+        why = f": {event_text}" if reason in _LOST else ", its volume is gone or is another claim's"
         return TerminalState(f"the claim is Lost{why}", Grace.SHORT)
     if phase != "Pending":
         return None
-    text = said.lower()
+    text = event_text.lower()
     if any(phrase in text for phrase in _UNPROVISIONABLE.get(reason, ())):
-        return TerminalState(said, Grace.LONG)
+        return TerminalState(event_text, Grace.LONG)
     if not storage_class_of(claim) and not (claim.get("spec") or {}).get("volumeName"):
         return TerminalState("it asks for no storage class, and no volume fits it", Grace.LONG)
     return None
@@ -63,10 +63,10 @@ def describe_claim(claim: dict[str, Any], event: dict[str, Any] | None) -> str:
     phase = (claim.get("status") or {}).get("phase") or "Pending"
     if phase != "Pending":
         return str(phase)
-    wanted = (claim.get("spec") or {}).get("volumeName")
-    asked = f", it asks for volume {wanted}" if wanted else ""
-    said = _describe_event(event)
-    return f"Pending{asked}{': ' if said else ''}{said}"
+    volume_name = (claim.get("spec") or {}).get("volumeName")
+    asked = f", it asks for volume {volume_name}" if volume_name else ""
+    event_text = _describe_event(event)
+    return f"Pending{asked}{': ' if event_text else ''}{event_text}"
 
 
 def _describe_event(event: dict[str, Any] | None) -> str:

@@ -82,9 +82,9 @@ def detect_paused(deployment: dict[str, Any]) -> TerminalState | None:
     status = deployment.get("status") or {}
     updated = status.get("updatedReplicas") or 0
     replicas = (deployment.get("spec") or {}).get("replicas")
-    wanted = 1 if replicas is None else replicas
+    desired_replicas = 1 if replicas is None else replicas
     if not _is_paused(deployment) or (
-        updated >= wanted and (status.get("replicas") or 0) <= updated
+        updated >= desired_replicas and (status.get("replicas") or 0) <= updated
     ):
         return None
     return TerminalState("the deployment is paused", Grace.LONG)

@@ -181,18 +181,18 @@ class RefusedPods(ObjectSink):
         return Failed(terminal.reason, terminal.grace)
 
 
-def detect_stuck_pods(tally: ObjectCounter, wanted: int, spare: int = 0) -> Failed | None:
+def detect_stuck_pods(tally: ObjectCounter, target_count: int, spare: int = 0) -> Failed | None:
     """Return the verdict if too many pods are stuck; None while enough may come.
 
     Args:
-        tally: the pods, of which `wanted` will remain; surplus pods can be spared, since a
+        tally: the pods, of which `target_count` will remain; surplus pods can be spared, since a
             controller removes pods that are not ready first.
-        wanted: the desired number.
+        target_count: the desired number.
         spare: the number of them that need not come.
     """
-    if wanted < 1:
+    if target_count < 1:
         return None
-    return tally.terminal_verdict(max(tally.count(ALIVE) - wanted, 0) + spare + 1)
+    return tally.terminal_verdict(max(tally.count(ALIVE) - target_count, 0) + spare + 1)
 
 
 class WorkloadCondition(ObjectCondition):

@@ -168,12 +168,12 @@ def describe_generation_lag(workload: dict[str, Any], least: int = 1) -> str:
         workload: the object.
         least: the minimum observed generation.
     """
-    wanted = max(workload["metadata"].get("generation") or 0, least)
+    generation = max(workload["metadata"].get("generation") or 0, least)
     observed = count_of(workload, "observedGeneration")
-    if observed >= wanted:
+    if observed >= generation:
         return ""
-    seen = f"of generation {observed}" if observed else "not written yet"
-    return f"generation {wanted} is not observed yet, its status is {seen}"
+    observed_text = f"of generation {observed}" if observed else "not written yet"
+    return f"generation {generation} is not observed yet, its status is {observed_text}"
 
 
 def revision_of(workload: dict[str, Any]) -> str:

@@ -169,7 +169,7 @@ def _encode_part(part: Any) -> dict[str, Any]:
 
 def _encode_value(value: Any, kind: str) -> Any:
     if isinstance(value, tuple):
-        return [_encode_value(one, kind) for one in value]
+        return [_encode_value(item, kind) for item in value]
     if is_dataclass(value):
         return _encode_part(value)
     if kind == "duration":

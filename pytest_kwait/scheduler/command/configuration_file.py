@@ -95,16 +95,16 @@ class _Loader(yaml.SafeLoader):
     """A YAML loader without timestamps that refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
+        checked_keys: set[str] = set()
         for key, _value in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
+                if key.value in checked_keys:
                     raise CommandError(
                         "strict decoding error: yaml: unmarshal errors: "
                         f"line {key.start_mark.line + 1}: key {quote_go(key.value)} "
                         "already set in map"
                     )
-                seen.add(key.value)
+                checked_keys.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -431,12 +431,16 @@ def load_configuration(flags: Flags) -> Configuration:
         else DecodedConfiguration(Configuration())
     )
     configuration = read.configuration
-    given = flags.given
-    election = {field: getattr(flags, name) for name, field in _ELECTION.items() if name in given}
-    connection = {
-        field: getattr(flags, name) for name, field in _CONNECTION.items() if name in given
+    flag_names = flags.given
+    election = {
+        field: getattr(flags, name) for name, field in _ELECTION.items() if name in flag_names
     }
-    profiling = {field: getattr(flags, name) for name, field in _PROFILING.items() if name in given}
+    connection = {
+        field: getattr(flags, name) for name, field in _CONNECTION.items() if name in flag_names
+    }
+    profiling = {
+        field: getattr(flags, name) for name, field in _PROFILING.items() if name in flag_names
+    }
     configuration = replace(
         configuration,
         **profiling,

@@ -64,10 +64,10 @@ class TTLCache(Generic[_Value]):
     def get(self, question: Hashable) -> _Value | None:
         """Return the answer; None if there is none or it has expired."""
         with self._lock:
-            found = self._answers.get(question)
-            if found is None:
+            entry = self._answers.get(question)
+            if entry is None:
                 return None
-            until, answer = found
+            until, answer = entry
             if self._clock.monotonic() >= until:
                 del self._answers[question]
                 return None
@@ -138,9 +138,9 @@ class Authenticator:
         if token is None or self._session is None:
             return ANONYMOUS
         key = hashlib.sha256(token.encode()).digest()
-        kept = self._answers.get(key)
-        if kept is not None:
-            return kept[0]
+        cached_answer = self._answers.get(key)
+        if cached_answer is not None:
+            return cached_answer[0]
         try:
             user = self._review(token, self._session)
         except (ApiError, DeadlineExceeded) as error:
@@ -200,7 +200,7 @@ def fetch_client_authorities(session: ApiSession, *, tolerate: bool) -> str | No
     """
     name, namespace = "extension-apiserver-authentication", "kube-system"
     try:
-        found = request_with_retry(
+        config_map = request_with_retry(
             lambda limit: session.get(CONFIG_MAPS, name, namespace, deadline=limit),
             Deadline.after(_TOKEN_REVIEW_TIMEOUT, session.clock),
         )
@@ -210,7 +210,7 @@ def fetch_client_authorities(session: ApiSession, *, tolerate: bool) -> str | No
         _log.warning("Error looking up in-cluster authentication configuration: %s", error)
         _log.warning("Continuing without it: client certificates are ignored")
         return None
-    return (found.get("data") or {}).get("client-ca-file") or None
+    return (config_map.get("data") or {}).get("client-ca-file") or None
 
 
 def _parse_bearer_token(authorization: str | None) -> str | None:
@@ -295,9 +295,9 @@ class DelegatedAuthorizer:
             **({"extra": dict(user.extra)} if user.extra else {}),
         }
         key = json.dumps(spec, sort_keys=True)
-        kept = self._answers.get(key)
-        if kept is not None:
-            return kept
+        decision = self._answers.get(key)
+        if decision is not None:
+            return decision
         permission = self._review(spec, self._session)
         self._answers.put(key, permission, self._ttl[permission.allowed])
         return permission

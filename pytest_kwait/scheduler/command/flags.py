@@ -199,9 +199,9 @@ class Flag:
     def describe(self) -> tuple[str, str]:
         """Return its names with the type of its value, and its description."""
         names = ", ".join(self.options)
-        shown = names if self.kind is BOOL else f"{names} {self.kind.name}"
+        names_text = names if self.kind is BOOL else f"{names} {self.kind.name}"
         default = self._format_default()
-        return shown, self.help + (f" (default {default})" if default else "")
+        return names_text, self.help + (f" (default {default})" if default else "")
 
     def _format_default(self) -> str:
         value = self.default
@@ -655,13 +655,13 @@ def help_text() -> str:
 
 def _format_section(title: str, rows: Sequence[tuple[str, str]], width: int) -> str:
     """Return rows in two columns below a title."""
-    left = min(max(len(names) for names, _ in rows), _NAME_COLUMNS)
-    indent = " " * (left + 4)
+    name_width = min(max(len(names) for names, _ in rows), _NAME_COLUMNS)
+    indent = " " * (name_width + 4)
     lines = [f"{title}:"]
     for names, text in rows:
         first, *rest = textwrap.wrap(text, max(width - len(indent), 10))
-        if len(names) <= left:
-            lines.append(f"  {names:{left}}  {first}")
+        if len(names) <= name_width:
+            lines.append(f"  {names:{name_width}}  {first}")
         else:
             lines += [f"  {names}", indent + first]
         lines += [indent + line for line in rest]
@@ -686,14 +686,16 @@ def parse_flags(argv: Sequence[str]) -> Flags:
     """
     texts, positional = _split_argv(argv)
     values: dict[str, Any] = {flag.field: flag.default for flag in FLAGS}
-    for flag, given in texts.items():
+    for flag, flag_texts in texts.items():
         if flag.kind is STRINGS:
-            values[flag.field] = tuple(part for text in given for part in flag.convert(text))
+            values[flag.field] = tuple(part for text in flag_texts for part in flag.convert(text))
         else:
-            values[flag.field] = flag.convert(given[-1])
+            values[flag.field] = flag.convert(flag_texts[-1])
     if any(positional):
-        shown = " ".join(map(quote_go, positional))
-        raise CommandError(f"{quote_go(PROGRAM)} does not take any arguments, got [{shown}]")
+        arguments_text = " ".join(map(quote_go, positional))
+        raise CommandError(
+            f"{quote_go(PROGRAM)} does not take any arguments, got [{arguments_text}]"
+        )
     return Flags(**values, given=frozenset(flag.field for flag in texts))
 
 
@@ -726,8 +728,8 @@ def _split_argv(argv: Sequence[str]) -> tuple[dict[Flag, list[str]], list[str]]:
         if not equals:
             following = "true" if flag.kind is BOOL else next(rest, None)
             if following is None:
-                shown = name if name.startswith("--") else f"'{name[1:]}' in {name}"
-                raise CommandError(f"flag needs an argument: {shown}")
+                flag_text = name if name.startswith("--") else f"'{name[1:]}' in {name}"
+                raise CommandError(f"flag needs an argument: {flag_text}")
             value = following
         texts.setdefault(flag, []).append(value)
     return texts, positional

@@ -140,13 +140,13 @@ def list_profile_priorities(profile: Profile) -> dict[str, int]:
 def _set_defaults(profile: Profile) -> Profile:
     custom = profile.plugins.multi_point
     disabled = {entry.name for entry in custom.disabled}
-    given = {entry.name: index for index, entry in enumerate(custom.enabled)}
+    indexes = {entry.name: index for index, entry in enumerate(custom.enabled)}
     placed: set[int] = set()
     enabled = []
     for entry in () if "*" in disabled else DEFAULT_PLUGINS:
         if entry.name in disabled:
             continue
-        index = given.get(entry.name)
+        index = indexes.get(entry.name)
         if index is not None:
             placed.add(index)
             entry = custom.enabled[index]  # reconfigured in place
@@ -201,12 +201,12 @@ def _check_plugins(profile: Profile, path: str) -> Iterator[FieldError]:
     if sound:
         for name in REQUIRED_PLUGINS:
             if name not in _expand_point(profile, PLUGINS[name].points[0]):
-                what = "must be enabled: this scheduler does it in any case"
-                yield invalid_value(path, name, what)
+                text = "must be enabled: this scheduler does it in any case"
+                yield invalid_value(path, name, text)
 
 
 def _check_enabled(plugins: PluginSet, point: str, where: str) -> Iterator[FieldError]:
-    seen: set[str] = set()
+    checked_names: set[str] = set()
     extending = [
         name for name, plugin in PLUGINS.items() if point in ("multiPoint", *plugin.points)
     ]
@@ -214,24 +214,24 @@ def _check_enabled(plugins: PluginSet, point: str, where: str) -> Iterator[Field
         at = f"{where}.enabled[{index}]"
         if entry.name not in extending:
             yield not_supported(f"{at}.name", entry.name, extending)
-        elif entry.name in seen:
+        elif entry.name in checked_names:
             yield duplicate(f"{at}.name", entry.name)
         if entry.weight < 0:
             yield invalid_value(f"{at}.weight", entry.weight, "must not be negative")
-        seen.add(entry.name)
+        checked_names.add(entry.name)
 
 
 def _check_plugin_config(configs: Sequence[PluginConfig], path: str) -> Iterator[FieldError]:
-    seen: set[str] = set()
+    checked_names: set[str] = set()
     for index, config in enumerate(configs):
         at = f"{path}[{index}]"
         plugin = PLUGINS.get(config.name)
         if plugin is None:
             yield not_supported(f"{at}.name", config.name, list(PLUGINS))
             continue
-        if config.name in seen:
+        if config.name in checked_names:
             yield duplicate(at, config.name)
-        seen.add(config.name)
+        checked_names.add(config.name)
         args = dict(config.args or {})
         kind = args.pop("kind", f"{config.name}Args")
         args.pop("apiVersion", None)

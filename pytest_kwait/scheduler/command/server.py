@@ -102,7 +102,7 @@ def format_health_report(
     known = {check.name for check in checks}
     unknown = sorted(set(excluded) - known)
     if unknown:
-        names = ",".join(f'"{one}"' for one in unknown)
+        names = ",".join(f'"{unknown_name}"' for unknown_name in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     if failed:
         _log.info("%s check failed: %s\n%s", name, ",".join(failed), "\n".join(reasons))
@@ -204,9 +204,9 @@ class Routes:
             return HTTPResponse(500, _escape_html(text).encode(), headers=_NO_SNIFF)
         if permission.allowed:
             return None
-        what = _escape_html(f"User {quote_go(user.name)} cannot {verb} path {quote_go(path)}")
+        detail = _escape_html(f"User {quote_go(user.name)} cannot {verb} path {quote_go(path)}")
         why = f": {permission.reason}" if permission.reason else ""
-        return _make_status(403, "Forbidden", f"forbidden: {what}{why}", details={})
+        return _make_status(403, "Forbidden", f"forbidden: {detail}{why}", details={})
 
     def _report(self, name: str, check: str, query: Mapping[str, Sequence[str]]) -> HTTPResponse:
         checks = self._health[name]
@@ -215,10 +215,10 @@ class Routes:
                 name, checks, excluded=query.get("exclude", ()), verbose="verbose" in query
             )
             return HTTPResponse(status, text.encode(), headers=_NO_SNIFF)
-        for one in checks:
-            if one.name == check:
+        for health_check in checks:
+            if health_check.name == check:
                 try:
-                    one.check()
+                    health_check.check()
                 except KwaitError as error:
                     return HTTPResponse(
                         500, f"internal server error: {error}\n".encode(), headers=_NO_SNIFF

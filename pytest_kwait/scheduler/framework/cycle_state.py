@@ -104,8 +104,8 @@ class CycleState:
     def spread_selectors(self) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the pod's services and controller."""
         get = getattr(self._lister, "spread_selectors", None)
-        found: Sequence[Mapping[str, Any]] = _NO_SELECTORS if get is None else get(self.pod.pod)
-        return found
+        selectors: Sequence[Mapping[str, Any]] = _NO_SELECTORS if get is None else get(self.pod.pod)
+        return selectors
 
 
 PredicatePerPod = Callable[[CycleState], NodeCheck | PreFilterResult | None]

@@ -64,11 +64,13 @@ class NodeSelectorTerm:
     @property
     def names(self) -> frozenset[str] | None:
         """The only node names that it can match; None for any."""
-        found: frozenset[str] | None = None
+        node_names: frozenset[str] | None = None
         for key, operator, values in self._fields:
             if key == _FIELD and operator == "In":
-                found = frozenset(values) if found is None else found & frozenset(values)
-        return found
+                node_names = (
+                    frozenset(values) if node_names is None else node_names & frozenset(values)
+                )
+        return node_names
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether it holds for the node with this name and these labels."""
@@ -86,16 +88,16 @@ class NodeSelectorTerm:
 def _requirements(
     term: Mapping[str, Any], field: str, path: str, operators: tuple[str, ...]
 ) -> list[_Requirement]:
-    found: list[_Requirement] = []
-    for index, one in enumerate(get_mappings(term, field, path)):
+    requirements: list[_Requirement] = []
+    for index, expression in enumerate(get_mappings(term, field, path)):
         where = f"{path}.{field}[{index}]"
-        operator = one.get("operator")
+        operator = expression.get("operator")
         if operator not in operators:
             valid = f"use one of {', '.join(operators)}"
             raise InvalidObject(f"{where}.operator", operator, valid)
-        key = get_string(one, "key", where, required=True)
-        found.append((key, operator, get_strings(one, "values", where)))
-    return found
+        key = get_string(expression, "key", where, required=True)
+        requirements.append((key, operator, get_strings(expression, "values", where)))
+    return requirements
 
 
 def _holds(actual: str | None, operator: str, values: tuple[str, ...]) -> bool:
@@ -152,15 +154,17 @@ class RequiredNodeAffinity:
         self._terms = _terms(required, f"{_NODE_AFFINITY}.{_REQUIRED}")
         names = [term.names for term in self._terms]
         if names and None not in names:
-            self.names = frozenset().union(*(some for some in names if some is not None))
+            self.names = frozenset().union(
+                *(term_names for term_names in names if term_names is not None)
+            )
 
     def __bool__(self) -> bool:
         return bool(self._labels) or self._terms is not None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether the node with this name and these labels is one of them."""
-        for key, wanted in self._labels:
-            if labels.get(key) != wanted:
+        for key, value in self._labels:
+            if labels.get(key) != value:
                 return False
         return self._terms is None or any(term.matches(name, labels) for term in self._terms)
 
@@ -183,11 +187,13 @@ def read_preferred_node_affinity(spec: Mapping[str, Any]) -> list[tuple[int, Nod
     `NewPreferredSchedulingTerms`.
     """
     affinity = get_mapping(get_mapping(spec, "affinity", "spec"), "nodeAffinity", "spec.affinity")
-    found: list[tuple[int, NodeSelectorTerm]] = []
-    for index, one in enumerate(get_mappings(affinity, _PREFERRED, _NODE_AFFINITY)):
+    terms: list[tuple[int, NodeSelectorTerm]] = []
+    for index, preferred_term in enumerate(get_mappings(affinity, _PREFERRED, _NODE_AFFINITY)):
         where = f"{_NODE_AFFINITY}.{_PREFERRED}[{index}]"
-        weight = get_int(one, "weight", where, 0)
-        term = NodeSelectorTerm(get_mapping(one, "preference", where), f"{where}.preference")
+        weight = get_int(preferred_term, "weight", where, 0)
+        term = NodeSelectorTerm(
+            get_mapping(preferred_term, "preference", where), f"{where}.preference"
+        )
         if weight and not term.empty:
-            found.append((weight, term))
-    return found
+            terms.append((weight, term))
+    return terms

@@ -219,12 +219,12 @@ class NodeInfo:
                 node and its pods do not.
             matches: whether a pod matches.
         """
-        found = self.cached.get(key) if key else None
-        if found is None:
-            found = sum([matches(pod) for pod in self._pods.values()])
+        number = self.cached.get(key) if key else None
+        if number is None:
+            number = sum([matches(pod) for pod in self._pods.values()])
             if key:
-                self.cache(key, found)
-        return found
+                self.cache(key, number)
+        return number
 
     def selected(self, namespace: str, selector: LabelSelector) -> int:
         """Return the number of a namespace's pods that match, without terminating ones."""
@@ -240,26 +240,26 @@ class NodeInfo:
             )
         return selector_count.count
 
-    def cache(self, key: object, found: int) -> int:
-        """Return `found` after storing it in `cached`."""
+    def cache(self, key: object, number: int) -> int:
+        """Return `number` after storing it in `cached`."""
         if len(self.cached) >= _MAX_CACHED:
             self.cached.clear()
-        self.cached[key] = found
-        return found
+        self.cached[key] = number
+        return number
 
 
-def _cache(known: dict[str, _Value], key: str, found: _Value) -> _Value:
-    """Return `found` and cache it; a full cache is cleared first."""
+def _cache(known: dict[str, _Value], key: str, value: _Value) -> _Value:
+    """Return `value` and cache it; a full cache is cleared first."""
     if len(known) >= _MAX_SELECTORS and key not in known:
         known.clear()
-    known[key] = found
-    return found
+    known[key] = value
+    return value
 
 
 def _add(counts: dict[_Key, int], key: _Key, sign: int) -> None:
-    left = counts.get(key, 0) + sign
-    if left:
-        counts[key] = left
+    number = counts.get(key, 0) + sign
+    if number:
+        counts[key] = number
     else:
         del counts[key]
 
@@ -277,12 +277,12 @@ def _scheduling_fields(pod: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the pod's fields that can affect its node; a generation covers the spec."""
     metadata, status = pod["metadata"], pod.get("status") or {}
     statuses = status.get("containerStatuses") or ()
-    given = [(one.get("resources"), one.get("allocatedResources")) for one in statuses]
+    resources = [(status.get("resources"), status.get("allocatedResources")) for status in statuses]
     return (
         metadata.get("generation"),
         metadata.get("labels"),
         metadata.get("deletionTimestamp"),
         # Most kubelets report no resources before containers start.
         status.get("resources") or None,
-        given if any(map(any, given)) else None,
+        resources if any(map(any, resources)) else None,
     )

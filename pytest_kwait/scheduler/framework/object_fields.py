@@ -35,12 +35,12 @@ class InvalidNode(InvalidObject):
 
 def get_mapping(owner: Mapping[str, Any], name: str, path: str) -> Mapping[str, Any]:
     """Return the mapping `owner[name]`; empty if absent or null."""
-    found = owner.get(name)
-    if found is None:
+    mapping = owner.get(name)
+    if mapping is None:
         return _EMPTY
-    if type(found) is not dict and not isinstance(found, Mapping):
-        raise InvalidObject(f"{path}.{name}", found, "use a mapping")
-    return found
+    if type(mapping) is not dict and not isinstance(mapping, Mapping):
+        raise InvalidObject(f"{path}.{name}", mapping, "use a mapping")
+    return mapping
 
 
 def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping[str, Any]]:
@@ -58,12 +58,12 @@ def get_mappings(owner: Mapping[str, Any], name: str, path: str) -> list[Mapping
 
 def get_strings(owner: Mapping[str, Any], name: str, path: str) -> tuple[str, ...]:
     """Return the list of strings `owner[name]`; empty if absent or null."""
-    found = owner.get(name)
-    if found is None:
+    items = owner.get(name)
+    if items is None:
         return ()
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
-        raise InvalidObject(f"{path}.{name}", found, "use a list of strings")
-    return tuple(found)
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        raise InvalidObject(f"{path}.{name}", items, "use a list of strings")
+    return tuple(items)
 
 
 def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool = False) -> str:
@@ -74,22 +74,22 @@ def get_string(owner: Mapping[str, Any], name: str, path: str, *, required: bool
         path: the mapping's path, for the error.
         required: whether an absent or empty string is an error.
     """
-    found = owner.get(name)
-    if isinstance(found, str) and (found or not required):
-        return found
-    if found is None and not required:
+    value = owner.get(name)
+    if isinstance(value, str) and (value or not required):
+        return value
+    if value is None and not required:
         return ""
-    raise InvalidObject(f"{path}.{name}", found, "use a string")
+    raise InvalidObject(f"{path}.{name}", value, "use a string")
 
 
 def get_int(owner: Mapping[str, Any], name: str, path: str, default: int) -> int:
     """Return the whole number `owner[name]`; `default` if absent or null."""
-    found = owner.get(name)
-    if found is None:
+    value = owner.get(name)
+    if value is None:
         return default
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise InvalidObject(f"{path}.{name}", found, "use a whole number")
-    return found
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidObject(f"{path}.{name}", value, "use a whole number")
+    return value
 
 
 def read_label_selector(
@@ -107,14 +107,14 @@ def read_label_selector(
         Requirement(key, "in", frozenset((get_string(labels, key, f"{path}.matchLabels"),)))
         for key in labels
     ]
-    for index, one in enumerate(get_mappings(selector, "matchExpressions", path)):
+    for index, expression in enumerate(get_mappings(selector, "matchExpressions", path)):
         where = f"{path}.matchExpressions[{index}]"
-        operator = one.get("operator")
+        operator = expression.get("operator")
         if operator not in _OPERATORS:
             raise InvalidObject(
                 f"{where}.operator", operator, f"use one of {', '.join(_OPERATORS)}"
             )
-        key = get_string(one, "key", where, required=True)
-        values = frozenset(get_strings(one, "values", where))
+        key = get_string(expression, "key", where, required=True)
+        values = frozenset(get_strings(expression, "values", where))
         requirements.append(Requirement(key, _OPERATORS[operator], values))
     return LabelSelector(requirements)

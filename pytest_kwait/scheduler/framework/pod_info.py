@@ -108,46 +108,50 @@ def read_spread_constraints(
         return ()
     mappings = get_mappings(spec, "topologySpreadConstraints", "spec")
     return tuple(
-        _constraint(one, f"spec.topologySpreadConstraints[{index}]", labels)
-        for index, one in enumerate(mappings)
+        _constraint(mapping, f"spec.topologySpreadConstraints[{index}]", labels)
+        for index, mapping in enumerate(mappings)
     )
 
 
 def _constraint(
-    given: Mapping[str, Any], path: str, labels: Mapping[str, str]
+    mapping: Mapping[str, Any], path: str, labels: Mapping[str, str]
 ) -> TopologySpreadConstraint:
     selector = read_label_selector(
-        get_mapping(given, "labelSelector", path)
-        if given.get("labelSelector") is not None
+        get_mapping(mapping, "labelSelector", path)
+        if mapping.get("labelSelector") is not None
         else None,
         f"{path}.labelSelector",
     )
     by_keys: list[Requirement] = [
         Requirement(key, "in", frozenset((labels[key],)))
-        for key in get_strings(given, "matchLabelKeys", path)
+        for key in get_strings(mapping, "matchLabelKeys", path)
         if key in labels
     ]
     return TopologySpreadConstraint(
-        get_string(given, "topologyKey", path, required=True),
-        get_int(given, "maxSkew", path, 1),
+        get_string(mapping, "topologyKey", path, required=True),
+        get_int(mapping, "maxSkew", path, 1),
         _choice(
-            given, "whenUnsatisfiable", path, (_DO_NOT_SCHEDULE, _SCHEDULE_ANYWAY), _DO_NOT_SCHEDULE
+            mapping,
+            "whenUnsatisfiable",
+            path,
+            (_DO_NOT_SCHEDULE, _SCHEDULE_ANYWAY),
+            _DO_NOT_SCHEDULE,
         )
         == _DO_NOT_SCHEDULE,
         selector.narrowed(by_keys),
-        get_int(given, "minDomains", path, 1),
-        _choice(given, "nodeAffinityPolicy", path, _POLICIES, "Honor") == "Honor",
-        _choice(given, "nodeTaintsPolicy", path, _POLICIES, "Ignore") == "Honor",
+        get_int(mapping, "minDomains", path, 1),
+        _choice(mapping, "nodeAffinityPolicy", path, _POLICIES, "Honor") == "Honor",
+        _choice(mapping, "nodeTaintsPolicy", path, _POLICIES, "Ignore") == "Honor",
     )
 
 
 def _choice(
     owner: Mapping[str, Any], name: str, path: str, known: tuple[str, ...], default: str
 ) -> str:
-    found = owner.get(name) or default
-    if found not in known:
-        raise InvalidObject(f"{path}.{name}", found, f"use one of {', '.join(known)}")
-    return str(found)
+    value = owner.get(name) or default
+    if value not in known:
+        raise InvalidObject(f"{path}.{name}", value, f"use one of {', '.join(known)}")
+    return str(value)
 
 
 def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -159,13 +163,13 @@ def read_tolerations(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     if not spec.get("tolerations"):
         return ()
     tolerations = get_mappings(spec, "tolerations", "spec")
-    for index, one in enumerate(tolerations):
+    for index, toleration in enumerate(tolerations):
         where = f"spec.tolerations[{index}]"
         for name in ("key", "value", "effect"):
-            get_string(one, name, where)
-        if (one.get("operator") or "Equal") not in _TOLERATION_OPERATORS:
+            get_string(toleration, name, where)
+        if (toleration.get("operator") or "Equal") not in _TOLERATION_OPERATORS:
             valid = f"use one of {', '.join(_TOLERATION_OPERATORS)}"
-            raise InvalidObject(f"{where}.operator", one["operator"], valid)
+            raise InvalidObject(f"{where}.operator", toleration["operator"], valid)
     return tolerations
 
 
@@ -269,10 +273,10 @@ class AffinityTerm:
             if selector.nothing:
                 return False
             if not (selector.everything or (of_incoming and selector.matches(_NO_LABELS))):
-                found = namespace_labels(namespace)
-                if found is None and of_incoming:
+                labels_of_namespace = namespace_labels(namespace)
+                if labels_of_namespace is None and of_incoming:
                     return False
-                if not selector.matches(found or _NO_LABELS):
+                if not selector.matches(labels_of_namespace or _NO_LABELS):
                     return False
         return self.selector.matches(labels)
 
@@ -325,21 +329,21 @@ def _required(
     owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
 ) -> tuple[AffinityTerm, ...]:
     return tuple(
-        _term(one, f"{path}.{_REQUIRED}[{index}]", namespace, labels)
-        for index, one in enumerate(get_mappings(owner, _REQUIRED, path))
+        _term(mapping, f"{path}.{_REQUIRED}[{index}]", namespace, labels)
+        for index, mapping in enumerate(get_mappings(owner, _REQUIRED, path))
     )
 
 
 def _preferred(
     owner: Mapping[str, Any], path: str, namespace: str, labels: Mapping[str, str]
 ) -> tuple[tuple[int, AffinityTerm], ...]:
-    found = []
-    for index, one in enumerate(get_mappings(owner, _PREFERRED, path)):
+    terms = []
+    for index, weighted_term in enumerate(get_mappings(owner, _PREFERRED, path)):
         where = f"{path}.{_PREFERRED}[{index}]"
-        term = get_mapping(one, "podAffinityTerm", where)
-        weight = get_int(one, "weight", where, 0)
-        found.append((weight, _term(term, f"{where}.podAffinityTerm", namespace, labels)))
-    return tuple(found)
+        term = get_mapping(weighted_term, "podAffinityTerm", where)
+        weight = get_int(weighted_term, "weight", where, 0)
+        terms.append((weight, _term(term, f"{where}.podAffinityTerm", namespace, labels)))
+    return tuple(terms)
 
 
 def _term(
@@ -480,7 +484,7 @@ def parse_resource_list(
     Raises:
         InvalidObject: a value is not a quantity, or negative.
     """
-    found: ResourceAmounts = {}
+    amounts: ResourceAmounts = {}
     for name, quantity in (quantities or {}).items():
         try:
             amount = parse_milli_value(quantity) if name == "cpu" else parse_value(quantity)
@@ -489,8 +493,8 @@ def parse_resource_list(
             raise InvalidObject(f"{path}.{name}", quantity, valid) from None
         if amount < 0:
             raise InvalidObject(f"{path}.{name}", quantity, "use a quantity of at least 0")
-        found[name] = amount
-    return found
+        amounts[name] = amount
+    return amounts
 
 
 def _add(total: ResourceAmounts, more: ResourceAmounts) -> None:
@@ -534,23 +538,25 @@ class PodRequests:
 
     def __init__(self, pod: Mapping[str, Any], *, started: bool = False) -> None:
         spec = get_mapping(pod, "spec", "")
-        given = _StatusResources(pod) if started and pod.get("status") else None
+        status_resources = _StatusResources(pod) if started and pod.get("status") else None
         self._containers: list[ResourceAmounts] = []
         for index, container in enumerate(get_mappings(spec, "containers", "spec")):
             path = f"spec.containers[{index}]"
-            self._containers.append(_requests(container, path, given))
+            self._containers.append(_requests(container, path, status_resources))
         # (requests, whether it is restartable and runs beside the containers)
         self._initial: list[tuple[ResourceAmounts, bool]] = []
         for index, container in enumerate(get_mappings(spec, "initContainers", "spec")):
             path = f"spec.initContainers[{index}]"
             stays = container.get("restartPolicy") == "Always"
-            self._initial.append((_requests(container, path, given if stays else None), stays))
+            self._initial.append(
+                (_requests(container, path, status_resources if stays else None), stays)
+            )
         self._whole: ResourceAmounts = {}
         if spec.get("resources"):
             whole = _requests(spec, "spec", None)
             self._whole = {name: whole[name] for name in whole if _is_pod_level_resource(name)}
-            if given is not None:
-                given.raise_whole(self._whole)
+            if status_resources is not None:
+                status_resources.raise_whole(self._whole)
         self._overhead: ResourceAmounts = {}
         if spec.get("overhead"):
             self._overhead = parse_resource_list(
@@ -646,14 +652,18 @@ class _StatusResources:
 
 
 def _requests(
-    container: Mapping[str, Any], path: str, given: _StatusResources | None
+    container: Mapping[str, Any], path: str, status_resources: _StatusResources | None
 ) -> ResourceAmounts:
     resources = get_mapping(container, "resources", path)
     if not resources:
         return {}
     path = f"{path}.resources"
     requests = parse_resource_list(get_mapping(resources, "requests", path), f"{path}.requests")
-    return requests if given is None else given.effective(container.get("name"), requests)
+    return (
+        requests
+        if status_resources is None
+        else status_resources.effective(container.get("name"), requests)
+    )
 
 
 def sum_pod_requests(pod: Mapping[str, Any], *, started: bool = False) -> ResourceAmounts:
@@ -683,32 +693,32 @@ def list_host_ports(pod: Mapping[str, Any]) -> set[HostPort]:
     """
     spec = get_mapping(pod, "spec", "")
     host_ports: set[HostPort] = set()
-    for each in ("containers", "initContainers"):
-        for index, container in enumerate(get_mappings(spec, each, "spec")):
+    for container_field in ("containers", "initContainers"):
+        for index, container in enumerate(get_mappings(spec, container_field, "spec")):
             if not container.get("ports"):
                 continue
-            if each == "containers" or container.get("restartPolicy") == "Always":
-                host_ports |= _container_ports(container, f"spec.{each}[{index}]")
+            if container_field == "containers" or container.get("restartPolicy") == "Always":
+                host_ports |= _container_ports(container, f"spec.{container_field}[{index}]")
     return host_ports
 
 
 def _container_ports(container: Mapping[str, Any], path: str) -> set[HostPort]:
-    found = set()
+    host_ports = set()
     for index, port in enumerate(get_mappings(container, "ports", path)):
         where = f"{path}.ports[{index}]"
         number = get_int(port, "hostPort", where, 0)
         if number > 0:
             protocol = get_string(port, "protocol", where) or "TCP"
-            found.add((protocol, get_string(port, "hostIP", where) or _ANY_ADDRESS, number))
-    return found
+            host_ports.add((protocol, get_string(port, "hostIP", where) or _ANY_ADDRESS, number))
+    return host_ports
 
 
-def has_port_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Return whether one of `wanted` conflicts, on the same address or on all of them."""
+def has_port_conflict(host_ports: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
+    """Return whether one of `host_ports` conflicts, on the same address or on all of them."""
     return any(
         protocol == used_protocol
         and port == used_port
         and (address == used_address or _ANY_ADDRESS in (address, used_address))
-        for protocol, address, port in wanted
+        for protocol, address, port in host_ports
         for used_protocol, used_address, used_port in used
     )

@@ -80,14 +80,14 @@ class OverlayNodeLister:
     def namespace_labels(self, name: str) -> Mapping[str, str] | None:
         """Return the labels of a namespace; None if it does not exist."""
         get = getattr(self._lister, "namespace_labels", None)
-        found: Mapping[str, str] | None = {} if get is None else get(name)
-        return found
+        labels: Mapping[str, str] | None = {} if get is None else get(name)
+        return labels
 
     def spread_selectors(self, pod: Pod) -> Sequence[Mapping[str, Any]]:
         """Return the label selectors of the pod's services and controller."""
         get = getattr(self._lister, "spread_selectors", None)
-        found: Sequence[Mapping[str, Any]] = () if get is None else get(pod)
-        return found
+        selectors: Sequence[Mapping[str, Any]] = () if get is None else get(pod)
+        return selectors
 
 
 def select_victims_on_node(
@@ -107,11 +107,13 @@ def select_victims_on_node(
     Source: `SelectVictimsOnNode`.
     """
     pod_priority = get_pod_priority(pod)
-    lower = [one.pod for one in info.pods if get_pod_priority(one.pod) < pod_priority]
+    lower = [
+        pod_info.pod for pod_info in info.pods if get_pod_priority(pod_info.pod) < pod_priority
+    ]
     if not lower:
         return NO_VICTIMS
-    for one in lower:
-        info.remove(one)
+    for victim in lower:
+        info.remove(victim)
     why = fits(info)
     if why is not None:
         return why
@@ -119,13 +121,13 @@ def select_victims_on_node(
     victims: list[Pod] = []
     violations = 0
     for group, counts in ((guarded, True), (free, False)):
-        for one in group:
+        for victim in group:
             # Reprieve the victims that fit beside the pod.
-            info.add(one)
+            info.add(victim)
             if fits(info) is None:
                 continue
-            info.remove(one)
-            victims.append(one)
+            info.remove(victim)
+            victims.append(victim)
             violations += counts
     return PreemptionCandidate(info.name, sorted(victims, key=_importance_key), violations)
 
@@ -137,7 +139,9 @@ def _filter_budget_violations(
 
     Source: `filterPodsWithPDBViolation`.
     """
-    allowed = [int((one.get("status") or {}).get("disruptionsAllowed") or 0) for one in budgets]
+    allowed = [
+        int((budget.get("status") or {}).get("disruptionsAllowed") or 0) for budget in budgets
+    ]
     guarded: list[Pod] = []
     free: list[Pod] = []
     for pod in pods:

@@ -36,19 +36,19 @@ def pod_affinity_holds(cycle: CycleState) -> NodeCheck | None:
     repelled = _count_existing_anti_affinity(cycle)
     if not (repelled or own.required or own.required_apart):
         return None
-    wanted, unwanted = _count_incoming_terms(cycle)
+    affinity_counts, unwanted = _count_incoming_terms(cycle)
     # The first pod of a group with affinity to itself has no other pod yet.
-    first = not wanted and _matches_itself(cycle)
+    first = not affinity_counts and _matches_itself(cycle)
 
     def check(info: NodeInfo) -> Rejection | None:
         labels = info.labels
-        found = True
+        has_match = True
         for term in own.required:
             value = labels.get(term.topology_key)
             if value is None:
                 return _AFFINITY_UNMET
-            found = found and wanted[term.topology_key, value] > 0
-        if not found and not first:
+            has_match = has_match and affinity_counts[term.topology_key, value] > 0
+        if not has_match and not first:
             return _AFFINITY_UNMET
         if unwanted:
             for term in own.required_apart:
@@ -75,7 +75,7 @@ def _count_existing_anti_affinity(cycle: CycleState) -> _TopologyCounts:
 
 def _count_incoming_terms(cycle: CycleState) -> tuple[_TopologyCounts, _TopologyCounts]:
     """Return the domains of pods that the new one has affinity and anti-affinity to."""
-    wanted: _TopologyCounts = Counter()
+    affinity_counts: _TopologyCounts = Counter()
     unwanted: _TopologyCounts = Counter()
     own = cycle.pod.affinity
     together = _TermCounter(cycle, own.required) if own.required else None
@@ -85,10 +85,10 @@ def _count_incoming_terms(cycle: CycleState) -> tuple[_TopologyCounts, _Topology
             number = together.count(info) if together else 0
             if number:
                 for term in own.required:
-                    _add_topology_count(wanted, term, info, number)
+                    _add_topology_count(affinity_counts, term, info, number)
             for term, question in apart:
                 _add_topology_count(unwanted, term, info, question.count(info))
-    return wanted, unwanted
+    return affinity_counts, unwanted
 
 
 def _add_topology_count(
@@ -108,9 +108,9 @@ class _TermCounter:
         lasting = all(term.is_memoizable for term in terms)
         self._key = " and ".join(term.key for term in terms) if lasting else ""
 
-    def matches_pod(self, other: PodInfo) -> bool:
+    def matches_pod(self, pod: PodInfo) -> bool:
         return all(
-            term.matches_pod(other.namespace, other.labels, self._labels_of, of_incoming=True)
+            term.matches_pod(pod.namespace, pod.labels, self._labels_of, of_incoming=True)
             for term in self._terms
         )
 
@@ -156,9 +156,9 @@ def score_inter_pod_affinity(
                     places[term.topology_key][value] += weight * number
         if not info.weighted_terms:
             continue
-        for (given, term), number in info.weighted_terms.items():
+        for (term_weight, term), number in info.weighted_terms.items():
             value = labels.get(term.topology_key)
-            weight = hard_weight if given is None else given
+            weight = hard_weight if term_weight is None else term_weight
             if value is None or not weight:
                 continue
             matches = matching.get(term)
@@ -175,4 +175,4 @@ def score_inter_pod_affinity(
     least, most = min(sums), max(sums)
     if least == most:
         return None
-    return [int(MAX_NODE_SCORE * ((one - least) / (most - least))) for one in sums]
+    return [int(MAX_NODE_SCORE * ((total - least) / (most - least))) for total in sums]

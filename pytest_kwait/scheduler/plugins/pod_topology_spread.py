@@ -46,7 +46,7 @@ def pods_are_spread(cycle: CycleState) -> NodeCheck | None:
     Source: kube-scheduler, framework/plugins/podtopologyspread/filtering.go.
     """
     pod = cycle.pod
-    constraints = [one for one in pod.spread if one.must]
+    constraints = [constraint for constraint in pod.spread if constraint.must]
     if not constraints:
         return None
     counts = _count_by_domain(cycle, constraints)
@@ -75,7 +75,7 @@ def _count_by_domain(
 ) -> list[Counter[str]]:
     counts: list[Counter[str]] = [Counter() for _ in constraints]
     for info in cycle.nodes:
-        values = [info.labels.get(one.topology_key) for one in constraints]
+        values = [info.labels.get(constraint.topology_key) for constraint in constraints]
         if None in values:
             continue
         for constraint, value, places in zip(constraints, values, counts, strict=True):
@@ -122,7 +122,7 @@ def score_pod_topology_spread(
     pod = cycle.pod
     own = bool(pod.spread)
     constraints = (
-        [one for one in pod.spread if not one.must]
+        [constraint for constraint in pod.spread if not constraint.must]
         if own
         else build_default_constraints(cycle.spread_selectors())
     )
@@ -132,19 +132,19 @@ def score_pod_topology_spread(
     left_out = {
         info.name
         for info in fitting
-        if own and any(one.topology_key not in info.labels for one in constraints)
+        if own and any(constraint.topology_key not in info.labels for constraint in constraints)
     }
     scored = [info for info in fitting if info.name not in left_out]
     rated = [0.0] * len(scored)
     for constraint in constraints:
         rating = _DomainScores(cycle, constraint, constraints, scored, own=own)
-        rated = [one + more for one, more in zip(rated, rating.of(scored), strict=True)]
+        rated = [score + more for score, more in zip(rated, rating.of(scored), strict=True)]
     # Halves are rounded up, as upstream.
-    sums = [math.floor(one + 0.5) for one in rated]
+    sums = [math.floor(score + 0.5) for score in rated]
     most, least = max(sums, default=0), min(sums, default=0)
     scores = {
-        info.name: MAX_NODE_SCORE * (most + least - one) // most if most else MAX_NODE_SCORE
-        for info, one in zip(scored, sums, strict=True)
+        info.name: MAX_NODE_SCORE * (most + least - score) // most if most else MAX_NODE_SCORE
+        for info, score in zip(scored, sums, strict=True)
     }
     return [scores.get(info.name, 0) for info in fitting]
 
@@ -174,7 +174,10 @@ class _DomainScores:
                 value = info.labels.get(key, "")
                 if value not in self._places or not _is_node_included(constraint, cycle.pod, info):
                     continue
-                if not own or all(one.topology_key in info.labels for one in constraints):
+                if not own or all(
+                    spread_constraint.topology_key in info.labels
+                    for spread_constraint in constraints
+                ):
                     self._places[value] += _count_matching_pods(constraint, cycle.pod, info)
         self._weight = math.log(size + 2)
 
@@ -254,9 +257,11 @@ def collect_spread_selectors(
     labels = (pod.get("metadata") or {}).get("labels") or {}
     spread_selectors: list[Mapping[str, Any]] = []
     for service in services:
-        wanted = (service.get("spec") or {}).get("selector")
-        if wanted and all(labels.get(key) == value for key, value in wanted.items()):
-            spread_selectors.append({"matchLabels": wanted})
+        service_selector = (service.get("spec") or {}).get("selector")
+        if service_selector and all(
+            labels.get(key) == value for key, value in service_selector.items()
+        ):
+            spread_selectors.append({"matchLabels": service_selector})
     selector = (controller.get("spec") or {}).get("selector") if controller else None
     if selector:
         # A replication controller's selector is a plain mapping of labels.

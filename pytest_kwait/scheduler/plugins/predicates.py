@@ -61,10 +61,10 @@ def node_has_requested_name(cycle: CycleState) -> NodeCheck | None:
 
     Source: kube-scheduler, framework/plugins/nodename/node_name.go.
     """
-    wanted = cycle.pod.node_name
-    if not wanted:
+    node_name = cycle.pod.node_name
+    if not node_name:
         return None
-    return lambda info: None if info.name == wanted else _OTHER_NAME
+    return lambda info: None if info.name == node_name else _OTHER_NAME
 
 
 def taints_are_tolerated(cycle: CycleState) -> NodeCheck | None:
@@ -118,12 +118,12 @@ def resources_suffice(cycle: CycleState) -> NodeCheck | None:
 
     Source: kube-scheduler, framework/plugins/noderesources/fit.go, `fitsRequest`.
     """
-    wanted = tuple((name, amount) for name, amount in cycle.pod.requests.items() if amount > 0)
+    amounts = tuple((name, amount) for name, amount in cycle.pod.requests.items() if amount > 0)
 
     def check(info: NodeInfo) -> Rejection | None:
         allocatable, requested = info.allocatable, info.requested
         if info.pod_count < info.pods_allowed:
-            for name, amount in wanted:
+            for name, amount in amounts:
                 if amount > allocatable.get(name, 0) - requested.get(name, 0):
                     break
             else:
@@ -137,10 +137,10 @@ def _missing_resources(requests: ResourceAmounts, info: NodeInfo) -> Rejection:
     reasons = ["Too many pods"] if info.pod_count >= info.pods_allowed else []
     resolvable = True
     for name in sorted(requests, key=_resource_order):
-        wanted, capacity = requests[name], info.allocatable.get(name, 0)
-        if wanted > 0 and wanted > capacity - info.requested.get(name, 0):
+        amount, capacity = requests[name], info.allocatable.get(name, 0)
+        if amount > 0 and amount > capacity - info.requested.get(name, 0):
             reasons.append(f"Insufficient {name}")
-            resolvable = resolvable and wanted <= capacity
+            resolvable = resolvable and amount <= capacity
     return Rejection(tuple(reasons), resolvable)
 
 

@@ -101,8 +101,8 @@ def _score_balance(info: NodeInfo, cpu: int, memory: int) -> int:
     return 50 + (50 + after - before) // 2
 
 
-def _evenness(one: float, other: float) -> int:
-    return int((1 - abs((min(one, 1.0) - min(other, 1.0)) / 2)) * MAX_NODE_SCORE)
+def _evenness(first: float, second: float) -> int:
+    return int((1 - abs((min(first, 1.0) - min(second, 1.0)) / 2)) * MAX_NODE_SCORE)
 
 
 def score_taint_toleration(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -158,8 +158,8 @@ def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequ
     names = [get_string(container, "image", "spec.containers[]") for container in containers]
     if spec.get("volumes"):
         names += _image_volumes(spec)
-    wanted = [_full_name(name) for name in names]
-    spread: ResourceAmounts = dict.fromkeys(wanted, 0)
+    image_names = [_full_name(name) for name in names]
+    spread: ResourceAmounts = dict.fromkeys(image_names, 0)
     for info in cycle.nodes:
         if info.images:
             for name in spread:
@@ -171,7 +171,7 @@ def score_image_locality(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequ
     for info in fitting:
         weight = sum(
             int(info.images[name] * (spread[name] / nodes))
-            for name in wanted
+            for name in image_names
             if name in info.images
         )
         weight = min(max(weight, _MIN_THRESHOLD), most)

@@ -90,11 +90,11 @@ class Activation:
     ) -> None:
         namespace = attributes.namespace
         own = attributes.kind.bucket == "namespaces"
-        shown = attributes.subresource_kind or kind
+        object_kind = attributes.subresource_kind or kind
         self.budget = CostBudget(RUNTIME_COST_BUDGET)
         self._values: dict[str, Any] = {
-            "object": to_reviewed_version(shown, attributes.obj),
-            "oldObject": to_reviewed_version(shown, attributes.old),
+            "object": to_reviewed_version(object_kind, attributes.obj),
+            "oldObject": to_reviewed_version(object_kind, attributes.old),
             "request": {
                 **_EMPTY_REQUEST,
                 **_drop_objects(build_admission_request(kind, attributes)),
@@ -139,21 +139,23 @@ class Activation:
         """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
-            found = self._cluster.rbac.decide(
+            decision = self._cluster.rbac.decide(
                 AuthorizationAttributes(user, check["verb"], path=check["path"])
             )
         else:
             fields = ("group", "resource", "subresource", "name", "namespace")
-            given = {field: check.get(field, "") for field in fields}
-            found = self._cluster.rbac.decide(AuthorizationAttributes(user, check["verb"], **given))
-        return found.allowed, found.reason
+            values = {field: check.get(field, "") for field in fields}
+            decision = self._cluster.rbac.decide(
+                AuthorizationAttributes(user, check["verb"], **values)
+            )
+        return decision.allowed, decision.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:
         """Return whether a condition is false, and the errors of the evaluation.
 
         Conditions have a budget of their own.
         """
-        failures, ours = [], self.budget
+        failures, own_budget = [], self.budget
         self.budget = CostBudget(MATCH_CONDITIONS_COST_BUDGET)
         try:
             for condition in conditions:
@@ -166,7 +168,7 @@ class Activation:
         except CostBudgetExceededError as error:
             return False, str(error)
         finally:
-            self.budget = ours
+            self.budget = own_budget
         if len(failures) > 1:
             return False, f"[{', '.join(failures)}]"
         return False, "".join(failures)
@@ -193,13 +195,13 @@ class MutationError(ValueError):
     """A mutation failed; the text is the reason."""
 
 
-def apply_mutation(mutation: Obj, activation: Activation, kind: Kind, shown: Obj) -> Obj:
+def apply_mutation(mutation: Obj, activation: Activation, kind: Kind, obj: Obj) -> Obj:
     """Apply a mutation to an object.
 
     Args:
         activation: the variables of the request, with the current object.
         kind: the version of the kind.
-        shown: the object in that version.
+        obj: the object in that version.
 
     Raises:
         MutationError: the mutation fails.
@@ -215,24 +217,26 @@ def apply_mutation(mutation: Obj, activation: Activation, kind: Kind, shown: Obj
         raise MutationError(str(error)) from None
     try:
         if by_patch:
-            return apply_operations(shown, [_to_json_patch_operation(one) for one in value])
-        return _apply_configuration(to_json(value, ("Object",)), kind, shown)
+            return apply_operations(
+                obj, [_to_json_patch_operation(operation) for operation in value]
+            )
+        return _apply_configuration(to_json(value, ("Object",)), kind, obj)
     except JsonPatchError as error:
         if error.test:
-            return shown
+            return obj
         raise MutationError(f"JSON Patch: {error}") from None
     except EvaluationError as error:
         raise MutationError(str(error)) from None
 
 
-def _to_json_patch_operation(found: Obj) -> Obj:
-    operation = {name: found[name] for name in ("op", "path", "from") if found.get(name)}
-    if "value" in found:
-        operation["value"] = to_json(found["value"])
+def _to_json_patch_operation(entry: Obj) -> Obj:
+    operation = {name: entry[name] for name in ("op", "path", "from") if entry.get(name)}
+    if "value" in entry:
+        operation["value"] = to_json(entry["value"])
     return {"op": "", "path": "", **operation}
 
 
-def _apply_configuration(configuration: Obj, kind: Kind, shown: Obj) -> Obj:
+def _apply_configuration(configuration: Obj, kind: Kind, obj: Obj) -> Obj:
     shape = object_shape(kind)
     failed = "error applying patch:"
     errors = find_type_errors(configuration, shape) if kind.structure is None else []
@@ -245,7 +249,7 @@ def _apply_configuration(configuration: Obj, kind: Kind, shown: Obj) -> Obj:
             f"{failed} invalid ApplyConfiguration: may not mutate atomic arrays, maps or "
             f"structs: {', '.join(whole)}"
         )
-    merged: Obj = merge_configuration(shown, configuration, shape)
+    merged: Obj = merge_configuration(obj, configuration, shape)
     return merged
 
 

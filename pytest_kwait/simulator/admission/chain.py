@@ -74,10 +74,12 @@ class NamespaceLifecycle(AdmissionPlugin):
             return
         if not kind.namespaced or attributes.operation == "DELETE":
             return
-        found = self._namespaces.get(namespace)
-        if found is None:
+        stored_entry = self._namespaces.get(namespace)
+        if stored_entry is None:
             raise not_found("", "namespaces", namespace)
-        if attributes.operation == "CREATE" and found.obj["metadata"].get("deletionTimestamp"):
+        if attributes.operation == "CREATE" and stored_entry.obj["metadata"].get(
+            "deletionTimestamp"
+        ):
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -285,18 +287,26 @@ class AdmissionChain:
         self, bucket: str
     ) -> tuple[tuple[AdmissionPlugin, ...], tuple[AdmissionPlugin, ...]]:
         """Return the plugins that change a resource's objects, and those that check them."""
-        found = self._plugins_by_resource.get(bucket)
-        if found is None:
-            mine = [
+        plugins = self._plugins_by_resource.get(bucket)
+        if plugins is None:
+            bucket_plugins = [
                 plugin
                 for plugin in self._plugins
                 if plugin.buckets is None or bucket in plugin.buckets
             ]
-            found = self._plugins_by_resource[bucket] = (
-                tuple(one for one in mine if type(one).admit is not AdmissionPlugin.admit),
-                tuple(one for one in mine if type(one).validate is not AdmissionPlugin.validate),
+            plugins = self._plugins_by_resource[bucket] = (
+                tuple(
+                    plugin
+                    for plugin in bucket_plugins
+                    if type(plugin).admit is not AdmissionPlugin.admit
+                ),
+                tuple(
+                    plugin
+                    for plugin in bucket_plugins
+                    if type(plugin).validate is not AdmissionPlugin.validate
+                ),
             )
-        return found
+        return plugins
 
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change an object before its validation.

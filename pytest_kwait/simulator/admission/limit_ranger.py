@@ -58,10 +58,10 @@ class LimitRanger(AdmissionPlugin):
             return
         for limits in self._limits(attributes):
             if attributes.kind.bucket == "pods":
-                found = [text for limit in limits for text in _pod_violations(limit, obj)]
+                violations = [text for limit in limits for text in _pod_violations(limit, obj)]
             else:
-                found = [text for limit in limits for text in _claim_violations(limit, obj)]
-            texts = list(dict.fromkeys(found))
+                violations = [text for limit in limits for text in _claim_violations(limit, obj)]
+            texts = list(dict.fromkeys(violations))
             if texts:
                 text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
                 raise attributes.forbidden(text)
@@ -91,16 +91,19 @@ def _apply_defaults(pod: Obj, limits: Iterable[Obj]) -> None:
             defaults["limits"].update(limit.get("default", {}))
             defaults["requests"].update(limit.get("defaultRequest", {}))
     notes: list[str] = []
-    for field, shown in (("containers", "container"), ("initContainers", "init container")):
+    for field, container_noun in (
+        ("containers", "container"),
+        ("initContainers", "init container"),
+    ):
         for container in pod["spec"].get(field, ()):
             resources = dict(container.get("resources", {}))
             for part, word in (("requests", "request"), ("limits", "limit")):
-                given, usual = resources.get(part, {}), defaults[part]
-                missing = {name: usual[name] for name in usual if name not in given}
+                amounts, usual = resources.get(part, {}), defaults[part]
+                missing = {name: usual[name] for name in usual if name not in amounts}
                 if missing:
-                    resources[part] = {**given, **missing}
+                    resources[part] = {**amounts, **missing}
                     names = ", ".join(sorted(missing))
-                    notes.append(f"{names} {word} for {shown} {container.get('name', '')}")
+                    notes.append(f"{names} {word} for {container_noun} {container.get('name', '')}")
             container["resources"] = resources
     if notes:
         annotations = pod["metadata"].get("annotations", {})
@@ -187,7 +190,7 @@ def _ratio_violations(
             yield f"{start}, but provided ratio is {float(observed):f}"
 
 
-def _exceeds(one: Quantity, other: Quantity) -> bool:
+def _exceeds(first: Quantity, second: Quantity) -> bool:
     """Compare in thousandths, or huge amounts in whole units, rounded up."""
-    unit = 1000 if max(one.amount, other.amount) <= _MAX_MILLI else 1
-    return math.ceil(one.amount * unit) > math.ceil(other.amount * unit)
+    unit = 1000 if max(first.amount, second.amount) <= _MAX_MILLI else 1
+    return math.ceil(first.amount * unit) > math.ceil(second.amount * unit)

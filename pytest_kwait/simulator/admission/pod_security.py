@@ -91,20 +91,20 @@ def parse_policy(labels: Mapping[str, str]) -> tuple[Policy, list[FieldError]]:
 
     def level(mode: str, otherwise: str) -> str:
         label = f"{LABEL_PREFIX}{mode}"
-        given = labels.get(label, "privileged")
-        if given in LEVELS:
-            return given
+        level_name = labels.get(label, "privileged")
+        if level_name in LEVELS:
+            return level_name
         text = f"must be one of {', '.join(LEVELS)}"
-        errors.append(invalid_value(f"metadata.labels[{label}]", given, text))
+        errors.append(invalid_value(f"metadata.labels[{label}]", level_name, text))
         return otherwise
 
     def version(mode: str) -> int | None:
         label = f"{LABEL_PREFIX}{mode}-version"
-        given = labels.get(label, "latest")
-        match = _VERSION.fullmatch(given)
-        if given != "latest" and match is None:
+        version_text = labels.get(label, "latest")
+        match = _VERSION.fullmatch(version_text)
+        if version_text != "latest" and match is None:
             text = 'must be "latest" or "v1.x"'
-            errors.append(invalid_value(f"metadata.labels[{label}]", given, text))
+            errors.append(invalid_value(f"metadata.labels[{label}]", version_text, text))
         return int(match[1]) if match is not None else None
 
     enforce = Level(level("enforce", "restricted"), version("enforce"))
@@ -158,14 +158,14 @@ class PodSecurity(AdmissionPlugin):
             return
         policy, _ = parse_policy(labels)
         if enforce:
-            found = _evaluate_level(policy.enforce, pod)
-            if found:
+            findings = _evaluate_level(policy.enforce, pod)
+            if findings:
                 raise attributes.forbidden(
-                    f'violates PodSecurity "{policy.enforce}": {_format_details(found)}'
+                    f'violates PodSecurity "{policy.enforce}": {_format_details(findings)}'
                 )
-        found = _evaluate_level(policy.warn, pod)
-        if found:
-            text = f'would violate PodSecurity "{policy.warn}": {_format_details(found)}'
+        findings = _evaluate_level(policy.warn, pod)
+        if findings:
+            text = f'would violate PodSecurity "{policy.warn}": {_format_details(findings)}'
             attributes.caller.warn(text)
 
     def _namespace(self, attributes: Attributes, namespace: Obj) -> None:
@@ -191,9 +191,9 @@ class PodSecurity(AdmissionPlugin):
         pods = _one_pod_per_owner_first(self._cluster.list("pods", namespace))
         names: dict[str, list[str]] = {}
         for pod in pods[:_MAX_NAMESPACE_PODS]:
-            found = _evaluate_level(level, pod)
-            if found:
-                reasons = ", ".join(finding.reason for finding in found)
+            findings = _evaluate_level(level, pod)
+            if findings:
+                reasons = ", ".join(finding.reason for finding in findings)
                 names.setdefault(reasons, []).append(name_of(pod))
         texts = []
         if len(pods) > _MAX_NAMESPACE_PODS:
@@ -214,8 +214,8 @@ class PodSecurity(AdmissionPlugin):
 def _format_names(names: list[str]) -> str:
     if len(names) == 1:
         return names[0]
-    others = "1 other pod" if len(names) == 2 else f"{len(names) - 1} other pods"
-    return f"{min(names)} (and {others})"
+    other_text = "1 other pod" if len(names) == 2 else f"{len(names) - 1} other pods"
+    return f"{min(names)} (and {other_text})"
 
 
 def _one_pod_per_owner_first(pods: Iterable[Obj]) -> list[Obj]:
@@ -255,12 +255,15 @@ def _evaluate_level(level: Level, pod: Obj) -> list[CheckResult]:
         return []
     minor = _LATEST_MINOR if level.minor is None else min(level.minor, _LATEST_MINOR)
     metadata, spec = pod.get("metadata", {}), pod.get("spec", {})
-    found = [check(metadata, spec) for check in _checks_of_level(level.name, minor)]
-    return [finding for finding in found if finding is not None]
+    results = [check(metadata, spec) for check in _checks_of_level(level.name, minor)]
+    return [finding for finding in results if finding is not None]
 
 
-def _format_details(found: Iterable[CheckResult]) -> str:
-    return ", ".join(f"{one.reason} ({one.detail})" if one.detail else one.reason for one in found)
+def _format_details(findings: Iterable[CheckResult]) -> str:
+    return ", ".join(
+        f"{finding.reason} ({finding.detail})" if finding.detail else finding.reason
+        for finding in findings
+    )
 
 
 @lru_cache(maxsize=128)

@@ -137,10 +137,10 @@ def has_user_namespace(spec: Obj) -> bool:
 
 def format_setters(of_pod: bool, names: list[str]) -> str:
     """Format the violating parts as `pod and container "a"`; empty for none."""
-    found = ["pod"] if of_pod else []
+    setters = ["pod"] if of_pod else []
     if names:
-        found.append(format_containers(names))
-    return " and ".join(found)
+        setters.append(format_containers(names))
+    return " and ".join(setters)
 
 
 def _find_setters(spec: Obj, is_wrong: Callable[[Obj], bool]) -> tuple[str, list[Obj]]:
@@ -153,8 +153,12 @@ def _collect(
     parts: Iterable[Obj], values_of: Callable[[Obj], Collection[str]]
 ) -> tuple[list[str], list[str]]:
     """Return the names of the parts with values, and all their values, sorted."""
-    found = [(part.get("name", ""), values) for part in parts if (values := values_of(part))]
-    return [name for name, _ in found], sorted({value for _, values in found for value in values})
+    values_by_name = [
+        (part.get("name", ""), values) for part in parts if (values := values_of(part))
+    ]
+    return [name for name, _ in values_by_name], sorted(
+        {value for _, values in values_by_name for value in values}
+    )
 
 
 def _format_uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> str:
@@ -184,16 +188,16 @@ def _app_armor(metadata: Obj, spec: Obj) -> CheckResult | None:
         and value not in ("", "runtime/default")
         and not value.startswith("localhost/")
     )
-    shown = [*sorted(values), *annotations]
+    types = [*sorted(values), *annotations]
     setters = [format_setters(wrong(spec) is not None, container_names(containers))]
     if annotations:
         setters.append(pluralize("annotation", annotations))
-    if not shown:
+    if not types:
         return None
     by = " and ".join(setter for setter in setters if setter)
     return CheckResult(
-        pluralize("forbidden AppArmor profile", shown),
-        f"{by} must not set AppArmor profile type to {join_quoted(shown)}",
+        pluralize("forbidden AppArmor profile", types),
+        f"{by} must not set AppArmor profile type to {join_quoted(types)}",
     )
 
 
@@ -242,8 +246,13 @@ def _host_ports(_: Obj, spec: Obj) -> CheckResult | None:
 
 
 def _probe_hosts_of(container: Obj) -> set[str]:
-    handlers = [container.get(f"{one}Probe", {}) for one in ("liveness", "readiness", "startup")]
-    handlers += [container.get("lifecycle", {}).get(one, {}) for one in ("postStart", "preStop")]
+    handlers = [
+        container.get(f"{probe_name}Probe", {})
+        for probe_name in ("liveness", "readiness", "startup")
+    ]
+    handlers += [
+        container.get("lifecycle", {}).get(hook_name, {}) for hook_name in ("postStart", "preStop")
+    ]
     return {
         handler[kind]["host"]
         for handler in handlers
@@ -275,15 +284,15 @@ def _privileged(_: Obj, spec: Obj) -> CheckResult | None:
 
 def check_proc_mount(_: Obj, spec: Obj) -> CheckResult | None:
     """Check that `/proc` is masked."""
-    found = [
+    violations = [
         (container.get("name", ""), security_context_field(container, "procMount"))
         for container in list_containers(spec)
         if security_context_field(container, "procMount") not in (None, "Default")
     ]
-    if not found:
+    if not violations:
         return None
-    names = [name for name, _ in found]
-    types = join_quoted(sorted({kind for _, kind in found}))
+    names = [name for name, _ in violations]
+    types = join_quoted(sorted({kind for _, kind in violations}))
     text = f"{format_containers(names)} must not set securityContext.procMount to {types}"
     return CheckResult("procMount", text)
 
@@ -303,12 +312,12 @@ def _selinux(types: frozenset[str]) -> Check:
         setters, containers = _find_setters(spec, wrong)
         if not setters:
             return None
-        given = [
+        options = [
             security_context_field(part, "seLinuxOptions") or {} for part in [spec, *containers]
         ]
-        bad = sorted({one.get("type", "") for one in given} - types)
+        bad = sorted({option.get("type", "") for option in options} - types)
         data = [f"{pluralize('type', bad)} {join_quoted(bad)}"] if bad else []
-        own = [field for field in ("user", "role") if any(one.get(field) for one in given)]
+        own = [field for field in ("user", "role") if any(option.get(field) for option in options)]
         data += [f"{field} may not be set" for field in own]
         text = f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(data)}"
         return CheckResult("seLinuxOptions", text)
@@ -322,7 +331,7 @@ def _seccomp_annotations(metadata: Obj, spec: Obj) -> CheckResult | None:
         _SECCOMP_POD,
         *(f"{_SECCOMP_CONTAINER}{name}" for name in container_names(list_containers(spec))),
     ]
-    found = sorted(
+    pairs = sorted(
         {
             f"{key}={quote_go(annotations[key])}"
             for key in keys
@@ -331,9 +340,9 @@ def _seccomp_annotations(metadata: Obj, spec: Obj) -> CheckResult | None:
             and not annotations[key].startswith("localhost/")
         }
     )
-    if not found:
+    if not pairs:
         return None
-    text = f"forbidden {pluralize('annotation', found)} {', '.join(found)}"
+    text = f"forbidden {pluralize('annotation', pairs)} {', '.join(pairs)}"
     return CheckResult("seccompProfile", text)
 
 
@@ -348,15 +357,19 @@ def _seccomp_baseline(_: Obj, spec: Obj) -> CheckResult | None:
     types = {security_context_field(part, "seccompProfile").get("type", "") for part in containers}
     if wrong(spec):
         types.add(security_context_field(spec, "seccompProfile").get("type", ""))
-    shown = join_quoted(sorted(types))
-    text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
+    types_text = join_quoted(sorted(types))
+    text = f"{setters} must not set securityContext.seccompProfile.type to {types_text}"
     return CheckResult("seccompProfile", text)
 
 
 def _sysctls(allowed: frozenset[str]) -> Check:
     def check(_: Obj, spec: Obj) -> CheckResult | None:
-        given = security_context_field(spec, "sysctls") or ()
-        names = [one.get("name", "") for one in given if one.get("name", "") not in allowed]
+        pod_sysctls = security_context_field(spec, "sysctls") or ()
+        names = [
+            sysctl.get("name", "")
+            for sysctl in pod_sysctls
+            if sysctl.get("name", "") not in allowed
+        ]
         return CheckResult("forbidden sysctls", ", ".join(names)) if names else None
 
     return check
@@ -483,8 +496,8 @@ def _seccomp_restricted(_: Obj, spec: Obj) -> CheckResult | None:
             types.add(profile.get("type", ""))
     setters = format_setters(set_by_pod, against)
     if setters:
-        shown = join_quoted(sorted(types))
-        text = f"{setters} must not set securityContext.seccompProfile.type to {shown}"
+        types_text = join_quoted(sorted(types))
+        text = f"{setters} must not set securityContext.seccompProfile.type to {types_text}"
     elif without:
         text = (
             f"pod or {format_containers(without)} must set securityContext.seccompProfile.type to "

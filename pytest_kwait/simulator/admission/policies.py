@@ -85,14 +85,14 @@ def list_params(
     cluster: Cluster, policy: Obj, binding: Obj, attributes: Attributes
 ) -> list[Obj | None] | str:
     """Return the parameter objects of a bound policy, or the error."""
-    wanted, reference = policy.get("paramKind"), binding.get("paramRef")
-    if wanted is None or reference is None:
+    param_kind, reference = policy.get("paramKind"), binding.get("paramRef")
+    if param_kind is None or reference is None:
         return [None]
-    kind = cluster.kinds.of_kind(wanted["apiVersion"], wanted["kind"])
+    kind = cluster.kinds.of_kind(param_kind["apiVersion"], param_kind["kind"])
     if kind is None:
         return (
             f"failed to configure policy: failed to find resource referenced by paramKind: "
-            f"'{wanted['apiVersion']}, Kind={wanted['kind']}'"
+            f"'{param_kind['apiVersion']}, Kind={param_kind['kind']}'"
         )
     namespace = reference.get("namespace") or (attributes.namespace if kind.namespaced else "")
     params: list[Obj | None] = []
@@ -184,11 +184,13 @@ class _PolicyPlugin(AdmissionPlugin):
                 kind = match_policy(self._cluster, spec, limits, attributes)
                 if kind is None:
                     continue
-                found = list_params(self._cluster, spec, limits, attributes)
-                if not isinstance(found, str):
-                    yield from (_Invocation(policy, binding, kind, params) for params in found)
+                params_or_error = list_params(self._cluster, spec, limits, attributes)
+                if not isinstance(params_or_error, str):
+                    yield from (
+                        _Invocation(policy, binding, kind, params) for params in params_or_error
+                    )
                 elif _is_failure_fatal(spec):
-                    yield _Invocation(policy, binding, kind, error=found)
+                    yield _Invocation(policy, binding, kind, error=params_or_error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,15 +270,15 @@ def _failed_validations(policy: Obj, activation: Activation) -> list[_Denial]:
         messages = [_validation_message(validation, activation) for validation in validations]
     except CostBudgetExceededError as error:
         over = f"failed messageExpression: {error}"
-    found: list[_Denial] = []
+    denials: list[_Denial] = []
     for place, outcome in enumerate(outcomes):
         failure = outcome if isinstance(outcome, str) else over
         if failure and must:
-            found.append(_Denial("Invalid", failure))
+            denials.append(_Denial("Invalid", failure))
         elif not failure and not outcome:
             reason = validations[place].get("reason") or "Invalid"
-            found.append(_Denial(reason, messages[place]))
-    return found
+            denials.append(_Denial(reason, messages[place]))
+    return denials
 
 
 def _validation_message(validation: Obj, activation: Activation) -> str:
@@ -410,16 +412,16 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
         for mutation in spec.get("mutations") or ():
             if attributes.obj is None:
                 break
-            shown = to_version_without_webhook(kind, attributes.obj)
+            obj = to_version_without_webhook(kind, attributes.obj)
             activation = invocation.activation(self._cluster, attributes)
             try:
-                result = apply_mutation(mutation, activation, kind, shown)
+                result = apply_mutation(mutation, activation, kind, obj)
             except MutationError as error:
                 if must:
                     failures.append((f"{_denied(invocation)}{error}", "Invalid"))
                 continue
             done += 1
-            if result != shown:
+            if result != obj:
                 self._replace_object(attributes, kind, result)
         return done
 

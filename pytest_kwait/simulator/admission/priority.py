@@ -75,9 +75,11 @@ class Priority(AdmissionPlugin):
             raise _mismatch_error(attributes, "integer value of priority", spec["priority"], value)
         spec["priority"] = value
         if policy is not None:
-            given = spec.setdefault("preemptionPolicy", policy)
-            if given != policy:
-                raise _mismatch_error(attributes, "string value of PreemptionPolicy", given, policy)
+            pod_policy = spec.setdefault("preemptionPolicy", policy)
+            if pod_policy != policy:
+                raise _mismatch_error(
+                    attributes, "string value of PreemptionPolicy", pod_policy, policy
+                )
 
     def validate(self, attributes: Attributes) -> None:
         """Allow only one default class.
@@ -92,12 +94,13 @@ class Priority(AdmissionPlugin):
             or not obj.get("globalDefault")
         ):
             return
-        present = self._default()
-        if present is not None and (
-            attributes.operation == "CREATE" or name_of(present) != name_of(obj)
+        default_class = self._default()
+        if default_class is not None and (
+            attributes.operation == "CREATE" or name_of(default_class) != name_of(obj)
         ):
             raise attributes.forbidden(
-                f"PriorityClass {name_of(present)} is already marked as default. Only one default "
+                f"PriorityClass {name_of(default_class)} is already marked as default. Only one "
+                "default "
                 "can exist"
             )
 
@@ -105,20 +108,28 @@ class Priority(AdmissionPlugin):
         """Return the named or the default class; empty for none."""
         if not name:
             return self._default() or {}
-        found = self._cluster.find(_PRIORITY_CLASSES, name)
-        if found is None:
+        priority_class = self._cluster.find(_PRIORITY_CLASSES, name)
+        if priority_class is None:
             raise attributes.forbidden(f"no PriorityClass with name {name} was found")
-        return found
+        return priority_class
 
     def _default(self) -> Obj | None:
-        found = [one for one in self._cluster.list(_PRIORITY_CLASSES) if one.get("globalDefault")]
-        return min(found, key=lambda one: int(one.get("value", 0)), default=None)
+        default_classes = [
+            priority_class
+            for priority_class in self._cluster.list(_PRIORITY_CLASSES)
+            if priority_class.get("globalDefault")
+        ]
+        return min(
+            default_classes,
+            key=lambda priority_class: int(priority_class.get("value", 0)),
+            default=None,
+        )
 
 
 def _mismatch_error(
-    attributes: Attributes, what: str, given: object, computed: object
+    attributes: Attributes, noun: str, value: object, computed: object
 ) -> StatusError:
     return attributes.forbidden(
-        f"the {what} ({given}) must not be provided in pod spec; priority admission controller "
+        f"the {noun} ({value}) must not be provided in pod spec; priority admission controller "
         f"computed {computed} from the given PriorityClass name"
     )

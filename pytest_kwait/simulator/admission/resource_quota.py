@@ -130,9 +130,11 @@ def _matches_expression(selector: Obj, names: set[str]) -> bool:
 
 def _has_cross_namespace_affinity(affinity: Mapping[str, Any]) -> bool:
     for part in ("podAffinity", "podAntiAffinity"):
-        found = affinity.get(part, {})
-        terms = [*found.get(_REQUIRED_TERMS, ())]
-        terms += [wish.get("podAffinityTerm", {}) for wish in found.get(_PREFERRED_TERMS, ())]
+        pod_affinity = affinity.get(part, {})
+        terms = [*pod_affinity.get(_REQUIRED_TERMS, ())]
+        terms += [
+            wish.get("podAffinityTerm", {}) for wish in pod_affinity.get(_PREFERRED_TERMS, ())
+        ]
         if any(term.get("namespaces") or "namespaceSelector" in term for term in terms):
             return True
     return False
@@ -364,9 +366,9 @@ class ResourceQuota(AdmissionPlugin):
             parse_resource_list(quota["status"]["used"]),
             parse_resource_list(quota["status"]["hard"]),
         )
-        wanted = dict(used)
-        add_resources(wanted, more)
-        exceeded = sorted(name for name in more if wanted[name] > hard[name])
+        total = dict(used)
+        add_resources(total, more)
+        exceeded = sorted(name for name in more if total[name] > hard[name])
         if exceeded and attributes.subresource != "status":
             raise attributes.forbidden(
                 f"exceeded quota: {name_of(quota)}, "

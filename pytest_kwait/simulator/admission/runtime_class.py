@@ -80,15 +80,15 @@ class RuntimeClass(AdmissionPlugin):
             return {}
         if not name:
             raise StatusError(500, "", "resource name may not be empty")
-        found = self._cluster.find(_RUNTIME_CLASSES, name)
-        if found is None:
+        runtime_class = self._cluster.find(_RUNTIME_CLASSES, name)
+        if runtime_class is None:
             raise attributes.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
-        return found
+        return runtime_class
 
 
-def _equal_overheads(one: dict[str, str], other: dict[str, str]) -> bool:
-    return one.keys() == other.keys() and all(
-        parse_quantity(amount) == parse_quantity(other[name]) for name, amount in one.items()
+def _equal_overheads(first: dict[str, str], second: dict[str, str]) -> bool:
+    return first.keys() == second.keys() and all(
+        parse_quantity(amount) == parse_quantity(second[name]) for name, amount in first.items()
     )
 
 
@@ -113,10 +113,14 @@ def _apply_scheduling(attributes: Attributes, spec: Obj, scheduling: Obj) -> Non
 def _merge_tolerations(tolerations: list[Obj]) -> list[Obj]:
     """Drop tolerations that others cover, and later duplicates."""
     merged: list[Obj] = []
-    for index, one in enumerate(tolerations):
-        later = (other for other in tolerations[index + 1 :] if other != one)
-        if not any(_covers(other, one) for other in (*merged, *later)):
-            merged.append(one)
+    for index, toleration in enumerate(tolerations):
+        later = (
+            other_toleration
+            for other_toleration in tolerations[index + 1 :]
+            if other_toleration != toleration
+        )
+        if not any(_covers(other_toleration, toleration) for other_toleration in (*merged, *later)):
+            merged.append(toleration)
     return merged
 
 

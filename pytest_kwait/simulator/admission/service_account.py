@@ -165,34 +165,37 @@ def _find_forbidden_secret(spec: Obj, account: Obj) -> str:
         secret = volume.get("secret", {}).get("secretName", "")
         if "secret" in volume and secret not in mountable:
             return f'volume with secret.secretName="{secret}" {end} secret'
-    for field, shown in (("initContainers", "init container"), ("containers", "container")):
+    for field, container_noun in (
+        ("initContainers", "init container"),
+        ("containers", "container"),
+    ):
         for container in spec.get(field, ()):
             for how, secret in _container_secrets(container):
                 if secret not in mountable:
-                    container_text = f"{shown} {container.get('name', '')} with {how}"
+                    container_text = f"{container_noun} {container.get('name', '')} with {how}"
                     return f'{container_text} referencing secret.secretName="{secret}" {end} secret'
     pull = {secret.get("name", "") for secret in account.get("imagePullSecrets", ())}
     for index, secret in enumerate(spec.get("imagePullSecrets", ())):
-        given = secret.get("name", "")
-        if given not in pull:
-            return f'imagePullSecrets[{index}].name="{given}" {end} imagePullSecret'
+        secret_name = secret.get("name", "")
+        if secret_name not in pull:
+            return f'imagePullSecrets[{index}].name="{secret_name}" {end} imagePullSecret'
     return ""
 
 
 def _mount_token(spec: Obj, caller: Caller) -> None:
     """Mount the token volume in every container."""
     names = [volume.get("name", "") for volume in spec.get("volumes", ())]
-    present = next((name for name in names if name.startswith(_TOKEN_VOLUME_PREFIX)), "")
-    volume = present or _TOKEN_VOLUME_PREFIX + random_suffix()
+    token_volume = next((name for name in names if name.startswith(_TOKEN_VOLUME_PREFIX)), "")
+    volume = token_volume or _TOKEN_VOLUME_PREFIX + random_suffix()
     mount = {"name": volume, "readOnly": True, "mountPath": _TOKEN_PATH}
     mounted = False
     for field in ("initContainers", "containers"):
         for container in spec.get(field, ()):
             mounts = container.get("volumeMounts", [])
-            if not any(one.get("mountPath") == _TOKEN_PATH for one in mounts):
+            if not any(mount.get("mountPath") == _TOKEN_PATH for mount in mounts):
                 container["volumeMounts"] = [*mounts, dict(mount)]
                 mounted = True
-    if mounted and not present:
+    if mounted and not token_volume:
         projected = {"sources": _token_sources(), "defaultMode": 420}
         spec["volumes"] = [*spec.get("volumes", ()), {"name": volume, "projected": projected}]
 

@@ -40,9 +40,9 @@ def find_default_class(cluster: Cluster) -> str | None:
     Source: k8s.io/kubernetes pkg/volume/util/storageclass.go, `GetDefaultClass`.
     """
     defaults = [
-        one
-        for one in cluster.list(_CLASSES)
-        if (one["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
+        storage_class
+        for storage_class in cluster.list(_CLASSES)
+        if (storage_class["metadata"].get("annotations") or {}).get(_DEFAULT_ANNOTATION) == "true"
     ]
     if not defaults:
         return None
@@ -110,8 +110,8 @@ class PersistentVolumeClaimResize(AdmissionPlugin):
         name = names.pop()
         if names or not name:
             return False
-        found = self._cluster.find(_CLASSES, name)
-        return found is not None and bool(found.get("allowVolumeExpansion"))
+        storage_class = self._cluster.find(_CLASSES, name)
+        return storage_class is not None and bool(storage_class.get("allowVolumeExpansion"))
 
 
 def _requested_storage(claim: Obj) -> int:

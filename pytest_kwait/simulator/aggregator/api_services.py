@@ -194,7 +194,11 @@ def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
         return "ServiceNotFound", f"{service_text} is not present"
     if service["spec"].get("type") == "ExternalName":
         return None
-    ports = [one for one in service["spec"].get("ports") or () if one["port"] == port]
+    ports = [
+        service_port
+        for service_port in service["spec"].get("ports") or ()
+        if service_port["port"] == port
+    ]
     if not ports:
         return "ServicePortError", f"{service_text} is not listening on port {port}"
     slices = [
@@ -204,9 +208,9 @@ def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
     ]
     if not slices:
         return "EndpointsNotFound", f"cannot find endpointslices for {service_text}"
-    wanted = ports[0].get("name") or ""
+    port_name = ports[0].get("name") or ""
     if not any(
-        (entry.get("name") or "") == wanted
+        (entry.get("name") or "") == port_name
         for slice_ in slices
         if any(
             (endpoint.get("conditions") or {}).get("ready")
@@ -214,7 +218,7 @@ def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
         )
         for entry in slice_.get("ports") or ()
     ):
-        why = f'endpointslices for {service_text} have no addresses with port name "{wanted}"'
+        why = f'endpointslices for {service_text} have no addresses with port name "{port_name}"'
         return "MissingEndpoints", why
     if get_pod_networks(cluster).current is not None:
         return None
@@ -277,7 +281,7 @@ class AvailabilityController:
         if availability is not None or backend is None:
             self._set_availability(name, availability or LOCAL_AVAILABILITY)
         else:
-            self._check(backend, obj, lambda *found: self._answered(name, *found))
+            self._check(backend, obj, lambda *answer: self._answered(name, *answer))
 
     def _answered(self, name: str, availability: Availability, resources: list[Obj] | None) -> None:
         obj = self._cluster.find(_SERVICES, name)

@@ -91,16 +91,16 @@ def serve_metrics(cluster: Cluster, request: ApiRequest) -> web.Response:
         raise resource_not_found()
     pods = target.resource == "pods"
     kind = "PodMetrics" if pods else "NodeMetrics"
-    found = _pod_metrics(cluster, target) if pods else _node_metrics(cluster, target)
+    metrics = _pod_metrics(cluster, target) if pods else _node_metrics(cluster, target)
     if target.name:
-        for one in found:
-            return json_response(request, {"kind": kind, "apiVersion": _VERSION, **one})
+        for metric in metrics:
+            return json_response(request, {"kind": kind, "apiVersion": _VERSION, **metric})
         name = f"{target.namespace}/{target.name}" if pods else target.name
         text = f'{kind.lower()}.metrics.k8s.io "{name}" not found'
         details = {"name": name, "group": "metrics.k8s.io", "kind": kind.lower()}
         raise StatusError(404, "NotFound", text, details=details)
     selector = parse_labels(request.query.get("labelSelector", ""))
-    items = [one for one in found if selector.matches(labels_of(one))]
+    items = [metric for metric in metrics if selector.matches(labels_of(metric))]
     body = {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": items}
     return json_response(request, body)
 

@@ -90,7 +90,7 @@ class TotalCost:
         self._total = min(self._total + cost, UNBOUNDED)
         if cost >= _MAX_TOTAL_COST // 100:
             self._most_expensive.append((cost, at))
-            self._most_expensive.sort(key=lambda one: -one[0])
+            self._most_expensive.sort(key=lambda entry: -entry[0])
             del self._most_expensive[4:]
 
     def errors(self, at: str) -> list[FieldError]:
@@ -118,15 +118,21 @@ def expression_cost(checked: bytes, schema: Obj, whole: bool) -> int:
     """
     if not checked:
         return 0
-    shown = with_type_and_object_meta(schema) if whole else schema
-    return estimate_cost(decode_checked_expr(checked), lambda path: _size_at(shown, path[1:]))
+    typed_schema = with_type_and_object_meta(schema) if whole else schema
+    return estimate_cost(
+        decode_checked_expr(checked), lambda path: _size_at(typed_schema, path[1:])
+    )
 
 
-def cost_errors(what: str, at: str, cost: int) -> list[FieldError]:
+def cost_errors(expression_kind: str, at: str, cost: int) -> list[FieldError]:
     """Return an error if an expression exceeds its cost limit."""
     if cost <= _MAX_EXPRESSION_COST:
         return []
-    return [forbidden_field(at, _excess_text(f"estimated {what} cost", cost, _MAX_EXPRESSION_COST))]
+    return [
+        forbidden_field(
+            at, _excess_text(f"estimated {expression_kind} cost", cost, _MAX_EXPRESSION_COST)
+        )
+    ]
 
 
 def max_rule_evaluations(schema: Obj, cardinality: int | None) -> int:
@@ -141,12 +147,12 @@ def max_rule_evaluations(schema: Obj, cardinality: int | None) -> int:
     )
 
 
-def _excess_text(what: str, cost: int, most: int) -> str:
+def _excess_text(subject: str, cost: int, most: int) -> str:
     times = cost / most
     factor = "more than 100x"
     if times <= 100:
         factor = f"{times:f}x" if times < 1.5 else f"{times:.1f}x"
-    return f"{what} exceeds budget by factor of {factor} {_COST_ADVICE}"
+    return f"{subject} exceeds budget by factor of {factor} {_COST_ADVICE}"
 
 
 def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
@@ -164,7 +170,12 @@ def _size_at(schema: Obj, path: tuple[str, ...]) -> int | None:
                 properties = with_type_and_object_meta(schema)["properties"]
             # As upstream, a reserved word without escape has no known size.
             inner = next(
-                (one for key, one in properties.items() if escape_identifier(key) == step), None
+                (
+                    property_schema
+                    for key, property_schema in properties.items()
+                    if escape_identifier(key) == step
+                ),
+                None,
             )
         if not isinstance(inner, dict):
             return None
@@ -184,7 +195,7 @@ def _max_size(schema: Obj) -> int:
         if longest is not None:
             return int(max(longest, 0)) * (1 if form == "byte" else 4)
         if schema.get("enum") and form != "byte":
-            texts = [one for one in schema["enum"] if isinstance(one, str)]
+            texts = [value for value in schema["enum"] if isinstance(value, str)]
             return max((len(text.encode()) for text in texts), default=0)
         return _MAX_REQUEST_BYTES - 2
     bound: int | None = max_values_below(schema)
@@ -247,13 +258,13 @@ class _ExpressionCosts:
         self._whole = whole
         self._total = total
 
-    def errors(self, what: str, at: str, found: Expression) -> list[FieldError]:
+    def errors(self, expression_kind: str, at: str, expression: Expression) -> list[FieldError]:
         """Return errors for exceeded cost limits; one of them has the message."""
-        cost = expression_cost(found.checked, self._schema, self._whole)
-        if what == "rule":
+        cost = expression_cost(expression.checked, self._schema, self._whole)
+        if expression_kind == "rule":
             cost = min(cost * self._times, UNBOUNDED)
         self._total.add(at, cost)
-        return cost_errors(what, at, cost)
+        return cost_errors(expression_kind, at, cost)
 
 
 def _rule_expression_errors(
@@ -269,18 +280,18 @@ def _rule_expression_errors(
     types = {"self": self_type, "oldSelf": f"optional<{self_type}>" if optional else self_type}
     message = rule.get("messageExpression", "").strip()
     try:
-        found = compile_expression(text, types, book.pool())
+        expression = compile_expression(text, types, book.pool())
     except CompilationError as error:
         why = f"compilation failed: {error}"
         yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
         message = ""
     else:
-        if found.result == "BOOL" and (fault := found.planning_error):
+        if expression.result == "BOOL" and (fault := expression.planning_error):
             why = f"program instantiation failed: {fault}"
             yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
             message = ""
-        elif found.result == "BOOL":
-            yield from costs.errors("rule", f"{at}.rule", found)
+        elif expression.result == "BOOL":
+            yield from costs.errors("rule", f"{at}.rule", expression)
         else:
             why = "cel expression must evaluate to a bool"
             yield invalid_struct_error(f"{at}.rule", internal_rule(rule), why)
@@ -300,13 +311,13 @@ def _message_expression_errors(
     rule: Obj, types: dict[str, str], book: SchemaTypes, at: str, costs: _ExpressionCosts
 ) -> Iterator[FieldError]:
     try:
-        found = compile_expression(rule["messageExpression"], types, book.pool())
+        expression = compile_expression(rule["messageExpression"], types, book.pool())
     except CompilationError as error:
         why = f"messageExpression compilation failed: {error}"
         yield invalid_struct_error(at, internal_rule(rule), why)
         return
-    if found.result == "STRING":
-        yield from costs.errors("messageExpression", at, found)
+    if expression.result == "STRING":
+        yield from costs.errors("messageExpression", at, expression)
     else:
         yield invalid_struct_error(
             at, internal_rule(rule), "messageExpression must evaluate to a string"
@@ -398,13 +409,13 @@ class _RuleEvaluator:
         self, rule: Obj, value: Any, schema: Obj, at: str, values: Obj, *, changed: bool
     ) -> None:
         kind: str = schema.get("type", "")
-        shown = values
+        variables = values
         if rule.get("optionalOldSelf"):
-            shown = {**values, "oldSelf": OPTIONAL_NONE}
+            variables = {**values, "oldSelf": OPTIONAL_NONE}
             if "oldSelf" in values:
-                shown["oldSelf"] = OptionalValue(values["oldSelf"])
+                variables["oldSelf"] = OptionalValue(values["oldSelf"])
         try:
-            if _compile_expression(rule["rule"]).evaluate(shown, self._budget) is True:
+            if _compile_expression(rule["rule"]).evaluate(variables, self._budget) is True:
                 return
         except CostBudgetExceededError as error:
             self._end(schema, at, error)
@@ -422,7 +433,9 @@ class _RuleEvaluator:
             where = f"{at}.{step}".strip(".") if step else at
         text = None if kind in ("object", "array") else printed(value)
         try:
-            found = _broken_rule_error(rule, where or "<nil>", text, self._message(rule, values))
+            rule_error = _broken_rule_error(
+                rule, where or "<nil>", text, self._message(rule, values)
+            )
         except CostBudgetExceededError:
             self._report(_rule_error(kind, where, _MESSAGE_BUDGET_EXCEEDED), changed)
             raise _EvaluationStopped from None
@@ -431,7 +444,7 @@ class _RuleEvaluator:
             text = f"{why}messageExpression: {json.dumps(rule['messageExpression'])}"
             self._report(_rule_error(kind, where, text), changed)
             raise _EvaluationStopped from None
-        self._report(found, changed)
+        self._report(rule_error, changed)
 
     def _report(self, error: FieldError, changed: bool) -> None:
         """Record an error; only warn about unchanged parts."""
@@ -453,14 +466,14 @@ class _RuleEvaluator:
         """
         expression = rule.get("messageExpression", "")
         if expression.strip():
-            found: Any = None
+            result: Any = None
             try:
-                found = _compile_expression(expression).evaluate(values, self._budget)
+                result = _compile_expression(expression).evaluate(values, self._budget)
             except EvaluationError as error:
                 if error.exhausted:
                     raise
-            if isinstance(found, str):
-                text = found.strip()
+            if isinstance(result, str):
+                text = result.strip()
                 if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_LENGTH:
                     return text
         message: str = rule.get("message", "").strip()

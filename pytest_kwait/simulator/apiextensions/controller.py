@@ -134,9 +134,9 @@ class CustomResourceSchema:
 
     def decode(self, obj: Obj, decoded: Decoder) -> Obj:
         """Decode an object: prune it, set defaults, clean its metadata."""
-        given = obj.get("metadata") or {}
+        object_metadata = obj.get("metadata") or {}
         # The server encodes it first, in the order of its fields.
-        ordered = {key: given[key] for key in sorted(given)}
+        ordered = {key: object_metadata[key] for key in sorted(object_metadata)}
         metadata = decoded.struct(ordered, _metadata_struct(), "metadata.")
         clean, removed = self._coerce(obj, keeps_nulls=decoded.keeps_nulls)
         unknown: list[str] = []
@@ -203,8 +203,10 @@ class CustomResourceSchema:
         errors: list[FieldError] = []
         schema = (self.schema.get("properties") or {}).get("status")
         if "status" in new and schema is not None:
-            found = validate_value(new["status"], schema, "", old.get("status", UNKNOWN_OLD_VALUE))
-            errors += [prefix_error(error, "status") for error in found]
+            status_errors = validate_value(
+                new["status"], schema, "", old.get("status", UNKNOWN_OLD_VALUE)
+            )
+            errors += [prefix_error(error, "status") for error in status_errors]
         errors += self._status_scale_errors(new)
         errors += self._list_errors(new, old)
         return errors + self._rule_errors(new, old, errors)
@@ -263,7 +265,9 @@ def _to_openapi(schema: Obj) -> Obj:
     if form.get("type") == "string" and form.get("format") not in (None, "", "byte"):
         form["format"] = "int-or-string"
     if isinstance(form.get("properties"), dict):
-        form["properties"] = {key: _to_openapi(one) for key, one in form["properties"].items()}
+        form["properties"] = {
+            key: _to_openapi(property_schema) for key, property_schema in form["properties"].items()
+        }
     for field in ("items", "additionalProperties"):
         if isinstance(form.get(field), dict):
             form[field] = _to_openapi(form[field])
@@ -309,8 +313,8 @@ def _replicas_errors(obj: Obj, path: str) -> list[FieldError]:
     return []
 
 
-def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
-    """Return the value at `path`, or an error if its type is not `wanted`."""
+def _read_path(obj: Obj, path: str, type_name: str) -> tuple[Any, str]:
+    """Return the value at `path`, or an error if its type is not `type_name`."""
     value: Any = obj
     names = path.removeprefix(".").split(".")
     for index, name in enumerate(names):
@@ -324,12 +328,12 @@ def _read_path(obj: Obj, path: str, wanted: str) -> tuple[Any, str]:
         if name not in value:
             return None, ""
         value = value[name]
-    if go_type_name(value) != wanted:
+    if go_type_name(value) != type_name:
         there = "." + ".".join(names)
         return None, (
             f"{there} accessor error: {format_go_value(value)} is of the type "
             f"{go_type_name(value)}, "
-            f"expected {wanted}"
+            f"expected {type_name}"
         )
     return value, ""
 
@@ -411,20 +415,22 @@ class DefinitionController:
 
     def _other_definitions(self, definition: Obj) -> list[Obj]:
         return [
-            other
-            for other in self._cluster.list(CRDS)
-            if other["spec"]["group"] == definition["spec"]["group"]
-            and name_of(other) != name_of(definition)
+            other_definition
+            for other_definition in self._cluster.list(CRDS)
+            if other_definition["spec"]["group"] == definition["spec"]["group"]
+            and name_of(other_definition) != name_of(definition)
         ]
 
     def _requeue_conflicting(self, definition: Obj, name: str) -> None:
         """Reconcile definitions that wait for names, which may have become free."""
-        for other in self._other_definitions(definition):
-            waits = other["spec"]["names"] != (other.get("status") or {}).get("acceptedNames")
-            crd = self._cluster.find(CRDS, name_of(other))
-            if waits and name_of(other) != name and crd is other:
+        for other_definition in self._other_definitions(definition):
+            waits = other_definition["spec"]["names"] != (other_definition.get("status") or {}).get(
+                "acceptedNames"
+            )
+            crd = self._cluster.find(CRDS, name_of(other_definition))
+            if waits and name_of(other_definition) != name and crd is other_definition:
                 self._cluster.modify(
-                    CRDS, name_of(other), "", self._reconcile_names, subresource="status"
+                    CRDS, name_of(other_definition), "", self._reconcile_names, subresource="status"
                 )
 
     def _establish(self, definition: Obj) -> None:
@@ -525,11 +531,11 @@ def _deprecation_warning(spec: Obj, version: Obj) -> str:
         return str(deprecation_warning)
     text = f"{spec['group']}/{version['name']} {spec['names']['kind']} is deprecated"
     newer = [
-        one["name"]
-        for one in spec["versions"]
-        if one.get("served")
-        and not one.get("deprecated")
-        and version_priority(one["name"]) < version_priority(version["name"])
+        other_version["name"]
+        for other_version in spec["versions"]
+        if other_version.get("served")
+        and not other_version.get("deprecated")
+        and version_priority(other_version["name"]) < version_priority(version["name"])
     ]
     if not newer:
         return text
@@ -549,7 +555,9 @@ def kinds_of_definition(spec: Obj) -> list[Kind]:
     """Return a kind for each served or stored version, in version priority."""
     names, group = spec["names"], spec["group"]
     kinds = []
-    versions = [one for one in spec["versions"] if one.get("served") or one.get("storage")]
+    versions = [
+        version for version in spec["versions"] if version.get("served") or version.get("storage")
+    ]
     versions.sort(key=lambda version: version_priority(version["name"]))
     for version in versions:
         subresources: dict[str, SubResource] = {}

@@ -135,12 +135,12 @@ def _parse_quoted(part: str | None) -> str | None:
     if len(part) < 2 or part[0] != "'" or part[-1] != "'":
         raise FieldPathError(f"expected single quoted string but got {part}")
 
-    def sign(found: re.Match[str]) -> str:
-        letter = found[1]
+    def sign(escape: re.Match[str]) -> str:
+        letter = escape[1]
         if letter in "'\\":
             return letter
         if letter not in _ESCAPE_SIGNS:
-            raise FieldPathError(f"invalid string literal: invalid escape char {found[0]}")
+            raise FieldPathError(f"invalid string literal: invalid escape char {escape[0]}")
         return _ESCAPE_SIGNS[letter]
 
     return _ESCAPED.sub(sign, part[1:-1])
@@ -192,8 +192,8 @@ def unsupported_reason(schema: Any) -> str:
         return ""
     for name in _UNSUPPORTED_FIELDS:
         if schema.get(name):
-            shown = "schema" if name == "$schema" else name
-            return f"OpenAPIV3Schema '{shown}' is not supported"
+            field_name = "schema" if name == "$schema" else name
+            return f"OpenAPIV3Schema '{field_name}' is not supported"
     if "additionalItems" in schema:
         return "OpenAPIV3Schema 'additionalItems' is not supported"
     if schema.get("definitions"):
@@ -422,8 +422,8 @@ def schema_errors(
     errors = [*_schema_node_errors(schema, place)]
     ruled: list[FieldError] = []
     for inner, there in _inner_schemas(schema, place):
-        found, about_rules = schema_errors(inner, there, rules)
-        errors += found
+        inner_errors, about_rules = schema_errors(inner, there, rules)
+        errors += inner_errors
         ruled += about_rules
     errors += _extension_errors(schema, place.at)
     if schema.get(_LIST_TYPE) in ("map", "set"):
@@ -488,11 +488,11 @@ def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, Sc
         if name == "not":
             steps = [("not", inner)] if isinstance(inner, dict) else []
         elif isinstance(inner, dict):
-            steps = [(f"{name}[{key}]", one) for key, one in inner.items()]
+            steps = [(f"{name}[{key}]", inner_schema) for key, inner_schema in inner.items()]
         else:
-            steps = [(f"{name}[{index}]", one) for index, one in enumerate(inner)]
-        for step, one in steps:
-            yield one, replace(place.below(step), ruled=False)
+            steps = [(f"{name}[{index}]", inner_schema) for index, inner_schema in enumerate(inner)]
+        for step, inner_schema in steps:
+            yield inner_schema, replace(place.below(step), ruled=False)
     items = schema.get("items")
     there = place.below("items")
     if schema.get(_LIST_TYPE) != "map":
@@ -500,8 +500,8 @@ def _inner_schemas(schema: Obj, place: SchemaPosition) -> Iterator[tuple[Obj, Sc
     if isinstance(items, dict):
         yield items, there
     elif items:
-        for index, one in enumerate(items):
-            yield one, replace(there, at=f"{there.at}[{index}]")
+        for index, inner_schema in enumerate(items):
+            yield inner_schema, replace(there, at=f"{there.at}[{index}]")
 
 
 def max_values_below(schema: Obj) -> int | None:
@@ -526,11 +526,14 @@ def _extension_errors(schema: Obj, at: str) -> Iterator[FieldError]:
     items = schema.get("items")
     if schema.get(PRESERVE) is False:
         yield invalid_value(f"{at}.{PRESERVE}", False, "must be true or undefined")
-    for name, value, wanted in ((_MAP_TYPE, map_type, "object"), (_LIST_TYPE, list_type, "array")):
+    for name, value, required_type in (
+        (_MAP_TYPE, map_type, "object"),
+        (_LIST_TYPE, list_type, "array"),
+    ):
         if value is None:
             continue
-        if kind != wanted:
-            text = f"must be {wanted} if {name} is specified"
+        if kind != required_type:
+            text = f"must be {required_type} if {name} is specified"
             yield invalid_value(f"{at}.type", kind, text) if kind else required(f"{at}.type", text)
         elif list_type == "set" and name == _LIST_TYPE and isinstance(items, dict):
             yield from _set_items_errors(items, at)
@@ -568,18 +571,18 @@ def _map_keys_errors(schema: Obj, keys: list[str], at: str) -> Iterator[FieldErr
         text = f"must be object if parent array's {_LIST_TYPE} is map"
         yield invalid_value(f"{at}.items.type", items.get("type", ""), text)
         return
-    seen: set[str] = set()
+    checked_keys: set[str] = set()
     for key in keys:
-        found = (items.get("properties") or {}).get(key)
-        if found is None:
+        key_schema = (items.get("properties") or {}).get(key)
+        if key_schema is None:
             text = "entries must all be names of item properties"
             yield invalid_value(f"{at}.{_KEYS}", keys, text)
-        elif found.get("type") in ("array", "object"):
+        elif key_schema.get("type") in ("array", "object"):
             text = f"must be a scalar type if parent array's {_LIST_TYPE} is map"
             yield invalid_value(f"{at}.items.properties[{key}].type", items["type"], text)
-        if key in seen:
+        if key in checked_keys:
             yield invalid_value(f"{at}.{_KEYS}", keys, "must not contain duplicate entries")
-        seen.add(key)
+        checked_keys.add(key)
 
 
 def _map_key_errors(schema: Obj, at: str) -> Iterator[FieldError]:
@@ -592,15 +595,15 @@ def _map_key_errors(schema: Obj, at: str) -> Iterator[FieldError]:
     if list_type != "map":
         return
     for key in schema.get(_KEYS) or ():
-        found = (items.get("properties") or {}).get(key)
-        if found is None:
+        key_schema = (items.get("properties") or {}).get(key)
+        if key_schema is None:
             continue
         where = f"{at}.items.properties[{key}]"
-        if key not in (items.get("required") or ()) and found.get("default") is None:
+        if key not in (items.get("required") or ()) and key_schema.get("default") is None:
             text = (
                 f"this property is in {_KEYS}, so it must have a default or be a required property"
             )
             yield required(f"{where}.default", text)
-        if found.get("nullable"):
+        if key_schema.get("nullable"):
             text = f"this property is in {_KEYS}, so it cannot be nullable"
             yield forbidden_field(f"{where}.nullable", text)

@@ -124,15 +124,15 @@ def _review_errors(versions: list[str], at: str) -> Iterator[FieldError]:
     if not versions:
         yield required(at)
         return
-    seen: set[str] = set()
+    checked_versions: set[str] = set()
     for index, version in enumerate(versions):
-        if version in seen:
+        if version in checked_versions:
             yield invalid_value(f"{at}[{index}]", version, "duplicate version")
             continue
-        seen.add(version)
+        checked_versions.add(version)
         for text in dns_1035_texts(version):
             yield invalid_value(f"{at}[{index}]", version, text)
-    if not seen.intersection(_REVIEW_VERSIONS):
+    if not checked_versions.intersection(_REVIEW_VERSIONS):
         text = f"must include at least one of {', '.join(_REVIEW_VERSIONS)}"
         yield invalid_value(at, versions, text)
 
@@ -158,9 +158,9 @@ def default_errors(schema: Obj, at: str, *, in_metadata: bool = False) -> list[F
     if value is not None:
         if not in_metadata and prune(value, schema) != value:
             errors.append(invalid_value(f"{at}.default", value, "must not have unknown fields"))
-        found = embedded_errors(value, schema, f"{at}.default")
-        errors += found or [
-            prefix_error(one, f"{at}.default") for one in validate_value(value, schema, "")
+        own_errors = embedded_errors(value, schema, f"{at}.default")
+        errors += own_errors or [
+            prefix_error(error, f"{at}.default") for error in validate_value(value, schema, "")
         ]
     if isinstance(schema.get("items"), dict):
         errors += default_errors(schema["items"], f"{at}.items", in_metadata=in_metadata)
@@ -190,10 +190,10 @@ def schema_validation_errors(validation: Obj | None, at: str, status: bool) -> l
         errors += structure
         ruled = not structure
     rules = _LazyRuleValidation()
-    found, about_rules = schema_errors(
+    version_errors, about_rules = schema_errors(
         schema, SchemaPosition(at, root=True, ruled=ruled), rules.errors
     )
-    errors += found + about_rules + rules.total(at)
+    errors += version_errors + about_rules + rules.total(at)
     if not errors and why:
         errors.append(invalid_value(at, "", why))
     return errors
@@ -265,13 +265,13 @@ def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]
         yield _versions_error(spec, text)
     if spec.get("version"):
         yield from _label_errors(spec["version"], "spec.version")
-    given = spec.get("names") or {}
+    crd_names = spec.get("names") or {}
     for field in ("plural", "singular", "kind", "listKind"):
-        if not given.get(field):
+        if not crd_names.get(field):
             yield required(f"spec.names.{field}")
-    yield from names_errors(given, "spec.names")
-    below_any = [spec.get("subresources"), *(one.get("subresources") for one in versions)]
-    status = any("status" in (one or {}) for one in below_any)
+    yield from names_errors(crd_names, "spec.names")
+    below_any = [spec.get("subresources"), *(version.get("subresources") for version in versions)]
+    status = any("status" in (subresources or {}) for subresources in below_any)
     yield from schema_validation_errors(spec.get("validation"), "spec.validation", status)
     yield from _subresource_errors(spec.get("subresources"), "spec.subresources")
     for index, column in enumerate(spec.get("additionalPrinterColumns") or ()):
@@ -289,8 +289,10 @@ def _spec_errors(spec: Obj, leniency: ValidationOptions) -> Iterator[FieldError]
 
 def _versions_error(spec: Obj, text: str) -> FieldError:
     versions = spec.get("versions")
-    shown = None if versions is None else [internal_version(version) for version in versions]
-    return invalid_struct_error("spec.versions", shown, text)
+    internal_versions = (
+        None if versions is None else [internal_version(version) for version in versions]
+    )
+    return invalid_struct_error("spec.versions", internal_versions, text)
 
 
 def _group_errors(group: str) -> Iterator[FieldError]:
@@ -417,26 +419,26 @@ def _selectable_errors(fields: list[Obj], schema: Obj, at: str) -> Iterator[Fiel
     if why := unsupported_reason(schema):
         yield invalid_value(f"{at.rpartition('.')[0]}.schema.openAPIV3Schema", "", why)
         return
-    seen: set[str] = set()
+    field_paths: set[str] = set()
     for index, field in enumerate(fields):
         path, where = field.get("jsonPath", ""), f"{at}[{index}].jsonPath"
         if not path:
             yield required(where)
             continue
         try:
-            written, found = resolve_field_path(path, schema, brackets=False)
+            written, field_schema = resolve_field_path(path, schema, brackets=False)
         except FieldPathError as error:
             yield invalid_value(where, path, f"is an invalid path: {error}")
             continue
         if re.match(r"metadata\b", written):
             yield invalid_value(where, path, "must not point to fields in metadata")
-        if found.get("type") not in ("string", "boolean", "integer"):
+        if field_schema.get("type") not in ("string", "boolean", "integer"):
             yield invalid_value(where, path, _SELECTABLE_TEXT)
-        if written in seen:
+        if written in field_paths:
             yield duplicate(where, path)
-        seen.add(written)
-    if len(seen) > _MAX_SELECTABLE_FIELDS:
-        text = f"Too many: {len(seen)}: must have at most {_MAX_SELECTABLE_FIELDS} items"
+        field_paths.add(written)
+    if len(field_paths) > _MAX_SELECTABLE_FIELDS:
+        text = f"Too many: {len(field_paths)}: must have at most {_MAX_SELECTABLE_FIELDS} items"
         yield FieldError("FieldValueTooMany", at, text)
 
 
@@ -484,17 +486,19 @@ def is_protected_group(group: str) -> bool:
 
 def approval_state(definition: Obj) -> tuple[ApprovalState, str]:
     """Return the state of a definition's approval, and its reason as a sentence."""
-    given: str = (definition["metadata"].get("annotations") or {}).get(_APPROVED_ANNOTATION, "")
+    annotation: str = (definition["metadata"].get("annotations") or {}).get(
+        _APPROVED_ANNOTATION, ""
+    )
     text = f'protected groups must have approval annotation "{_APPROVED_ANNOTATION}"'
-    if not given:
+    if not annotation:
         return "missing", f"{text}, {_POLICY_LINK}"
-    if given.startswith("unapproved"):
-        return "bypassed", f"not approved: {json.dumps(given, ensure_ascii=False)}"
+    if annotation.startswith("unapproved"):
+        return "bypassed", f"not approved: {json.dumps(annotation, ensure_ascii=False)}"
     try:
-        url = urlsplit(given)
+        url = urlsplit(annotation)
     except ValueError:
         url = urlsplit("")
     if url.scheme and url.netloc:
-        return "approved", f"approved in {given}"
+        return "approved", f"approved in {annotation}"
     form = 'with either a URL or a reason starting with "unapproved"'
     return "invalid", f"{text} {form}, {_POLICY_LINK}"

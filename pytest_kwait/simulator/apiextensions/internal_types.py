@@ -166,10 +166,12 @@ def internal_schema(schema: Obj) -> Obj:
     form = _internal_fields(schema, _SCHEMA)
     for name in ("AllOf", "OneOf", "AnyOf"):
         if form[name] is not None:
-            form[name] = [internal_schema(one) for one in form[name]]
+            form[name] = [internal_schema(schema_part) for schema_part in form[name]]
     for name in ("Properties", "PatternProperties", "Definitions"):
         if form[name] is not None:
-            form[name] = {key: internal_schema(one) for key, one in sorted(form[name].items())}
+            form[name] = {
+                key: internal_schema(schema_part) for key, schema_part in sorted(form[name].items())
+            }
     if form["Not"] is not None:
         form["Not"] = internal_schema(form["Not"])
     items = form["Items"]

@@ -100,10 +100,10 @@ def _allows_null(schema: Obj) -> bool:
 
 
 def _inner_schema(schema: Obj, key: str) -> Obj | None:
-    found = (schema.get("properties") or {}).get(key)
-    if found is None:
-        found = schema.get("additionalProperties")
-    return found if isinstance(found, dict) else None
+    inner_schema = (schema.get("properties") or {}).get(key)
+    if inner_schema is None:
+        inner_schema = schema.get("additionalProperties")
+    return inner_schema if isinstance(inner_schema, dict) else None
 
 
 def fill_defaults(value: Any, schema: Obj) -> None:
@@ -154,13 +154,15 @@ def coerce_embedded_metadata(
             if inner is None:
                 where, inner = f"{at}[{key}]", more
             if isinstance(inner, dict) and (
-                found := coerce_embedded_metadata(item, inner, decode, where)
+                inner_error := coerce_embedded_metadata(item, inner, decode, where)
             ):
-                return found
+                return inner_error
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, item in enumerate(value):
-            if found := coerce_embedded_metadata(item, schema["items"], decode, f"{at}[{index}]"):
-                return found
+            if inner_error := coerce_embedded_metadata(
+                item, schema["items"], decode, f"{at}[{index}]"
+            ):
+                return inner_error
     return None
 
 

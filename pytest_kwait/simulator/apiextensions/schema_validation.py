@@ -88,10 +88,10 @@ class ValidationResult:
         self.errors: list[FieldError] = []
         self.checks = 0
 
-    def merge(self, other: ValidationResult) -> None:
-        """Add the errors and checks of `other`."""
-        self.errors += other.errors
-        self.checks += other.checks
+    def merge(self, result: ValidationResult) -> None:
+        """Add the errors and checks of `result`."""
+        self.errors += result.errors
+        self.checks += result.checks
 
     def add(self, reason: str, path: str, message: str) -> None:
         """Add an error."""
@@ -117,7 +117,10 @@ class ValidationResult:
 
     def unsupported(self, path: str, value: Any, allowed: Sequence[Any]) -> None:
         """Add the error of a value that is not allowed."""
-        names = [one if isinstance(one, str) else format_value(one) for one in allowed]
+        names = [
+            allowed_value if isinstance(allowed_value, str) else format_value(allowed_value)
+            for allowed_value in allowed
+        ]
         values = ", ".join(map(quote_go, names))
         text = f"Unsupported value: {format_value(value)}: supported values: {values}"
         self.add("FieldValueNotSupported", path, text)
@@ -161,9 +164,11 @@ def old_item(old: Any, item: Any, schema: Obj) -> Any:
     if not isinstance(item, dict):
         return UNKNOWN_OLD_VALUE
     keys = schema.get("x-kubernetes-list-map-keys") or ()
-    for other in old:
-        if isinstance(other, dict) and all(other.get(key) == item.get(key) for key in keys):
-            return other
+    for old_element in old:
+        if isinstance(old_element, dict) and all(
+            old_element.get(key) == item.get(key) for key in keys
+        ):
+            return old_element
     return UNKNOWN_OLD_VALUE
 
 
@@ -197,7 +202,8 @@ def _validate_schema(value: Any, schema: Obj, path: str, old: Any) -> Validation
         result.checks += 2
     allowed = schema.get("enum")
     if allowed and not any(
-        one == value and _json_kind(one) == _json_kind(value) for one in allowed
+        allowed_value == value and _json_kind(allowed_value) == _json_kind(value)
+        for allowed_value in allowed
     ):
         result.unsupported(path, value, allowed)
     if isinstance(value, dict):
@@ -240,7 +246,7 @@ def _check_type(result: ValidationResult, value: Any, schema: Obj, path: str, fo
         types = ["integer", "string"]
     if not types and not form:
         return
-    kind, seen = _type_of(value)
+    kind, format_name = _type_of(value)
     if value is None:
         if types and not schema.get("nullable"):
             result.wrong_type(path, ",".join(types), "null")
@@ -251,8 +257,8 @@ def _check_type(result: ValidationResult, value: Any, schema: Obj, path: str, fo
     if kind in ("string", "array"):
         if form and not {"number", "integer"}.intersection(types):
             return
-    elif form and not fitting and seen != form:
-        result.wrong_type(path, form, seen)
+    elif form and not fitting and format_name != form:
+        result.wrong_type(path, form, format_name)
         return
     if not fitting:
         result.wrong_type(path, ",".join(types), kind)
@@ -283,11 +289,11 @@ def _check_number(
     kind = kind if kind in ("integer", "number") else ""
     form = form if kind else ""
 
-    def hold(number: float, what: str) -> bool:
+    def hold(number: float, value_name: str) -> bool:
         if _is_in_range(number, kind, form):
             return True
         shape = f"with format {form}" if form else "(default format)"
-        result.add_general(f"{what} value must be of type {kind} {shape} in {path}")
+        result.add_general(f"{value_name} value must be of type {kind} {shape} in {path}")
         return False
 
     hold(value, "Checked")
@@ -421,11 +427,11 @@ def list_type_errors(value: Any, schema: Obj, at: str = "") -> Iterator[FieldErr
 
 
 def _duplicate_item_errors(values: list[Any], at: str) -> Iterator[FieldError]:
-    seen: dict[str, int] = {}
+    count_by_text: dict[str, int] = {}
     for index, item in enumerate(values):
         text = json.dumps(item, sort_keys=True)
-        seen[text] = seen.get(text, 0) + 1
-        if seen[text] == 2:
+        count_by_text[text] = count_by_text.get(text, 0) + 1
+        if count_by_text[text] == 2:
             message = f"Duplicate value: {format_value(item)}"
             yield FieldError("FieldValueDuplicate", f"{at}[{index}]", message)
 

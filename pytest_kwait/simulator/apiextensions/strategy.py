@@ -68,30 +68,30 @@ def approval_condition(definition: Obj) -> Obj | None:
         "reason": reason,
         "message": message,
     }
-    present = get_condition(definition, condition["type"]) or {}
-    return None if present.items() >= condition.items() else condition
+    current_condition = get_condition(definition, condition["type"]) or {}
+    return None if current_condition.items() >= condition.items() else condition
 
 
 def set_condition(definition: Obj, new: Obj, stamp: str) -> None:
     """Replace the condition of the same type; keep its time if the status is the same."""
     conditions: list[Obj] = definition["status"].get("conditions") or []
-    for index, one in enumerate(conditions):
-        if one.get("type") == new["type"]:
-            same = one.get("status") == new["status"]
-            when = one.get("lastTransitionTime") if same else stamp
-            conditions[index] = {**one, **new, "lastTransitionTime": when or stamp}
+    for index, condition in enumerate(conditions):
+        if condition.get("type") == new["type"]:
+            same = condition.get("status") == new["status"]
+            when = condition.get("lastTransitionTime") if same else stamp
+            conditions[index] = {**condition, **new, "lastTransitionTime": when or stamp}
             break
     else:
         conditions.append({**new, "lastTransitionTime": stamp})
     definition["status"]["conditions"] = conditions
 
 
-def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
+def accept_names(definition: Obj, other_definitions: Iterable[Obj], stamp: str) -> bool:
     """Accept the names of `definition` that are free.
 
     Args:
         definition: the definition; its status is changed.
-        others: the other definitions of its group.
+        other_definitions: the other definitions of its group.
         stamp: the time for its conditions.
 
     Returns:
@@ -103,7 +103,7 @@ def accept_names(definition: Obj, others: Iterable[Obj], stamp: str) -> bool:
     if requested == accepted and get_condition(definition, "NamesAccepted"):
         return False
     before = clone(status)
-    resources, kinds = _taken_names([*others, definition])
+    resources, kinds = _taken_names([*other_definitions, definition])
     names, trouble = clone(accepted), ("NoConflicts", "no conflicts found")
     for field, taken in (("plural", resources), ("singular", resources)):
         if _is_name_free(requested, accepted, field, taken):
@@ -328,13 +328,14 @@ class CustomResourceStrategy(Strategy):
 
 def _warn_finalizers(obj: Obj, known: frozenset[str], caller: Caller) -> None:
     for name in sorted({*(obj["metadata"].get("finalizers") or ())} - known):
-        shown = f'metadata.finalizers: "{name}": '
+        warning_prefix = f'metadata.finalizers: "{name}": '
         for text in label_key_texts(name):
-            caller.warn(shown + text)
+            caller.warn(warning_prefix + text)
         if "/" in name or name in STANDARD_FINALIZER_NAMES:
             continue
         form = " including a path (/)" if "." in name else ""
         caller.warn(
-            f"{shown}prefer a domain-qualified finalizer name{form} to avoid accidental conflicts "
+            f"{warning_prefix}prefer a domain-qualified finalizer name{form} to avoid accidental "
+            "conflicts "
             "with other finalizer writers"
         )

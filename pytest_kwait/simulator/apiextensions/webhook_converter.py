@@ -76,8 +76,8 @@ def parse_converted_object(reply: WebhookReply, version: str, obj: Obj, kind: Ki
     Raises:
         ValueError: the call failed or the response is invalid; the text is the server's own.
     """
-    group, _, given = str(obj["apiVersion"]).rpartition("/")
-    webhook_text = f"conversion webhook for {group}/{given}, Kind={obj['kind']}"
+    group, _, version_name = str(obj["apiVersion"]).rpartition("/")
+    webhook_text = f"conversion webhook for {group}/{version_name}, Kind={obj['kind']}"
     try:
         objects = _parse_objects(reply, version)
     except ValueError as error:
@@ -130,9 +130,9 @@ def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
         review = decode_review(reply.body)
     except InvalidReviewError as error:
         raise ValueError(str(error).removeprefix(_CALL_FAILED)) from None
-    given, name = str(review.get("apiVersion", "")), str(review.get("kind", ""))
-    if (given, name) != (f"{_GROUP}/{version}", _KIND):
-        _check_review_type(given, name, version)
+    api_version, name = str(review.get("apiVersion", "")), str(review.get("kind", ""))
+    if (api_version, name) != (f"{_GROUP}/{version}", _KIND):
+        _check_review_type(api_version, name, version)
     response = review.get("response")
     if not isinstance(response, dict):
         raise ValueError("no response provided")
@@ -148,22 +148,22 @@ def _parse_objects(reply: WebhookReply, version: str) -> list[Any]:
     return objects if isinstance(objects, list) else []
 
 
-def _check_review_type(given: str, name: str, version: str) -> None:
+def _check_review_type(api_version: str, name: str, version: str) -> None:
     """Check kind and apiVersion of a response; v1beta1 may omit them.
 
     Raises:
         ValueError: they are wrong.
     """
-    group, _, answered = given.rpartition("/")
-    if given and name:
+    group, _, answered = api_version.rpartition("/")
+    if api_version and name:
         if name != _KIND or group != _GROUP or answered not in _VERSIONS:
             where = '"pkg/runtime/scheme.go:111"'
             raise ValueError(
-                f'no kind "{name}" is registered for version "{given}" in scheme {where}'
+                f'no kind "{name}" is registered for version "{api_version}" in scheme {where}'
             )
-        raise ValueError(unknown_conversion_text(given, name, version, _KIND))
+        raise ValueError(unknown_conversion_text(api_version, name, version, _KIND))
     if version == "v1":
-        raise ValueError(unexpected_type_text(given, name, _GROUP, _KIND))
+        raise ValueError(unexpected_type_text(api_version, name, _GROUP, _KIND))
 
 
 def _raw_object(reply: WebhookReply) -> str:
@@ -178,9 +178,9 @@ def _restore_metadata(original: Obj, converted: Obj) -> Obj:
         ValueError: they are invalid.
     """
     metadata = dict(original)
-    given: Obj = converted["metadata"]
+    converted_metadata: Obj = converted["metadata"]
     for field in ("labels", "annotations"):
-        value = given.get(field)
+        value = converted_metadata.get(field)
         if value is None:
             metadata.pop(field, None)
             continue
@@ -255,9 +255,12 @@ class WebhookConverter:
             for entry, reply in zip(portion, replies, strict=True):
                 obj = self._parse_reply_object(entry.obj, kind, reply)
                 self._cache_entry(kind, Entry(entry.key, obj, entry.revision))
-        shown = [self._cached_entry(entry, kind) for entry in entries]
+        cached_entries = [self._cached_entry(entry, kind) for entry in entries]
         self._evict_deleted(kind)
-        return [one or entry for one, entry in zip(shown, entries, strict=True)]
+        return [
+            cached_entry or entry
+            for cached_entry, entry in zip(cached_entries, entries, strict=True)
+        ]
 
     async def convert_change(self, change: Change, kind: Kind) -> Change:
         """Convert a change for a watch.
@@ -278,10 +281,10 @@ class WebhookConverter:
     def _cached_entry(self, entry: Entry, kind: Kind) -> Entry | None:
         if entry.obj["apiVersion"] == kind.api_version:
             return entry
-        found = self._converted.get((kind.version, entry.key))
-        if found is None or found.revision != entry.revision:
+        cached_entry = self._converted.get((kind.version, entry.key))
+        if cached_entry is None or cached_entry.revision != entry.revision:
             return None
-        return found
+        return cached_entry
 
     def _cache_entry(self, kind: Kind, entry: Entry) -> None:
         self._converted[kind.version, entry.key] = entry
@@ -296,7 +299,9 @@ class WebhookConverter:
                 del self._converted[version, key]
 
     def _call(self, obj: Obj, kind: Kind) -> WebhookCall:
-        metadata = {key: one for key, one in obj["metadata"].items() if key != "resourceVersion"}
+        metadata = {
+            key: value for key, value in obj["metadata"].items() if key != "resourceVersion"
+        }
         request: Obj = {
             "desiredAPIVersion": kind.api_version,
             "objects": [{**obj, "metadata": metadata}],

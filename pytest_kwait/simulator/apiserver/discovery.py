@@ -166,10 +166,10 @@ def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Res
             served = kinds.served(group["name"], entry["version"]) or {}
             key = (group["name"], entry["version"])
             if key in kinds.elsewhere:
-                found = kinds.discovered.get(key)
+                resource_list = kinds.discovered.get(key)
                 content: Obj = {"freshness": "Stale"}
-                if found is not None:
-                    content = {"resources": found, "freshness": "Current"}
+                if resource_list is not None:
+                    content = {"resources": resource_list, "freshness": "Current"}
                 versions.append({"version": entry["version"], **content})
                 continue
             versions.append(
@@ -233,31 +233,31 @@ def to_aggregated(listed: list[Obj], group: str, version: str) -> list[Obj]:
         group: the default group.
         version: the default version.
     """
-    found: dict[str, Obj] = {}
-    for one in listed:
-        name, _, sub = str(one.get("name", "")).partition("/")
+    resources: dict[str, Obj] = {}
+    for api_resource in listed:
+        name, _, sub = str(api_resource.get("name", "")).partition("/")
         kind = {
-            "group": one.get("group") or group,
-            "version": one.get("version") or version,
-            "kind": one.get("kind", ""),
+            "group": api_resource.get("group") or group,
+            "version": api_resource.get("version") or version,
+            "kind": api_resource.get("kind", ""),
         }
-        entry: Obj = {"responseKind": kind, "verbs": one.get("verbs") or []}
+        entry: Obj = {"responseKind": kind, "verbs": api_resource.get("verbs") or []}
         if sub:
-            of = found.setdefault(name, {"resource": name})
+            of = resources.setdefault(name, {"resource": name})
             of.setdefault("subresources", []).append({"subresource": sub, **entry})
             continue
-        entry["scope"] = "Namespaced" if one.get("namespaced") else "Cluster"
-        entry["singularResource"] = one.get("singularName", "")
+        entry["scope"] = "Namespaced" if api_resource.get("namespaced") else "Cluster"
+        entry["singularResource"] = api_resource.get("singularName", "")
         for field in ("shortNames", "categories"):
-            if one.get(field):
-                entry[field] = one[field]
-        found.setdefault(name, {"resource": name}).update(entry)
-    return [*found.values()]
+            if api_resource.get(field):
+                entry[field] = api_resource[field]
+        resources.setdefault(name, {"resource": name}).update(entry)
+    return [*resources.values()]
 
 
-def _response_kind(kind: Kind, shown: Kind | SubResource) -> Obj:
+def _response_kind(kind: Kind, source_kind: Kind | SubResource) -> Obj:
     """Return the response kind of a resource; empty fields for the group's own."""
-    group, version = shown.group, shown.version
+    group, version = source_kind.group, source_kind.version
     if not kind.custom and (group, version) == (kind.group, kind.version):
         group = version = ""
-    return {"group": group, "version": version, "kind": shown.kind}
+    return {"group": group, "version": version, "kind": source_kind.kind}

@@ -79,13 +79,13 @@ def make_fault(cluster: Cluster, request: Obj) -> ActiveFault | None:
     make, fields = made
     known = {"kind": str, "holder": str, **fields}
     for name, value in request.items():
-        wanted = known.get(name)
-        if wanted is None:
+        value_type = known.get(name)
+        if value_type is None:
             raise bad_request(f"{name}: unknown field: {kind} has {', '.join(sorted(known))}")
-        number = wanted is float and isinstance(value, int) and not isinstance(value, bool)
-        if not number and (not isinstance(value, wanted) or isinstance(value, bool)):
+        number = value_type is float and isinstance(value, int) and not isinstance(value, bool)
+        if not number and (not isinstance(value, value_type) or isinstance(value, bool)):
             raise bad_request(
-                f"{name}: {value!r} is invalid: use a value of type {wanted.__name__}"
+                f"{name}: {value!r} is invalid: use a value of type {value_type.__name__}"
             )
     if not cluster.faults.has_holder(request.get("holder", "")):
         raise bad_request(
@@ -187,17 +187,17 @@ def _start_outage(cluster: Cluster, request: Obj, *, dead: bool) -> ActiveFault:
 
 
 def _start_pressure(cluster: Cluster, request: Obj) -> ActiveFault:
-    node, what = _find_node(cluster, request), request.get("resource", "")
-    if what not in ("disk", "memory"):
-        raise bad_request(f"resource: {what!r} is invalid: use disk or memory")
-    node.start_pressure(what)
-    return cluster.faults.add(request["holder"], lambda: node.end_pressure(what))
+    node, resource = _find_node(cluster, request), request.get("resource", "")
+    if resource not in ("disk", "memory"):
+        raise bad_request(f"resource: {resource!r} is invalid: use disk or memory")
+    node.start_pressure(resource)
+    return cluster.faults.add(request["holder"], lambda: node.end_pressure(resource))
 
 
 def _kill_container(cluster: Cluster, request: Obj) -> None:
     namespace, name = request.get("namespace", ""), request.get("pod", "")
     pod = cluster.get("pods", name, namespace)
-    names = [one["name"] for one in pod["spec"]["containers"]]
+    names = [container["name"] for container in pod["spec"]["containers"]]
     container = request.get("container") or names[0]
     node = cluster.faults.nodes.get(pod["spec"].get("nodeName") or "")
     if node is None or not node.run_out_of_memory(namespace, name, container):
@@ -386,7 +386,7 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
     seed, level, only = body.get("seed"), body.get("level"), body.get("only")
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise bad_request(f"seed: {seed!r} is invalid: use an integer")
-    is_list = isinstance(only, list) and all(isinstance(each, str) for each in only)
+    is_list = isinstance(only, list) and all(isinstance(item, str) for item in only)
     if only is not None and not is_list:
         raise bad_request(f"only: {only!r} is invalid: use a list of strings or null")
     # Not at import: few clusters explore.
@@ -402,7 +402,7 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
     return json_only_response(request, {})
 
 
-async def _read_fields(request: ApiRequest, what: str) -> Obj:
+async def _read_fields(request: ApiRequest, content_name: str) -> Obj:
     """Return the JSON object in a request's body.
 
     Raises:
@@ -413,7 +413,7 @@ async def _read_fields(request: ApiRequest, what: str) -> Obj:
     except ValueError as error:
         raise bad_request(str(error)) from None
     if not isinstance(body, dict):
-        raise bad_request(f"{what} is an object")
+        raise bad_request(f"{content_name} is an object")
     return body
 
 

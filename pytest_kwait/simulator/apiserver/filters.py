@@ -107,12 +107,12 @@ class AuthFilters:
         if known is not None:
             return known
         try:
-            found = self._cluster.accounts.user_of(words[1])
+            identity = self._cluster.accounts.user_of(words[1])
         except InvalidToken:
-            found = None
-        if found is None:
+            identity = None
+        if identity is None:
             raise unauthorized()
-        return _with_authenticated_group(found[0])
+        return _with_authenticated_group(identity[0])
 
     def review_token(self, token: str, audiences: Sequence[str]) -> tuple[User, list[str]] | str:
         """Return a token's user and its valid audiences, or the error."""
@@ -121,10 +121,12 @@ class AuthFilters:
         if known is not None and ISSUER in accepted:
             return known, [ISSUER]
         try:
-            found = self._cluster.accounts.user_of(token, accepted)
+            identity = self._cluster.accounts.user_of(token, accepted)
         except InvalidToken as error:
             return f"[{_UNKNOWN}, {error}]"
-        return _UNKNOWN if found is None else (_with_authenticated_group(found[0]), found[1])
+        return (
+            _UNKNOWN if identity is None else (_with_authenticated_group(identity[0]), identity[1])
+        )
 
     def authorize(self, request: ApiRequest, target: RequestInfo | None) -> None:
         """Check that the user may make the request.
@@ -160,12 +162,12 @@ class AuthFilters:
 
 def _read_certificate_user(transport: asyncio.BaseTransport | None) -> User | None:
     """Return the user of a connection's client certificate, None without one."""
-    shown = transport.get_extra_info("peercert") if transport is not None else None
-    if not shown or transport is None:
+    peer_certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if not peer_certificate or transport is None:
         return None
     name, uid = "", ""
     groups: tuple[str, ...] = ()
-    for entry in shown["subject"]:
+    for entry in peer_certificate["subject"]:
         for field, value in entry:
             if field == "commonName":
                 name = value
@@ -176,8 +178,8 @@ def _read_certificate_user(transport: asyncio.BaseTransport | None) -> User | No
     if not name:
         return None
     raw: bytes = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    seen = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
-    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (seen,)})
+    credential_id = f"X509SHA256={hashlib.sha256(raw).hexdigest()}"
+    return User(name, add_group(groups, AUTHENTICATED), uid, {_CREDENTIAL_ID: (credential_id,)})
 
 
 def _with_authenticated_group(user: User) -> User:

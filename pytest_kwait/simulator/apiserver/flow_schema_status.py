@@ -49,27 +49,35 @@ class FlowSchemaStatusController:
         if schema is None:
             return
         level = _level_of(schema)
-        found = self._cluster.find(_LEVELS, level) is not None
+        level_exists = self._cluster.find(_LEVELS, level) is not None
         reference = (
             f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
         )
-        wanted = {
+        content = {
             "type": _DANGLING,
-            "status": "False" if found else "True",
-            "reason": "Found" if found else "NotFound",
-            "message": f"{reference} {'and it exists' if found else 'but there is no such object'}",
+            "status": "False" if level_exists else "True",
+            "reason": "Found" if level_exists else "NotFound",
+            "message": (
+                f"{reference} {'and it exists' if level_exists else 'but there is no such object'}"
+            ),
         }
         conditions = (schema.get("status") or {}).get("conditions") or []
-        before: Obj = next((one for one in conditions if one["type"] == _DANGLING), {})
-        if all(before.get(field) == value for field, value in wanted.items()):
+        before: Obj = next(
+            (condition for condition in conditions if condition["type"] == _DANGLING), {}
+        )
+        if all(before.get(field) == value for field, value in content.items()):
             return
 
         def set_condition(changed: Obj) -> None:
             status = changed.get("status") or {}
-            others = [one for one in status.get("conditions") or () if one["type"] != _DANGLING]
+            other_conditions = [
+                condition
+                for condition in status.get("conditions") or ()
+                if condition["type"] != _DANGLING
+            ]
             # Upstream sets the time with every change, of the message too.
-            condition = {**wanted, "lastTransitionTime": self._cluster.clock.stamp()}
-            changed["status"] = {**status, "conditions": [*others, condition]}
+            condition = {**content, "lastTransitionTime": self._cluster.clock.stamp()}
+            changed["status"] = {**status, "conditions": [*other_conditions, condition]}
 
         self._cluster.modify(FLOW_SCHEMAS, name, "", set_condition, subresource="status")
 

@@ -137,10 +137,10 @@ def _wrap_refs_in_all_of(node: Any) -> Any:
         return [_wrap_refs_in_all_of(item) for item in node]
     if not isinstance(node, dict):
         return node
-    found = {key: _wrap_refs_in_all_of(value) for key, value in node.items()}
-    if isinstance(found.get("$ref"), str) and len(found) > 1:
-        found["allOf"] = [{"$ref": found.pop("$ref")}]
-    return found
+    wrapped_node = {key: _wrap_refs_in_all_of(value) for key, value in node.items()}
+    if isinstance(wrapped_node.get("$ref"), str) and len(wrapped_node) > 1:
+        wrapped_node["allOf"] = [{"$ref": wrapped_node.pop("$ref")}]
+    return wrapped_node
 
 
 def to_v2_schema(node: Any) -> Any:
@@ -317,7 +317,7 @@ def simplify_for_v2(node: Obj) -> Obj:
         if isinstance(slim.get(key), dict):
             slim[key] = simplify_for_v2(slim[key])
     if "properties" in slim:
-        slim["properties"] = {name: simplify_for_v2(one) for name, one in fields.items()}
+        slim["properties"] = {name: simplify_for_v2(schema) for name, schema in fields.items()}
     return slim
 
 
@@ -369,11 +369,11 @@ def _path_operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
             "x-kubernetes-action": "post",
         }
     yield where, many
-    one: Obj = {}
+    operations: Obj = {}
     if "get" in kind.verbs:
-        one["get"] = {**about, "x-kubernetes-action": "get"}
+        operations["get"] = {**about, "x-kubernetes-action": "get"}
     if "update" in kind.verbs:
-        one["put"] = {
+        operations["put"] = {
             **about,
             "parameters": [_VALIDATION],
             "requestBody": body,
@@ -381,13 +381,13 @@ def _path_operations(kind: Kind, name: str) -> Iterator[tuple[str, Obj]]:
         }
     if "patch" in kind.verbs:
         patch = {"$ref": _PREFIX + _PATCH}
-        one["patch"] = {
+        operations["patch"] = {
             **about,
             "parameters": [_VALIDATION],
             "requestBody": {"content": {form: {"schema": patch} for form in _PATCHES}},
             "x-kubernetes-action": "patch",
         }
     if "delete" in kind.verbs:
-        one["delete"] = {**about, "x-kubernetes-action": "delete"}
-    if one:
-        yield f"{where}/{{name}}", one
+        operations["delete"] = {**about, "x-kubernetes-action": "delete"}
+    if operations:
+        yield f"{where}/{{name}}", operations

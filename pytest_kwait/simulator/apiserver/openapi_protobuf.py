@@ -105,7 +105,7 @@ _SCHEMA: _Writers = {
     "additionalProperties": _encode_additional_properties,
     "type": lambda value: _encode_field(22, _encode_text(1, value)),
     "items": lambda value: _encode_field(23, _encode_field(1, _encode_schema(value))),
-    "allOf": lambda value: b"".join(_encode_field(24, _encode_schema(one)) for one in value),
+    "allOf": lambda value: b"".join(_encode_field(24, _encode_schema(schema)) for schema in value),
     "properties": lambda value: _encode_field(25, _encode_entries(1, value, _encode_schema)),
 }
 _BODY: _Writers = {
@@ -203,16 +203,19 @@ _DOCUMENT: _Writers = {
     "swagger": lambda value: _encode_text(1, value),
     "info": lambda value: _encode_field(2, _encode_message(value, _INFO, 7)),
     "paths": lambda value: _encode_field(
-        8, _encode_entries(2, value, lambda one: _encode_message(one, _PATH, 10))
+        8, _encode_entries(2, value, lambda path_item: _encode_message(path_item, _PATH, 10))
     ),
     "definitions": lambda value: _encode_field(9, _encode_entries(1, value, _encode_schema)),
     "parameters": lambda value: _encode_field(10, _encode_entries(1, value, _encode_parameter)),
     "security": lambda value: b"".join(
-        _encode_field(12, _encode_entries(1, one, lambda scopes: _encode_texts(1, scopes)))
-        for one in value
+        _encode_field(12, _encode_entries(1, requirement, lambda scopes: _encode_texts(1, scopes)))
+        for requirement in value
     ),
     "securityDefinitions": lambda value: _encode_field(
-        13, _encode_entries(1, value, lambda one: _encode_field(2, _encode_message(one, _KEY, 5)))
+        13,
+        _encode_entries(
+            1, value, lambda path_item: _encode_field(2, _encode_message(path_item, _KEY, 5))
+        ),
     ),
 }
 

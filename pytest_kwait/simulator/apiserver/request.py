@@ -131,8 +131,8 @@ def negotiate_stream(accept: str) -> ResponseForm:
 @lru_cache(maxsize=256)
 def negotiate_discovery(accept: str) -> bool:
     """Return whether the client accepts aggregated discovery."""
-    wanted = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
-    form = _choose_form(accept, lambda target: target in (None, wanted))
+    target_kind = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
+    form = _choose_form(accept, lambda target: target in (None, target_kind))
     return form is not None and form.version == "aggregated"
 
 
@@ -151,13 +151,13 @@ def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> Resp
     if not accept:
         return ResponseForm()
     for clause in _parse_clauses(accept):
-        given = clause.parameters
+        parameters = clause.parameters
         target: _Target | None = None
-        if {"g", "v", "as"} & given.keys():
-            target = (given.get("g", ""), given.get("v", ""), given.get("as", ""))
-        if given.get("sv") or not allowed(target):
+        if {"g", "v", "as"} & parameters.keys():
+            target = (parameters.get("g", ""), parameters.get("v", ""), parameters.get("as", ""))
+        if parameters.get("sv") or not allowed(target):
             continue
-        streamed = given.get("stream", "")
+        streamed = parameters.get("stream", "")
         for media in ("json", "yaml"):
             if clause.kind not in ("application", "*"):
                 continue
@@ -167,12 +167,12 @@ def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> Resp
                 continue
             if streamed and (streamed != "watch" or media == "yaml"):
                 continue
-            shown: Literal["json", "yaml"] = "json" if media == "json" else "yaml"
+            encoding: Literal["json", "yaml"] = "json" if media == "json" else "yaml"
             if target is None:
-                return ResponseForm(shown)
+                return ResponseForm(encoding)
             if target[2] not in _CONVERSIONS:
-                return ResponseForm(shown, "", "aggregated")
-            return ResponseForm(shown, _CONVERSIONS[target[2]], target[1])
+                return ResponseForm(encoding, "", "aggregated")
+            return ResponseForm(encoding, _CONVERSIONS[target[2]], target[1])
     return None
 
 

@@ -122,8 +122,8 @@ def _read_media_type(request: ApiRequest) -> str:
     Raises:
         StatusError: 415, it is not supported.
     """
-    given = request.header("Content-Type")
-    media = given.partition(";")[0].strip().lower() if given else MEDIA_TYPES[0]
+    content_type = request.header("Content-Type")
+    media = content_type.partition(";")[0].strip().lower() if content_type else MEDIA_TYPES[0]
     if media not in MEDIA_TYPES:
         raise unsupported_media_type(", ".join(MEDIA_TYPES))
     return media
@@ -278,9 +278,10 @@ def _check_kind(obj: Obj, kind: Kind, data: bytes) -> None:
             f"({kind.api_version})"
         )
     if why:
-        given = (version or kind.api_version).rpartition("/")[2]
+        version_name = (version or kind.api_version).rpartition("/")[2]
         raise bad_request(
-            f'{name or kind.kind} in version "{given}" cannot be handled as a {kind.kind}: {why}'
+            f'{name or kind.kind} in version "{version_name}" cannot be handled as a {kind.kind}: '
+            f"{why}"
         )
 
 
@@ -338,8 +339,10 @@ async def read_delete_options(request: ApiRequest) -> Obj:
         StatusError: 400 or 415 for an invalid body, 422 for invalid options.
     """
     data = await read_body(request)
-    given = bool(data.strip())
-    options = await _decode_body_options(request, data) if given else _read_query_options(request)
+    has_body = bool(data.strip())
+    options = (
+        await _decode_body_options(request, data) if has_body else _read_query_options(request)
+    )
     errors = validate_delete_options(options)
     dry_run = options.get("dryRun") or []
     if any(value != "All" for value in dry_run):
@@ -387,15 +390,15 @@ async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
     name = options.get("kind") or "DeleteOptions"
     if name != "DeleteOptions":
         raise bad_request(_unregistered_text(name, options.get("apiVersion") or "v1"))
-    for field, (kind, shown) in _OPTION_FIELDS.items():
+    for field, (kind, type_name) in _OPTION_FIELDS.items():
         value = options.get(field)
         if value is not None and type(value) is not kind:
-            found = json_type_name(value)
-            if found == "number" and kind is int:
-                found = f"number {value}"
+            json_type = json_type_name(value)
+            if json_type == "number" and kind is int:
+                json_type = f"number {value}"
             raise bad_request(
-                f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{field} of "
-                f"type {shown}"
+                f"json: cannot unmarshal {json_type} into Go struct field DeleteOptions.{field} of "
+                f"type {type_name}"
             )
     for field, value in (options.get("preconditions") or {}).items():
         if field in _PRECONDITIONS and not isinstance(value, str | None):
@@ -431,13 +434,16 @@ def check_subresource_kind(cluster: Cluster, obj: Obj, kind: Kind) -> None:
     Raises:
         StatusError: 400, it is another kind.
     """
-    name, given = obj.get("kind") or kind.kind, obj.get("apiVersion") or kind.api_version
-    if name == kind.kind and given in (kind.api_version, *_OTHER_API_VERSIONS.get(kind.kind, ())):
+    name, api_version = obj.get("kind") or kind.kind, obj.get("apiVersion") or kind.api_version
+    if name == kind.kind and api_version in (
+        kind.api_version,
+        *_OTHER_API_VERSIONS.get(kind.kind, ()),
+    ):
         return
-    version = str(given).rpartition("/")[2]
-    if cluster.kinds.of_kind(str(given), str(name)) is None:
+    version = str(api_version).rpartition("/")[2]
+    if cluster.kinds.of_kind(str(api_version), str(name)) is None:
         why = (
-            f'no kind "{name}" is registered for version "{given}" in scheme '
+            f'no kind "{name}" is registered for version "{api_version}" in scheme '
             '"pkg/runtime/scheme.go:111"'
         )
     else:
@@ -457,15 +463,15 @@ def check_object_name(obj: Obj, name: str, namespace: str) -> None:
         metadata = obj["metadata"] = {}
     if not isinstance(metadata, dict):
         raise bad_request("metadata must be an object")
-    given = metadata.get("name")
-    if not given:
+    body_name = metadata.get("name")
+    if not body_name:
         raise bad_request(
             f"the name of the object ({name} based on URL) was undeterminable: name must be "
             "provided"
         )
-    if given != name:
+    if body_name != name:
         raise bad_request(
-            f"the name of the object ({given}) does not match the name on the URL ({name})"
+            f"the name of the object ({body_name}) does not match the name on the URL ({name})"
         )
     if namespace:
         there = metadata.get("namespace") or namespace

@@ -78,8 +78,8 @@ async def entries_to_requested_version(kind: Kind, entries: Sequence[Entry]) -> 
 
 def list_conversion_error(kind: Kind, error: StatusError) -> StatusError:
     """Return the error of a list or watch whose conversion fails."""
-    which = f"{kind.api_version}, Kind={kind.kind}"
-    text = f"storage is (re)initializing: failed to list {which}: {error.message}"
+    list_text = f"{kind.api_version}, Kind={kind.kind}"
+    text = f"storage is (re)initializing: failed to list {list_text}: {error.message}"
     details = {"retryAfterSeconds": 1}
     return StatusError(429, "TooManyRequests", text, details, {"Retry-After": "1"})
 
@@ -151,8 +151,8 @@ def list_response(
     form = request.form
     if form.convert == "Table":
         rows = [entry.obj for entry in entries]
-        shown = to_table(kind, rows, metadata, request.query, version=form.version)
-        return _encode_body(request, form.media, shown, 200, {})
+        table = to_table(kind, rows, metadata, request.query, version=form.version)
+        return _encode_body(request, form.media, table, 200, {})
     if form.convert == "PartialObjectMetadata":
         raise _conversion_error(form.convert, f"is a list ({_go_type(kind)}List)")
     if form.convert:

@@ -203,7 +203,7 @@ class ServiceAccountTokens:
             "nbf": int(now),
             "sub": f"system:serviceaccount:{namespace}:{name}",
         }
-        shown = {
+        identity = {
             "name": name,
             "namespace": namespace,
             "uid": uid,
@@ -212,7 +212,7 @@ class ServiceAccountTokens:
         return {
             "kind": _KIND,
             "apiVersion": f"{_GROUP}/v1",
-            "metadata": {**metadata, **shown},
+            "metadata": {**metadata, **identity},
             "spec": spec,
             "status": {
                 "token": self._signer.sign(claims),
@@ -231,14 +231,14 @@ class ServiceAccountTokens:
         if resource is None or group:
             where = f"{group}/{short}, Kind={kind}"
             raise bad_request(f"cannot bind token to object of type {where}")
-        found = self._cluster.get(resource, name, "" if kind == "Node" else namespace)
-        if kind == "Pod" and found["spec"].get("serviceAccountName") != account:
+        bound_object = self._cluster.get(resource, name, "" if kind == "Node" else namespace)
+        if kind == "Pod" and bound_object["spec"].get("serviceAccountName") != account:
             raise bad_request(
                 f'cannot bind token for serviceaccount "{account}" to pod running with different '
                 "serviceaccount name."
             )
         uid = reference.get("uid")
-        if uid and uid != uid_of(found):
+        if uid and uid != uid_of(bound_object):
             raise conflict(
                 group,
                 kind,
@@ -246,8 +246,8 @@ class ServiceAccountTokens:
                 f"the UID in the bound object reference ({uid}) does not match the UID in record. "
                 "The object might have been deleted and then recreated",
             )
-        claims: Obj = {kind.lower(): {"name": name, "uid": uid_of(found)}}
-        node_name = found["spec"].get("nodeName") if kind == "Pod" else None
+        claims: Obj = {kind.lower(): {"name": name, "uid": uid_of(bound_object)}}
+        node_name = bound_object["spec"].get("nodeName") if kind == "Pod" else None
         if node_name:
             node = self._cluster.find("nodes", node_name)
             claims["node"] = {"name": node_name} | ({"uid": uid_of(node)} if node else {})
@@ -316,12 +316,13 @@ class ServiceAccountTokens:
 
     def _holds(self, kind: str, reference: Obj, namespace: str) -> None:
         """Check the object that a token is bound to."""
-        found = self._cluster.find(f"{kind}s", reference["name"], namespace)
-        if found is None or self._is_deleted(found):
+        bound_object = self._cluster.find(f"{kind}s", reference["name"], namespace)
+        if bound_object is None or self._is_deleted(bound_object):
             raise InvalidToken("service account token has been invalidated")
-        if uid_of(found) != reference["uid"]:
+        if uid_of(bound_object) != reference["uid"]:
             raise InvalidToken(
-                f"{kind} UID ({uid_of(found)}) does not match service account {kind} ref claim "
+                f"{kind} UID ({uid_of(bound_object)}) does not match service account {kind} ref "
+                "claim "
                 f"({reference['uid']})"
             )
 
@@ -341,8 +342,8 @@ class ServiceAccountTokens:
         secret = self._cluster.find("secrets", secret_name, namespace)
         if secret is None or secret["metadata"].get("deletionTimestamp"):
             raise InvalidToken("Token has been invalidated")
-        kept = (secret.get("data") or {}).get("token", "")
-        if not hmac.compare_digest(base64.b64encode(token.encode()), kept.encode()):
+        stored_token = (secret.get("data") or {}).get("token", "")
+        if not hmac.compare_digest(base64.b64encode(token.encode()), stored_token.encode()):
             raise InvalidToken("Token does not match server's copy")
         account = self._cluster.find("serviceaccounts", name, namespace)
         if account is None:
@@ -382,14 +383,14 @@ def _format_list(values: Sequence[str]) -> str:
 
 def _check_identity(metadata: Obj, name: str, namespace: str, uid: str) -> None:
     for field, own in (("name", name), ("namespace", namespace)):
-        given = metadata.get(field)
-        if given and given != own:
+        value = metadata.get(field)
+        if value and value != own:
             text = f"must match the service account {field} if specified"
-            raise invalid(_GROUP, _KIND, name, [invalid_value(f"metadata.{field}", given, text)])
-    given = metadata.get("uid")
-    if given and given != uid:
+            raise invalid(_GROUP, _KIND, name, [invalid_value(f"metadata.{field}", value, text)])
+    value = metadata.get("uid")
+    if value and value != uid:
         why = (
-            f"the UID in the token request ({given}) does not match the UID of the service "
+            f"the UID in the token request ({value}) does not match the UID of the service "
             f"account ({uid})"
         )
         raise conflict(_GROUP, _KIND, name, why)

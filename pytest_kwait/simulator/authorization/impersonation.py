@@ -52,20 +52,20 @@ class ImpersonatedUser:
         return not (self.uid or self.groups or self.extra)
 
 
-def missing_user_error(wanted: ImpersonatedUser) -> StatusError:
+def missing_user_error(target_user: ImpersonatedUser) -> StatusError:
     """Return the error for impersonation headers without a user."""
     groups = "[]string(nil)"
-    if wanted.groups:
-        groups = "[]string{" + ", ".join(map(quote_go, wanted.groups)) + "}"
+    if target_user.groups:
+        groups = "[]string{" + ", ".join(map(quote_go, target_user.groups)) + "}"
     extra = "map[string][]string(nil)"
-    if wanted.extra:
+    if target_user.extra:
         entries = ", ".join(
             f"{quote_go(key)}:[]string{{{', '.join(map(quote_go, values))}}}"
-            for key, values in sorted(wanted.extra.items())
+            for key, values in sorted(target_user.extra.items())
         )
         extra = f"map[string][]string{{{entries}}}"
     text = (
-        f'requested &user.DefaultInfo{{Name:"", UID:{quote_go(wanted.uid)}, Groups:{groups}, '
+        f'requested &user.DefaultInfo{{Name:"", UID:{quote_go(target_user.uid)}, Groups:{groups}, '
         f"Extra:{extra}}} without impersonating a user name"
     )
     headers = {"X-Content-Type-Options": "nosniff"}
@@ -86,7 +86,7 @@ class Impersonator:
             ("", _matches_any_user),
         )
 
-    def become(self, wanted: ImpersonatedUser, attributes: AuthorizationAttributes) -> User:
+    def become(self, target_user: ImpersonatedUser, attributes: AuthorizationAttributes) -> User:
         """Return the user that the request acts as.
 
         Args:
@@ -103,10 +103,10 @@ class Impersonator:
             order.insert(0, last)
         for index in order:
             mode, fits = self._modes[index]
-            if not fits(wanted, attributes.user):
+            if not fits(target_user, attributes.user):
                 continue
             try:
-                user = self._check(mode, wanted, attributes)
+                user = self._check(mode, target_user, attributes)
             except StatusError as error:
                 first = first or error
                 continue
@@ -119,13 +119,13 @@ class Impersonator:
         raise first
 
     def _check(
-        self, mode: str, wanted: ImpersonatedUser, attributes: AuthorizationAttributes
+        self, mode: str, target_user: ImpersonatedUser, attributes: AuthorizationAttributes
     ) -> User:
         requestor = attributes.user
         if mode:
             self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
-        user = User(wanted.name, wanted.groups, wanted.uid, wanted.extra)
-        for needed in self._needed(mode, wanted, requestor):
+        user = User(target_user.name, target_user.groups, target_user.uid, target_user.extra)
+        for needed in self._needed(mode, target_user, requestor):
             self._demand(needed)
         groups = user.groups
         if account := parse_service_account_user(user.name):
@@ -144,31 +144,31 @@ class Impersonator:
             raise attributes.refusal(decision.reason)
 
     def _needed(
-        self, mode: str, wanted: ImpersonatedUser, requestor: User
+        self, mode: str, target_user: ImpersonatedUser, requestor: User
     ) -> Iterator[AuthorizationAttributes]:
         """Yield the permissions that the sender needs."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         group = _GROUP if mode else ""
-        name = AuthorizationAttributes(requestor, verb, group, "users", "", wanted.name)
-        if account := parse_service_account_user(wanted.name):
+        name = AuthorizationAttributes(requestor, verb, group, "users", "", target_user.name)
+        if account := parse_service_account_user(target_user.name):
             home, own = account
             name = replace(name, resource="serviceaccounts", namespace=home, name=own)
-        elif mode and (node := parse_node_user(wanted.name)):
+        elif mode and (node := parse_node_user(target_user.name)):
             every = mode == "associated-node"
             name = replace(name, resource="nodes", name="*" if every else node)
         yield name
-        if wanted.uid:
-            yield AuthorizationAttributes(requestor, verb, _GROUP, "uids", "", wanted.uid)
+        if target_user.uid:
+            yield AuthorizationAttributes(requestor, verb, _GROUP, "uids", "", target_user.uid)
         member = AuthorizationAttributes(requestor, verb, group, "groups")
-        yield from self._groups(mode, wanted.groups, member)
+        yield from self._groups(mode, target_user.groups, member)
         extra = AuthorizationAttributes(requestor, verb, _GROUP, "userextras")
         if mode:
-            _check_extra(wanted, extra)
-            if _is_large(wanted):
+            _check_extra(target_user, extra)
+            if _is_large(target_user):
                 every_one = replace(extra, subresource="*", name="*")
                 if self._rbac.decide(every_one).allowed:
                     return
-        for key, values in wanted.extra.items():
+        for key, values in target_user.extra.items():
             for value in values:
                 yield replace(extra, subresource=key, name=value)
 
@@ -190,8 +190,8 @@ class Impersonator:
             yield replace(member, name=group)
 
 
-def _check_extra(wanted: ImpersonatedUser, extra: AuthorizationAttributes) -> None:
-    for key, values in wanted.extra.items():
+def _check_extra(target_user: ImpersonatedUser, extra: AuthorizationAttributes) -> None:
+    for key, values in target_user.extra.items():
         wrong = ""
         host, _, path = key.partition("/")
         if not key:
@@ -207,30 +207,33 @@ def _check_extra(wanted: ImpersonatedUser, extra: AuthorizationAttributes) -> No
             raise extra.refusal(f"impersonating {wrong}")
 
 
-def _is_large(wanted: ImpersonatedUser) -> bool:
-    return sum(max(len(values), 1) for values in wanted.extra.values()) >= _MANY_EXTRAS
+def _is_large(target_user: ImpersonatedUser) -> bool:
+    return sum(max(len(values), 1) for values in target_user.extra.values()) >= _MANY_EXTRAS
 
 
-def _is_own_node(wanted: ImpersonatedUser, requestor: User) -> bool:
-    node = parse_node_user(wanted.name)
+def _is_own_node(target_user: ImpersonatedUser, requestor: User) -> bool:
+    node = parse_node_user(target_user.name)
     return bool(
         node
-        and wanted.only_name
+        and target_user.only_name
         and parse_service_account_user(requestor.name)
         and requestor.extra.get(_NODE_NAME) == (node,)
     )
 
 
-def _is_node(wanted: ImpersonatedUser, _requestor: User) -> bool:
-    return wanted.only_name and parse_node_user(wanted.name) is not None
+def _is_node(target_user: ImpersonatedUser, _requestor: User) -> bool:
+    return target_user.only_name and parse_node_user(target_user.name) is not None
 
 
-def _is_service_account(wanted: ImpersonatedUser, _requestor: User) -> bool:
-    return wanted.only_name and parse_service_account_user(wanted.name) is not None
+def _is_service_account(target_user: ImpersonatedUser, _requestor: User) -> bool:
+    return target_user.only_name and parse_service_account_user(target_user.name) is not None
 
 
-def _is_other_user(wanted: ImpersonatedUser, _requestor: User) -> bool:
-    return parse_node_user(wanted.name) is None and parse_service_account_user(wanted.name) is None
+def _is_other_user(target_user: ImpersonatedUser, _requestor: User) -> bool:
+    return (
+        parse_node_user(target_user.name) is None
+        and parse_service_account_user(target_user.name) is None
+    )
 
 
 def _matches_any_user(_wanted: ImpersonatedUser, _requestor: User) -> bool:

@@ -47,8 +47,8 @@ _MAX_CACHED_USERS = 512
 
 
 def _rule_list(rule: Obj, field: str) -> Sequence[str]:
-    found: Sequence[str] = rule.get(field) or ()
-    return found
+    values: Sequence[str] = rule.get(field) or ()
+    return values
 
 
 def rule_allows(rule: Obj, attributes: AuthorizationAttributes) -> bool:
@@ -80,15 +80,15 @@ def _path_matches(url: str, path: str) -> bool:
     )
 
 
-def uncovered_rules(owned: Sequence[Obj], wanted: Iterable[Obj]) -> list[Obj]:
-    """Return the rules of `wanted` that `owned` does not cover, one resource and name each."""
-    left = [
+def uncovered_rules(owned: Sequence[Obj], rules: Iterable[Obj]) -> list[Obj]:
+    """Return the rules of `rules` that `owned` does not cover, one resource and name each."""
+    parts = [
         part
-        for rule in wanted
+        for rule in rules
         for part in _split_rule(rule)
         if not any(_covers(owner, part) for owner in owned)
     ]
-    return _compact(left)
+    return _compact(parts)
 
 
 def _split_rule(rule: Obj) -> Iterator[Obj]:
@@ -163,11 +163,13 @@ def format_rule(rule: Obj) -> str:
 def aggregate_rules(role: Obj, roles: Iterable[Obj]) -> list[Obj]:
     """Return the rules of the roles that an aggregated role selects, each once, by name."""
     rules: list[Obj] = []
-    others = sorted((other for other in roles if name_of(other) != name_of(role)), key=name_of)
+    other_roles = sorted(
+        (other_role for other_role in roles if name_of(other_role) != name_of(role)), key=name_of
+    )
     for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        for other in others:
-            if matches_label_selector(selector, labels_of(other)):
-                rules += [rule for rule in other.get("rules") or () if rule not in rules]
+        for other_role in other_roles:
+            if matches_label_selector(selector, labels_of(other_role)):
+                rules += [rule for rule in other_role.get("rules") or () if rule not in rules]
     return rules
 
 
@@ -257,10 +259,10 @@ class RBACAuthorizer:
 
     def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Obj, Obj]]:
         """Yield the bindings of the user, each with the first matching subject."""
-        found = self._cluster.list(CLUSTER_BINDINGS)
+        bindings = self._cluster.list(CLUSTER_BINDINGS)
         if namespace:
-            found = found + self._cluster.list(BINDINGS, namespace)
-        for binding in found:
+            bindings = bindings + self._cluster.list(BINDINGS, namespace)
+        for binding in bindings:
             there = binding["metadata"].get("namespace", "")
             for subject in binding.get("subjects") or ():
                 if _subject_matches(user, subject, there):
@@ -308,9 +310,9 @@ def install_bootstrap_objects(cluster: Cluster, *, aggregate_roles: bool) -> Non
     for resource, objects in content.items():
         kind = cluster.kinds[resource]
         for bare in objects:
-            given = bare.pop("metadata")
-            name, namespace = given["name"], given.get("namespace", "")
-            metadata = {**given, "uid": new_uid(), "creationTimestamp": stamp}
+            bare_metadata = bare.pop("metadata")
+            name, namespace = bare_metadata["name"], bare_metadata.get("namespace", "")
+            metadata = {**bare_metadata, "uid": new_uid(), "creationTimestamp": stamp}
             for condition in (bare.get("status") or {}).get("conditions") or ():
                 condition["lastTransitionTime"] = stamp
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}

@@ -115,10 +115,10 @@ def load_applet(name: str) -> Applet | None:
     if where is None:
         return None
     module, _, function = where.partition(":")
-    found: Applet = getattr(
+    applet: Applet = getattr(
         import_module(f"pytest_kwait.simulator.busybox.{module}"), function or name
     )
-    return found
+    return applet
 
 
 def find_exec_error(context: ProcessContext, program: str) -> str:
@@ -240,10 +240,10 @@ def make_root(hostname: str, address: Callable[[], str]) -> Directory:
     dev.entries["fd"] = fds = Directory()
     fds.entries.update({str(number): Device(f"fd{number}") for number in range(3)})
     dev.entries["termination-log"] = File(mode=0o666)
-    one = Directory()
-    one.entries["fd"] = fds
+    process_folder = Directory()
+    process_folder.entries["fd"] = fds
     proc = Directory()
-    proc.entries.update({"1": one, "self": one})
+    proc.entries.update({"1": process_folder, "self": process_folder})
     var = Directory()
     run = Directory()
     var.entries.update(run=run)

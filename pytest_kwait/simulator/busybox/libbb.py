@@ -61,18 +61,18 @@ def parse_options(
     Raises:
         UsageError: an option is unknown, not simulated, or lacks its value.
     """
-    found: dict[str, str] = {}
-    left: list[str] = []
+    options: dict[str, str] = {}
+    arguments: list[str] = []
     rest = list(args)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            left += rest
+            arguments += rest
             break
         if not word.startswith("-") or word == "-":
-            left.append(word)
+            arguments.append(word)
             if not mixed:
-                left += rest
+                arguments += rest
                 break
             continue
         if word.startswith("--"):
@@ -81,17 +81,17 @@ def parse_options(
         while letters:
             letter, letters = letters[0], letters[1:]
             if letter in plain:
-                found[letter] = found.get(letter, "") + letter
+                options[letter] = options.get(letter, "") + letter
             elif letter in valued:
                 if not letters and not rest:
                     raise UsageError(f"{program}: option requires an argument -- {letter}")
                 value, letters = letters or rest.pop(0), ""
-                found[letter] = f"{found[letter]}\n{value}" if letter in found else value
+                options[letter] = f"{options[letter]}\n{value}" if letter in options else value
             elif letter in known:
                 raise UsageError(f"{program}: option -{letter}: {NOT_SIMULATED}")
             else:
                 raise UsageError(f"{program}: unrecognized option: {letter}")
-    return found, left
+    return options, arguments
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def open_input(context: ProcessContext, name: str) -> Iterator[int]:
         return
     if not name:
         raise FileSystemError("No such file or directory")
-    one = open_path(
+    opened = open_path(
         context.files,
         context.resolve_path(name),
         "r",
@@ -115,12 +115,12 @@ def open_input(context: ProcessContext, name: str) -> Iterator[int]:
         context.fds,
     ).retain()
     number = next(n for n in range(_FIRST_FREE_FD, _FIRST_FREE_FD + 1000) if n not in context.fds)
-    context.fds[number] = one
+    context.fds[number] = opened
     try:
         yield number
     finally:
         context.fds.pop(number, None)
-        one.release()
+        opened.release()
 
 
 def for_each_input(

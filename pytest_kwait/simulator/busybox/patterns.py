@@ -40,29 +40,29 @@ def has_glob(pattern: str) -> bool:
 @functools.lru_cache(maxsize=256)
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Translate a glob."""
-    found: list[str] = []
+    pieces: list[str] = []
     position = 0
     while position < len(pattern):
         char = pattern[position]
         position += 1
         if char == "*":
-            if not found or found[-1] != ".*":
-                found.append(".*")
+            if not pieces or pieces[-1] != ".*":
+                pieces.append(".*")
         elif char == "?":
-            found.append(".")
+            pieces.append(".")
         elif char == "\\" and position < len(pattern):
-            found.append(re.escape(pattern[position]))
+            pieces.append(re.escape(pattern[position]))
             position += 1
         elif char == "[":
             bracket = _translate_bracket(pattern, position, glob=True)
             if bracket is None:
-                found.append(re.escape("["))
+                pieces.append(re.escape("["))
             else:
-                found.append(bracket[0])
+                pieces.append(bracket[0])
                 position = bracket[1]
         else:
-            found.append(re.escape(char))
-    return re.compile("".join(found), re.DOTALL)
+            pieces.append(re.escape(char))
+    return re.compile("".join(pieces), re.DOTALL)
 
 
 def _translate_bracket(pattern: str, position: int, *, glob: bool) -> tuple[str, int] | None:
@@ -113,14 +113,14 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
         folder: the base of a relative path.
     """
     pieces = pattern.split("/")
-    found = [""]
+    paths = [""]
     for index, piece in enumerate(pieces):
         last = index == len(pieces) - 1
         if not has_glob(piece):
-            found = [f"{start}{unescape_glob(piece)}{'' if last else '/'}" for start in found]
+            paths = [f"{start}{unescape_glob(piece)}{'' if last else '/'}" for start in paths]
             continue
         grown: list[str] = []
-        for start in found:
+        for start in paths:
             names = files.list_names(files.join_path(folder, start or "."))
             for name in sorted(names or ()):
                 if name.startswith(".") and not piece.startswith("."):
@@ -129,8 +129,8 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
                     grown.append(f"{start}{name}{'' if last else '/'}")
             if len(grown) > _MAX_MATCHES:
                 break
-        found = grown
-    return sorted(one for one in found if files.find(files.join_path(folder, one)) is not None)
+        paths = grown
+    return sorted(path for path in paths if files.find(files.join_path(folder, path)) is not None)
 
 
 @functools.lru_cache(maxsize=128)
@@ -140,7 +140,7 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
     Raises:
         UsageError: it is invalid.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     position, start = 0, True
     if len(pattern) > _MAX_PATTERN:
         raise UsageError("regular expression too big")
@@ -151,7 +151,7 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
             bracket = _translate_bracket(pattern, position, glob=False)
             if bracket is None:
                 raise UsageError(f"bad regex '{pattern}': Missing ']'")
-            found.append(bracket[0])
+            pieces.append(bracket[0])
             position = bracket[1]
         elif char == "\\":
             if position >= len(pattern):
@@ -159,35 +159,35 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
             char = pattern[position]
             position += 1
             if char in _BACKSLASH_OPERATORS and not extended:
-                found.append(char)
+                pieces.append(char)
                 start = char in "(|"
                 continue
             if char in "<>":
-                found.append(r"\b(?=\w)" if char == "<" else r"\b(?<=\w)")
+                pieces.append(r"\b(?=\w)" if char == "<" else r"\b(?<=\w)")
             elif char in "wWsSbB123456789":
-                found.append("\\" + char)
+                pieces.append("\\" + char)
             else:
-                found.append("\n" if char == "n" else re.escape(char))
+                pieces.append("\n" if char == "n" else re.escape(char))
         elif char == "*":
             # At the beginning of a basic expression it is literal.
-            found.append(r"\*" if start and not extended else "*" if not start else "")
+            pieces.append(r"\*" if start and not extended else "*" if not start else "")
         elif char in _BACKSLASH_OPERATORS:
-            found.append(char if extended else re.escape(char))
+            pieces.append(char if extended else re.escape(char))
             start = extended and char in "(|"
             continue
         elif char == "^":
-            found.append("^" if extended or start else r"\^")
+            pieces.append("^" if extended or start else r"\^")
             continue
         elif char == "$":
             ends = position == len(pattern) or pattern.startswith(("\\)", "\\|"), position)
-            found.append("$" if extended or ends else r"\$")
+            pieces.append("$" if extended or ends else r"\$")
         elif char == ".":
-            found.append(".")
+            pieces.append(".")
         else:
-            found.append(re.escape(char))
+            pieces.append(re.escape(char))
         start = False
     try:
-        return re.compile("".join(found).replace("$", "$"), re.I if ignore_case else 0)
+        return re.compile("".join(pieces).replace("$", "$"), re.I if ignore_case else 0)
     except re.error:
         raise UsageError(f"bad regex '{pattern}': Invalid preceding regular expression") from None
 

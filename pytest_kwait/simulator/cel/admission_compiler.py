@@ -176,15 +176,15 @@ def to_runtime_form(text: str) -> str:
 
 def declare_types(text: str, pool: DescriptorPool) -> None:
     """Declare the types of an expression's object literals."""
-    shown: dict[str, set[str]] = {JSON_PATCH_TYPE: {"value"}, "Object": set()}
+    fields_by_type: dict[str, set[str]] = {JSON_PATCH_TYPE: {"value"}, "Object": set()}
     for literal in _find_object_literals(text):
-        names = shown.setdefault(literal.name, set())
+        names = fields_by_type.setdefault(literal.name, set())
         if literal.name != JSON_PATCH_TYPE:
             names.update(name for _, _, name in literal.fields)
     file = descriptor_pb2.FileDescriptorProto(
         name="made.proto", syntax="proto3", dependency=["google/protobuf/any.proto"]
     )
-    for kind, names in shown.items():
+    for kind, names in fields_by_type.items():
         message = file.message_type.add(name=kind.replace(".", "_"))
         message.options.deprecated_legacy_json_field_conflicts = True
         texts = _JSON_PATCH_FIELDS if kind == JSON_PATCH_TYPE else ()
@@ -210,10 +210,10 @@ def to_json(value: Any, place: tuple[str, ...] = ()) -> Any:
         EvaluationError: an object has another type than expected.
     """
     wrong: list[str] = []
-    found = _to_json(value, place, wrong)
+    json_value = _to_json(value, place, wrong)
     if wrong:
         raise EvaluationError("type mismatch: " + "\n".join(wrong))
-    return found
+    return json_value
 
 
 def _to_json(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
@@ -227,10 +227,11 @@ def _to_json(value: Any, place: tuple[str, ...], wrong: list[str]) -> Any:
     if kind is None:
         return {key: _to_json(item, place, wrong) for key, item in value.items()}
     place = place or tuple(kind.split("."))
-    wanted = ".".join(place)
-    if kind != wanted:
+    expected_type = ".".join(place)
+    if kind != expected_type:
         wrong.append(
-            f'unexpected type name "{kind}", expected "{wanted}", which matches field name path '
+            f'unexpected type name "{kind}", expected "{expected_type}", which matches field name '
+            "path "
             "from root Object type"
         )
     return {
@@ -272,7 +273,7 @@ def get_expression_type(
     params: bool,
     authorizer: bool = True,
     declare: Callable[[DescriptorPool], None] | None = None,
-    shown: Mapping[str, Obj] | None = None,
+    schemas: Mapping[str, Obj] | None = None,
 ) -> str:
     """Return the type of an expression about a request.
 
@@ -282,7 +283,7 @@ def get_expression_type(
         params: whether there are parameters.
         authorizer: whether the authorizer is available.
         declare: adds types of this expression alone.
-        shown: the known schemas of `object`, `oldObject` and `params`.
+        schemas: the known schemas of `object`, `oldObject` and `params`.
 
     Raises:
         CompilationError: the expression is invalid.
@@ -295,7 +296,7 @@ def get_expression_type(
         types["variables"] = book.name_of({"type": "object", "properties": dict(variables)})
     if params:
         types["params"] = "dyn"
-    for name, schema in (shown or {}).items():
+    for name, schema in (schemas or {}).items():
         types[name] = book.name_of(schema) or "dyn"
     if authorizer:
         types |= {"authorizer": "Authorizer", "authorizer.requestResource": "ResourceCheck"}
@@ -306,23 +307,23 @@ def get_expression_type(
 
 
 def compilation_error(
-    text: str, wanted: str, variables: Mapping[str, Obj] | None, *, params: bool
+    text: str, result_type: str, variables: Mapping[str, Obj] | None, *, params: bool
 ) -> tuple[str, Obj]:
     """Return the compilation error of an expression, or else its type.
 
     Args:
         text: the expression.
-        wanted: the required type; empty for any.
+        result_type: the required type; empty for any.
         variables: the policy's variables; None where variables are not available.
         params: whether there are parameters.
     """
     try:
-        authorizer = wanted != "string"  # Message expressions have no authorizer.
+        authorizer = result_type != "string"  # Message expressions have no authorizer.
         expression_type = get_expression_type(text, variables, params=params, authorizer=authorizer)
     except CompilationError as error:
         return f"compilation failed: {error}", _ANY
-    if wanted and expression_type.lower() != wanted:
-        return f"must evaluate to {wanted} but got {expression_type.lower()}", _ANY
+    if result_type and expression_type.lower() != result_type:
+        return f"must evaluate to {result_type} but got {expression_type.lower()}", _ANY
     return "", variable_type(expression_type)
 
 
@@ -351,25 +352,25 @@ def mutation_compilation_error(
         )
     except CompilationError as error:
         return f"compilation failed: {_restore_type_names(str(error), text)}"
-    shown = _type_text(expression_type)
+    type_text = _type_text(expression_type)
     return (
         ""
-        if shown == _RESULT_TYPES[kind]
-        else f"must evaluate to {_RESULT_TYPES[kind]} but got {shown}"
+        if type_text == _RESULT_TYPES[kind]
+        else f"must evaluate to {_RESULT_TYPES[kind]} but got {type_text}"
     )
 
 
 def _restore_type_names(message: str, text: str) -> str:
     """Show a compiler message with the type names of the expression."""
     form = to_checked_form(text)
-    for ours, theirs in zip(form.splitlines(), text.splitlines(), strict=True):
-        message = message.replace(f" | {ours}\n", f" | {theirs}\n")
+    for form_line, text_line in zip(form.splitlines(), text.splitlines(), strict=True):
+        message = message.replace(f" | {form_line}\n", f" | {text_line}\n")
     message = message.replace(r"'\u003F'", "'?'")
-    return _GENERATED_TYPE.sub(lambda found: found[0].replace("_", "."), message)
+    return _GENERATED_TYPE.sub(lambda match: match[0].replace("_", "."), message)
 
 
 def _type_text(name: str) -> str:
     """Format a type as Kubernetes does."""
-    found = re.sub(r"\b(?!Object|JSONPatch)[A-Z]+\b", lambda part: part[0].lower(), name)
-    found = _GENERATED_TYPE.sub(lambda part: part[0].replace("_", "."), found)
-    return found.replace("<", "(").replace(">", ")")
+    text = re.sub(r"\b(?!Object|JSONPatch)[A-Z]+\b", lambda part: part[0].lower(), name)
+    text = _GENERATED_TYPE.sub(lambda part: part[0].replace("_", "."), text)
+    return text.replace("<", "(").replace(">", ")")

@@ -90,9 +90,9 @@ def decode_checked_expr(data: bytes) -> CheckedAst:
         if number == 2:
             reference = _get_message(content, 2)
             overloads[_get_number(content, 1)] = [
-                one.decode()
-                for at, one in _decode_fields(reference)
-                if at == 3 and isinstance(one, bytes)
+                overload_id.decode()
+                for at, overload_id in _decode_fields(reference)
+                if at == 3 and isinstance(overload_id, bytes)
             ]
         elif number == 3:
             types[_get_number(content, 1)] = _decode_type(_get_message(content, 2))
@@ -143,16 +143,16 @@ def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _get_message(data: bytes, wanted: int) -> bytes:
+def _get_message(data: bytes, field_number: int) -> bytes:
     for number, content in _decode_fields(data):
-        if number == wanted and isinstance(content, bytes):
+        if number == field_number and isinstance(content, bytes):
             return content
     return b""
 
 
-def _get_number(data: bytes, wanted: int) -> int:
+def _get_number(data: bytes, field_number: int) -> int:
     for number, content in _decode_fields(data):
-        if number == wanted and isinstance(content, int):
+        if number == field_number and isinstance(content, int):
             return content
     return 0
 
@@ -177,9 +177,9 @@ def _decode_type(data: bytes) -> Type:
             return Type("struct", content.decode())
         if number == 14:
             parameters = tuple(
-                _decode_type(one)
-                for at, one in _decode_fields(content)
-                if at == 2 and isinstance(one, bytes)
+                _decode_type(parameter)
+                for at, parameter in _decode_fields(content)
+                if at == 2 and isinstance(parameter, bytes)
             )
             return Type("opaque", _get_message(content, 1).decode(), parameters)
         if number == 10:
@@ -209,9 +209,9 @@ def _decode_expr(data: bytes) -> Expr:
             case 7:
                 node.kind = "list"
                 node.parts = [
-                    _decode_expr(one)
-                    for at, one in _decode_fields(content)
-                    if at == 1 and isinstance(one, bytes)
+                    _decode_expr(element)
+                    for at, element in _decode_fields(content)
+                    if at == 1 and isinstance(element, bytes)
                 ]
                 node.optional = _decode_indices(content)
             case 8:
@@ -226,14 +226,14 @@ def _decode_expr(data: bytes) -> Expr:
 
 def _decode_indices(data: bytes) -> frozenset[int]:
     packed = _get_message(data, 2)
-    found = {
+    indices = {
         content for at, content in _decode_fields(data) if at == 2 and isinstance(content, int)
     }
     at = 0
     while at < len(packed):
         index, at = _decode_varint(packed, at)
-        found.add(index)
-    return frozenset(found)
+        indices.add(index)
+    return frozenset(indices)
 
 
 def _decode_constant(data: bytes) -> object:
@@ -270,7 +270,7 @@ def _decode_struct(node: Expr, data: bytes) -> None:
     node.kind = "struct" if node.name else "map"
     for number, entry in _decode_fields(data):
         if number == 2 and isinstance(entry, bytes):
-            wanted = (4,) if node.name else (3, 4)
-            node.parts += [_decode_expr(_get_message(entry, at)) for at in wanted]
+            entry_fields = (4,) if node.name else (3, 4)
+            node.parts += [_decode_expr(_get_message(entry, at)) for at in entry_fields]
             if _get_number(entry, 5):
-                node.optional |= {len(node.parts) // len(wanted) - 1}
+                node.optional |= {len(node.parts) // len(entry_fields) - 1}

@@ -187,12 +187,12 @@ def estimate_call_cost(
     total = ZERO
     for cost in costs:
         total = total.plus(cost)
-    found = _estimate_library_call(function, overload, target, arguments)
-    if found is None:
+    estimate = _estimate_library_call(function, overload, target, arguments)
+    if estimate is None:
         if overload in ("logical_or", "logical_and"):
             return CallEstimate(Estimate(costs[0].least, costs[0].plus(costs[1]).most))
-        found = _estimate_standard_call(overload, target, arguments)
-    return CallEstimate(found.cost.plus(total), found.size)
+        estimate = _estimate_standard_call(overload, target, arguments)
+    return CallEstimate(estimate.cost.plus(total), estimate.size)
 
 
 def _estimate_library_call(
@@ -204,8 +204,8 @@ def _estimate_library_call(
     if function in _LIST_FUNCTIONS:
         return _estimate_list_call(function, target, arguments)
     if function in _SET_FUNCTIONS and len(arguments) == 2:
-        one, two = (argument.size_or_unknown for argument in arguments)
-        return CallEstimate(one.times(two).by(_SET_FUNCTIONS[function]).plus(fixed_estimate(1)))
+        left, right = (argument.size_or_unknown for argument in arguments)
+        return CallEstimate(left.times(right).by(_SET_FUNCTIONS[function]).plus(fixed_estimate(1)))
     if function in _NOMINAL_COST_FUNCTIONS or (function == "ip" and target is not None):
         return CallEstimate(fixed_estimate(1))
     if function in _AGGREGATE_FUNCTIONS and target is not None:
@@ -213,10 +213,10 @@ def _estimate_library_call(
         if target.items is None:
             return CallEstimate(size.by(_TRAVERSAL_COST_FACTOR))
         kind, item = target.items
-        each = fixed_estimate(1)
+        item_cost = fixed_estimate(1)
         if kind in ("string", "bytes"):
-            each = each.plus(item.by(_TRAVERSAL_COST_FACTOR))
-        return CallEstimate(size.times(each))
+            item_cost = item_cost.plus(item.by(_TRAVERSAL_COST_FACTOR))
+        return CallEstimate(size.times(item_cost))
     if function == "url" and arguments:
         size = arguments[0].size_or_unknown
         return CallEstimate(size.by(_TRAVERSAL_COST_FACTOR), size)
@@ -408,8 +408,8 @@ class _CostEstimator:
     def cost(self, node: Expr) -> Estimate:
         match node.kind:
             case "ident":
-                found = self._variable(node.name)
-                self._paths[node.number] = found.path if found else (node.name,)
+                variable = self._variable(node.name)
+                self._paths[node.number] = variable.path if variable else (node.name,)
                 return fixed_estimate(1)
             case "select":
                 return self._select(node)
@@ -458,10 +458,10 @@ class _CostEstimator:
             target = self._argument(node.target)
         total, size = Estimate(UNBOUNDED, 0), None
         for overload in overloads:
-            found = self._call_cost(node, overload, target, arguments, costs)
-            total = total.union(found.cost)
-            if found.size is not None:
-                size = found.size if size is None else size.union(found.size)
+            call_estimate = self._call_cost(node, overload, target, arguments, costs)
+            total = total.union(call_estimate.cost)
+            if call_estimate.size is not None:
+                size = call_estimate.size if size is None else size.union(call_estimate.size)
             if overload in ("index_list", "index_map") and node.parts:
                 entries = self._entry_sizes(node.parts[0])
                 size = entries.value if entries else None
@@ -527,13 +527,13 @@ class _CostEstimator:
             return total
         for index, name in enumerate(names):
             self._push(name, self._of_range(values, index, len(names)))
-        each = self.cost(step).plus(self.cost(condition))
+        iteration_cost = self.cost(step).plus(self.cost(condition))
         for name in names:
             self._pop(name)
         total = total.plus(self.cost(result))
         self._pop(made)
         count = self._size(values) or UNKNOWN
-        total = total.plus(count.times(each))
+        total = total.plus(count.times(iteration_cost))
         if start.kind == "literal":
             if (size := self._size(start)) is not None:
                 self._sizes[node.number] = size
@@ -573,10 +573,10 @@ class _CostEstimator:
             return fixed_estimate(len(node.value) if isinstance(node.value, str | bytes) else 1)
         if node.kind in ("list", "map"):
             return fixed_estimate(len(node.parts) // (2 if node.kind == "map" else 1))
-        found = self._size_below(self._path(node))
-        if found is not None:
-            self._sizes[node.number] = found
-            return found
+        size = self._size_below(self._path(node))
+        if size is not None:
+            self._sizes[node.number] = size
+            return size
         if _is_scalar(self._type(node)):
             return fixed_estimate(1)
         variable = self._variable(node.name) if node.kind == "ident" else None
@@ -588,10 +588,10 @@ class _CostEstimator:
         variable = self._variable(node.name) if node.kind == "ident" else None
         return variable.entries if variable else None
 
-    def _copy(self, node: Expr, other: Expr) -> None:
-        if (size := self._size(other)) is not None:
+    def _copy(self, node: Expr, source: Expr) -> None:
+        if (size := self._size(source)) is not None:
             self._sizes[node.number] = size
-        if entries := self._entry_sizes(other):
+        if entries := self._entry_sizes(source):
             self._entries[node.number] = entries
 
     def _path(self, node: Expr) -> Path:
@@ -603,8 +603,8 @@ class _CostEstimator:
         return self._types.get(node.number)
 
     def _kind(self, node: Expr) -> str:
-        found = self._type(node)
-        return found.kind if found else "dyn"
+        node_type = self._type(node)
+        return node_type.kind if node_type else "dyn"
 
     def _variable(self, name: str) -> _ComprehensionVariable | None:
         stack = self._variables.get(name)

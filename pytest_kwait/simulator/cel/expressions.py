@@ -115,7 +115,7 @@ _STAND_IN_CALL = re.compile(
     rf"(?:{_STRING_LITERAL.pattern})|\b({'|'.join(STAND_IN_NAMES)})(?=\s*\()", re.S
 )
 _STAND_IN_NAME = re.compile("|".join(STAND_IN_NAMES.values()))
-_ORIGINAL_NAMES = {ours: name for name, ours in STAND_IN_NAMES.items()}
+_ORIGINAL_NAMES = {stand_in: name for name, stand_in in STAND_IN_NAMES.items()}
 _NUMBERS = r"\((?:int, double|double, int|int, uint|uint, int|double, uint|uint, double)\)"
 _MIXED_NUMBER_COMPARISON = re.compile(
     rf"no matching overload for '_[<>]=?_' applied to '{_NUMBERS}'"
@@ -208,20 +208,20 @@ def _find_format_errors(node: Expr, text: Expr, tree: CheckedAst) -> Iterator[tu
         if count >= len(items):
             yield node, f"index {count} out of range"
             return
-        wanted = _CLAUSE_KINDS.get(clause.lower() if clause == "X" else clause)
-        if wanted is None:
+        clause_kind = _CLAUSE_KINDS.get(clause.lower() if clause == "X" else clause)
+        if clause_kind is None:
             why = f'unrecognized formatting clause "{clause}"'
             yield node, f"could not parse formatting clause: {why}"
             return
-        wrong = _find_unformattable(items[count], wanted[0], tree, within=clause == "s")
+        wrong = _find_unformattable(items[count], clause_kind[0], tree, within=clause == "s")
         if wrong is not None:
-            given = _get_format_kind(tree.types.get(wrong.number))
-            yield wrong, f"error during formatting: {wanted[1]}, was given {given}"
+            detail = _get_format_kind(tree.types.get(wrong.number))
+            yield wrong, f"error during formatting: {clause_kind[1]}, was given {detail}"
             return
         count += 1
     if count < len(items):
-        given = f"(expected {count}, got {len(items)})"
-        yield node, f"too many arguments supplied to string.format {given}"
+        detail = f"(expected {count}, got {len(items)})"
+        yield node, f"too many arguments supplied to string.format {detail}"
 
 
 def _find_unformattable(
@@ -271,8 +271,8 @@ def find_literal_errors(text: str, checked: bytes) -> str:
     if not wrong:
         return ""
     positions = decode_positions(checked)
-    found = sorted((positions.get(number, 0), why) for number, why in wrong.items())
-    return "\n".join(_format_error(why, text, offset) for offset, why in found)
+    errors = sorted((positions.get(number, 0), why) for number, why in wrong.items())
+    return "\n".join(_format_error(why, text, offset) for offset, why in errors)
 
 
 def _iterate_calls(node: Expr) -> Iterator[Expr]:
@@ -376,16 +376,16 @@ class Expression:
         """
         frame = ExecutionFrame(values)
         try:
-            found = self._step(frame)
+            value = self._step(frame)
             exhausted = False
         except CostLimitExceeded:
-            found = ErrorValue("operation cancelled: actual cost limit exceeded")
+            value = ErrorValue("operation cancelled: actual cost limit exceeded")
             exhausted = True
         if budget is not None:
             budget.charge(frame.cost)
-        if isinstance(found, ErrorValue):
-            raise EvaluationError(found.text, exhausted=exhausted)
-        return found
+        if isinstance(value, ErrorValue):
+            raise EvaluationError(value.text, exhausted=exhausted)
+        return value
 
 
 def compile_expression(
@@ -454,21 +454,21 @@ def _check(
             return None
         raise CompilationError(message) from None
     if may_have_literals(text) and (message := find_literal_errors(text, checked.serialize())):
-        raise CompilationError(_STAND_IN_NAME.sub(lambda found: _ORIGINAL_NAMES[found[0]], message))
+        raise CompilationError(_STAND_IN_NAME.sub(lambda match: _ORIGINAL_NAMES[match[0]], message))
     return checked
 
 
 def _has_only_mixed_number_errors(message: str) -> bool:
     """Return whether all errors compare numbers of two types, which Kubernetes allows."""
-    found = [line for line in message.splitlines() if line.startswith("ERROR: ")]
-    return bool(found) and all(_MIXED_NUMBER_COMPARISON.search(line) for line in found)
+    error_lines = [line for line in message.splitlines() if line.startswith("ERROR: ")]
+    return bool(error_lines) and all(_MIXED_NUMBER_COMPARISON.search(line) for line in error_lines)
 
 
 def replace_known_names(text: str) -> str:
     """Return the expression with stand-in names for functions that the library has in part."""
 
-    def changed(found: re.Match[str]) -> str:
-        return found[0] if found[1] is None else STAND_IN_NAMES[found[1]]
+    def changed(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else STAND_IN_NAMES[match[1]]
 
     return _STAND_IN_CALL.sub(changed, text)
 
@@ -486,7 +486,7 @@ def _get_parser() -> cel.Env:
 
 def _format_compile_errors(text: str) -> str:
     """Return the compiler's errors in the words of Kubernetes' compiler."""
-    text = _STAND_IN_NAME.sub(lambda found: _ORIGINAL_NAMES[found[0]], text)
+    text = _STAND_IN_NAME.sub(lambda match: _ORIGINAL_NAMES[match[0]], text)
     text = _NO_FIELDS.sub(
         r"type \1 does not support field selection", _FOLLOW_UP_ERROR.sub("", text)
     )
@@ -499,11 +499,11 @@ def _format_compile_errors(text: str) -> str:
     )
 
 
-def _fix_member_error(found: re.Match[str]) -> str:
+def _fix_member_error(match: re.Match[str]) -> str:
     """Move the receiver of a member function before its arguments."""
-    head, column, middle, name, types, source = found.groups()
+    head, column, middle, name, types, source = match.groups()
     if not source[4 : int(column) + 3].rstrip().endswith(f".{name}"):
-        return found[0]
+        return match[0]
     depth = 0
     for at, sign in enumerate(types):
         depth += (sign in "(<") - (sign in ")>")
@@ -516,11 +516,11 @@ def _fix_member_error(found: re.Match[str]) -> str:
     return f"{head}{column}{middle}'{name}' applied to '{first}.({rest})'{source}"
 
 
-def _fix_undeclared_name(found: re.Match[str]) -> str:
+def _fix_undeclared_name(match: re.Match[str]) -> str:
     """Report `a` as unknown for an unknown `a.b`."""
-    line, _, name, rest, source = found.groups()
-    shown = source.removeprefix(" | ")
-    at = re.search(rf"(?<![\w.]){name}\b", shown)
+    line, _, name, rest, source = match.groups()
+    source_line = source.removeprefix(" | ")
+    at = re.search(rf"(?<![\w.]){name}\b", source_line)
     column = at.start() if at else 0
     where = f"ERROR: <input>:{line}:{column + 1}: undeclared reference to '{name}'{rest}"
     return f"{where}\n{source}\n | {'.' * column}^"

@@ -283,11 +283,11 @@ def _get_pairwise_comparison_cost(values: Any) -> int:
 
 
 def _group_library_overloads() -> dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]]:
-    found: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
+    overloads: dict[str, list[tuple[tuple[str, ...], Callable[..., Any]]]] = {}
     for (name, takes, _), run in LIBRARY_FUNCTIONS.items():
         kinds = tuple(_strip_type_parameters(parameter) for parameter in takes)
-        found.setdefault(name.lstrip("."), []).append((kinds, run))
-    return found
+        overloads.setdefault(name.lstrip("."), []).append((kinds, run))
+    return overloads
 
 
 def _strip_type_parameters(name: str) -> str:
@@ -420,14 +420,14 @@ def plan_qualifier(operand: Interpretable, key: Step, *, optional: bool) -> Inte
         under = key(frame)
         if isinstance(under, ErrorValue):
             return under
-        found = _select_key(value, under)
+        member = _select_key(value, under)
         if maybe:
-            if isinstance(found, ErrorValue):
+            if isinstance(member, ErrorValue):
                 return OPTIONAL_NONE
             frame.cost += 1
-            return found if isinstance(found, OptionalValue) else OptionalValue(found)
+            return member if isinstance(member, OptionalValue) else OptionalValue(member)
         frame.cost += 1
-        return found
+        return member
 
     def step(frame: ExecutionFrame) -> Any:
         frame.cost += base
@@ -488,10 +488,10 @@ def plan_call(name: str, plans: list[Interpretable]) -> Step:
                 return value
         if not after:
             frame.charge(price(values, None))
-        found = function(values)
+        result = function(values)
         if after:
-            frame.charge(price(values, found))
-        return found
+            frame.charge(price(values, result))
+        return result
 
     return run
 
@@ -506,24 +506,24 @@ def plan_binary_call(name: str, first: Step, second: Step, *, free: bool = False
     adds, after = name == "_+_", name in COSTED_AFTER_CALL
 
     def run(frame: ExecutionFrame) -> Any:
-        one, two = first(frame), second(frame)
-        kind = type(one)
-        if kind is type(two):
+        left, right = first(frame), second(frame)
+        kind = type(left)
+        if kind is type(right):
             if cheap is not None and kind in _SCALAR_TYPES:
                 frame.charge(1)
-                return cheap(one, two)
-        elif adds and kind is AccumulatorList and isinstance(two, list):
+                return cheap(left, right)
+        elif adds and kind is AccumulatorList and isinstance(right, list):
             # The accumulator of a loop grows in place.
             frame.charge(1)
-            one.extend(two)
-            return one
-        wrong = one if kind is ErrorValue else two if type(two) is ErrorValue else None
+            left.extend(right)
+            return left
+        wrong = left if kind is ErrorValue else right if type(right) is ErrorValue else None
         if not free and not after:
-            frame.charge(price([one, two], None))
-        found = function([one, two]) if wrong is None else wrong
+            frame.charge(price([left, right], None))
+        result = function([left, right]) if wrong is None else wrong
         if after:
-            frame.charge(price([one, two], found))
-        return found
+            frame.charge(price([left, right], result))
+        return result
 
     return run
 
@@ -571,18 +571,18 @@ def plan_not_strictly_false(plan: Interpretable) -> Interpretable:
     return Interpretable(run)
 
 
-def plan_or_value(one: Interpretable, two: Interpretable, *, unwraps: bool) -> Interpretable:
+def plan_or_value(left: Interpretable, right: Interpretable, *, unwraps: bool) -> Interpretable:
     """Return the plan of `or` and `orValue`: the second operand if the first has no value."""
 
     def run(frame: ExecutionFrame) -> Any:
-        value = one.step(frame)
+        value = left.step(frame)
         if isinstance(value, ErrorValue):
             return value
         if not isinstance(value, OptionalValue):
             return NO_OVERLOAD
         if value.has_value:
             return value.value if unwraps else value
-        return two.step(frame)
+        return right.step(frame)
 
     return Interpretable(run)
 
@@ -739,12 +739,12 @@ def _plan_comprehension(node: Expr) -> Interpretable:
         outer = {name: known[name] for name in (made, *names) if name in known}
         first = start.step(frame)
         known[made] = AccumulatorList() if isinstance(first, list) and not first else first
-        one, test, advance = names[0], condition.step, step.step
+        variable_name, test, advance = names[0], condition.step, step.step
         for item in items:
             if pairs:
-                known[one], known[names[1]] = item
+                known[variable_name], known[names[1]] = item
             else:
-                known[one] = item
+                known[variable_name] = item
             if test(frame) is False:
                 break
             known[made] = advance(frame)
@@ -754,11 +754,11 @@ def _plan_comprehension(node: Expr) -> Interpretable:
             known.pop(name, None)
             if name in outer:
                 known[name] = outer[name]
-        found = result.step(frame)
+        outcome = result.step(frame)
         known.pop(made, None)
         if made in outer:
             known[made] = outer[made]
-        return list(found) if isinstance(found, AccumulatorList) else found
+        return list(outcome) if isinstance(outcome, AccumulatorList) else outcome
 
     return Interpretable(run)
 

@@ -54,7 +54,7 @@ def escape_identifier(name: str) -> str:
     """Return a property's name in expressions; empty if it cannot be written."""
     if name in RESERVED_WORDS:
         return f"__{name}__"
-    text = re.sub(r"__|\.|-|/", lambda found: dict(_ESCAPE_SEQUENCES)[found[0]], name)
+    text = re.sub(r"__|\.|-|/", lambda match: dict(_ESCAPE_SEQUENCES)[match[0]], name)
     return text if _IDENTIFIER.fullmatch(text) else ""
 
 
@@ -132,11 +132,14 @@ class SchemaTypes:
         self._made[id(schema)] = (schema, f"object.{name}")
         fields: list[tuple[str, str]] = []
         for field, inner in (schema.get("properties") or {}).items():
-            kept = self._verbatim and _IDENTIFIER.fullmatch(field)
-            shown, kind = field if kept else escape_identifier(field), self.name_of(inner)
-            if shown and kind:
-                fields.append((shown, kind))
-            if shown and kind and not kept and field in RESERVED_WORDS:
+            is_verbatim = self._verbatim and _IDENTIFIER.fullmatch(field)
+            field_name, kind = (
+                field if is_verbatim else escape_identifier(field),
+                self.name_of(inner),
+            )
+            if field_name and kind:
+                fields.append((field_name, kind))
+            if field_name and kind and not is_verbatim and field in RESERVED_WORDS:
                 fields.append((field, kind))  # it may be selected by both names
         message = self._file.message_type.add(name=name)
         # Names like `a_b` and `aB` may stand side by side.
@@ -158,7 +161,7 @@ class SchemaTypes:
             label = _Field.LABEL_OPTIONAL
         # Protobuf names the entry message of a map field in camel case.
         entry = "".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry"
-        if kind.startswith("map<") and any(one.name == entry for one in message.nested_type):
+        if kind.startswith("map<") and any(nested.name == entry for nested in message.nested_type):
             kind = inner = "dyn"
             label = _Field.LABEL_OPTIONAL
         if kind.startswith("map<"):
@@ -202,14 +205,16 @@ def to_cel_value(value: Any, schema: Obj | None) -> Any:
         return _to_object(value, schema)
     if isinstance(value, list):
         items = schema.get("items")
-        found = [to_cel_value(item, items if isinstance(items, dict) else None) for item in value]
+        elements = [
+            to_cel_value(item, items if isinstance(items, dict) else None) for item in value
+        ]
         match schema.get("x-kubernetes-list-type"):
             case "set":
-                return SetList(found)
+                return SetList(elements)
             case "map":
                 keys = schema.get("x-kubernetes-list-map-keys") or ()
-                return MapList(found, tuple(escape_identifier(key) or key for key in keys))
-        return found
+                return MapList(elements, tuple(escape_identifier(key) or key for key in keys))
+        return elements
     if schema.get("x-kubernetes-int-or-string"):
         return value
     if schema.get("type") == "number" and not isinstance(value, bool | str):
@@ -241,11 +246,11 @@ def _to_formatted_value(text: str, form: str) -> Any:
             except (ValueError, binascii.Error):
                 return text
         case "date":
-            found: Any = parse_timestamp(f"{text}T00:00:00Z")
+            parsed_value: Any = parse_timestamp(f"{text}T00:00:00Z")
         case "date-time":
-            found = parse_timestamp(text)
+            parsed_value = parse_timestamp(text)
         case "duration":
-            found = parse_duration(text)
+            parsed_value = parse_duration(text)
         case _:
             return text
-    return text if found is None else found
+    return text if parsed_value is None else parsed_value

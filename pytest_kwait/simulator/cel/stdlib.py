@@ -90,95 +90,95 @@ def _make_duration(nanos: int) -> Any:
 
 
 def _make_timestamp(nanos: int, offset: int) -> Any:
-    found = Timestamp(nanos, offset)
-    return found if found.is_within_bounds else ErrorValue("timestamp overflow")
+    timestamp = Timestamp(nanos, offset)
+    return timestamp if timestamp.is_within_bounds else ErrorValue("timestamp overflow")
 
 
 def _make_comparison(name: str, holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    def compare(one: Any, two: Any) -> Any:
-        if is_number(one) and is_number(two):
-            return holds(one, two)
-        kind = get_kind(one)
-        if kind not in _COMPARABLE_KINDS and not is_number(one):
+    def compare(left: Any, right: Any) -> Any:
+        if is_number(left) and is_number(right):
+            return holds(left, right)
+        kind = get_kind(left)
+        if kind not in _COMPARABLE_KINDS and not is_number(left):
             return ErrorValue(f"no such overload: {name}")
-        return holds(one, two) if kind == get_kind(two) else NO_OVERLOAD
+        return holds(left, right) if kind == get_kind(right) else NO_OVERLOAD
 
     return compare
 
 
-def _add(one: Any, two: Any) -> Any:
-    first, second = get_kind(one), get_kind(two)
+def _add(left: Any, right: Any) -> Any:
+    first, second = get_kind(left), get_kind(right)
     if first == second:
         match first:
             case "int":
-                return _check_int(one + two)
+                return _check_int(left + right)
             case "uint":
-                return _check_uint(one + two)
+                return _check_uint(left + right)
             case "double" | "string" | "bytes":
-                return one + two
-            case "list" if isinstance(one, SetList | MapList):
-                return one.with_items(two)
+                return left + right
+            case "list" if isinstance(left, SetList | MapList):
+                return left.with_items(right)
             case "list":
-                return [*one, *two]
+                return [*left, *right]
             case "duration":
-                return _make_duration(one.nanos + two.nanos)
+                return _make_duration(left.nanos + right.nanos)
     if (first, second) == ("timestamp", "duration"):
-        return _make_timestamp(one.nanos + two.nanos, one.offset)
+        return _make_timestamp(left.nanos + right.nanos, left.offset)
     if (first, second) == ("duration", "timestamp"):
-        return _make_timestamp(one.nanos + two.nanos, two.offset)
+        return _make_timestamp(left.nanos + right.nanos, right.offset)
     return NO_OVERLOAD
 
 
-def _subtract(one: Any, two: Any) -> Any:
-    first, second = get_kind(one), get_kind(two)
+def _subtract(left: Any, right: Any) -> Any:
+    first, second = get_kind(left), get_kind(right)
     if first == second:
         match first:
             case "int":
-                return _check_int(one - two)
+                return _check_int(left - right)
             case "uint":
-                return _check_uint(int(one) - int(two))
+                return _check_uint(int(left) - int(right))
             case "double":
-                return one - two
+                return left - right
             case "duration" | "timestamp":
-                return _make_duration(one.nanos - two.nanos)
+                return _make_duration(left.nanos - right.nanos)
     if (first, second) == ("timestamp", "duration"):
-        return _make_timestamp(one.nanos - two.nanos, one.offset)
+        return _make_timestamp(left.nanos - right.nanos, left.offset)
     return NO_OVERLOAD
 
 
-def _multiply(one: Any, two: Any) -> Any:
-    kind = get_kind(one)
-    if kind != get_kind(two) or not is_number(one):
+def _multiply(left: Any, right: Any) -> Any:
+    kind = get_kind(left)
+    if kind != get_kind(right) or not is_number(left):
         return NO_OVERLOAD
     if kind == "double":
-        return one * two
-    return (_check_int if kind == "int" else _check_uint)(int(one) * int(two))
+        return left * right
+    return (_check_int if kind == "int" else _check_uint)(int(left) * int(right))
 
 
-def _divide(one: Any, two: Any) -> Any:
-    kind = get_kind(one)
-    if kind != get_kind(two) or not is_number(one):
+def _divide(left: Any, right: Any) -> Any:
+    kind = get_kind(left)
+    if kind != get_kind(right) or not is_number(left):
         return NO_OVERLOAD
     if kind == "double":
-        if two:
-            return one / two
-        return math.nan if not one or math.isnan(one) else math.copysign(math.inf, one * two)
-    if not two:
+        if right:
+            return left / right
+        return math.nan if not left or math.isnan(left) else math.copysign(math.inf, left * right)
+    if not right:
         return ErrorValue("division by zero")
-    quotient = abs(int(one)) // abs(int(two))
+    quotient = abs(int(left)) // abs(int(right))
     return (_check_int if kind == "int" else _check_uint)(
-        -quotient if (one < 0) != (two < 0) else quotient
+        -quotient if (left < 0) != (right < 0) else quotient
     )
 
 
-def _remainder(one: Any, two: Any) -> Any:
-    kind = get_kind(one)
-    if kind != get_kind(two) or kind not in ("int", "uint"):
+def _remainder(left: Any, right: Any) -> Any:
+    kind = get_kind(left)
+    if kind != get_kind(right) or kind not in ("int", "uint"):
         return NO_OVERLOAD
-    if not two:
+    if not right:
         return ErrorValue("modulus by zero")
-    rest = abs(int(one)) % abs(int(two))
-    return Uint(rest) if kind == "uint" else (-rest if one < 0 else rest)
+    rest = abs(int(left)) % abs(int(right))
+    return Uint(rest) if kind == "uint" else (-rest if left < 0 else rest)
 
 
 def _negate(value: Any) -> Any:
@@ -209,7 +209,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "!_": lambda value: not value if isinstance(value, bool) else NO_OVERLOAD,
     "-_": _negate,
     "@in": _is_in,
-    "_!=_": lambda one, two: not is_equal(one, two),
+    "_!=_": lambda left, right: not is_equal(left, right),
     "_%_": _remainder,
     "_*_": _multiply,
     "_+_": _add,
@@ -245,15 +245,15 @@ def _format_scientific(value: float) -> str:
     return f"{value:.17e}"
 
 
-def _make_conversion_error(value: Any, wanted: str) -> ErrorValue:
-    return ErrorValue(f"type conversion error from '{get_type_name(value)}' to '{wanted}'")
+def _make_conversion_error(value: Any, type_name: str) -> ErrorValue:
+    return ErrorValue(f"type conversion error from '{get_type_name(value)}' to '{type_name}'")
 
 
-def _parse_spelled(read: Callable[[str], int], text: str, wanted: str) -> Any:
+def _parse_spelled(read: Callable[[str], int], text: str, type_name: str) -> Any:
     try:
         return read(text)
     except ValueError:
-        return _make_conversion_error(text, wanted)
+        return _make_conversion_error(text, type_name)
 
 
 def _to_int(value: Any) -> Any:
@@ -398,26 +398,26 @@ def _accept_lists(run: Callable[..., Any], count: int = 1) -> Callable[..., Any]
 
 
 def _slice(values: list[Any], start: int, end: int) -> Any:
-    what = f"cannot slice({start}, {end}), "
+    prefix = f"cannot slice({start}, {end}), "
     if start < 0 or end < 0:
-        return ErrorValue(f"{what}negative indexes not supported")
+        return ErrorValue(f"{prefix}negative indexes not supported")
     if start > end:
-        return ErrorValue(f"{what}start index must be less than or equal to end index")
+        return ErrorValue(f"{prefix}start index must be less than or equal to end index")
     if len(values) < end:
-        return ErrorValue(f"{what}list is length {len(values)}")
+        return ErrorValue(f"{prefix}list is length {len(values)}")
     return list(values[start:end])
 
 
 def _flatten(values: list[Any], depth: int = 1) -> Any:
     if depth < 0:
         return ErrorValue("level must be non-negative")
-    found: list[Any] = []
+    items: list[Any] = []
     for value in values:
         if isinstance(value, list) and depth:
-            found += _flatten(value, depth - 1)
+            items += _flatten(value, depth - 1)
         else:
-            found.append(value)
-    return found
+            items.append(value)
+    return items
 
 
 def _sort_by(values: list[Any], keys: list[Any]) -> Any:
@@ -433,29 +433,29 @@ def _sort_by(values: list[Any], keys: list[Any]) -> Any:
 
 
 def _distinct(values: list[Any]) -> list[Any]:
-    found: list[Any] = []
+    distinct_values: list[Any] = []
     for value in values:
-        if not any(is_equal(value, one) for one in found):
-            found.append(value)
-    return found
+        if not any(is_equal(value, distinct_value) for distinct_value in distinct_values):
+            distinct_values.append(value)
+    return distinct_values
 
 
-def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
-    return all(any(is_equal(value, one) for value in values) for one in wanted)
+def _contains_all(values: list[Any], items: list[Any]) -> bool:
+    return all(any(is_equal(value, item) for value in values) for item in items)
 
 
 def _insert_entry(made: Any, key: Any, value: Any = None, *, entry: bool = False) -> Any:
     more = key if entry else {key: value}
     if not isinstance(made, dict) or not isinstance(more, dict):
         return NO_OVERLOAD
-    for one in more:
-        if one in made:
-            return ErrorValue(f"insert failed: key {one} already exists")
+    for entry_key in more:
+        if entry_key in made:
+            return ErrorValue(f"insert failed: key {entry_key} already exists")
     return {**made, **more}
 
 
-def _insert_or_merge(made: Any, *given: Any) -> Any:
-    return _insert_entry(made, *given, entry=len(given) == 1)
+def _insert_or_merge(made: Any, *arguments: Any) -> Any:
+    return _insert_entry(made, *arguments, entry=len(arguments) == 1)
 
 
 LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -469,10 +469,10 @@ LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "reverse": _accept_lists(lambda values: values[::-1]),
     "sets.contains": _accept_lists(_contains_all, 2),
     "sets.equivalent": _accept_lists(
-        lambda one, two: _contains_all(one, two) and _contains_all(two, one), 2
+        lambda left, right: _contains_all(left, right) and _contains_all(right, left), 2
     ),
     "sets.intersects": _accept_lists(
-        lambda one, two: any(_contains_all(two, [value]) for value in one), 2
+        lambda left, right: any(_contains_all(right, [value]) for value in left), 2
     ),
     "slice": _accept_lists(_slice),
     "sort": _accept_lists(lambda values: _sort_by(values, values)),
@@ -546,8 +546,8 @@ def _format_float(value: Any, clause: str, places: int) -> str:
     if isinstance(value, str) and value in _NON_FINITE:
         value = _NON_FINITE[value]
     if not isinstance(value, float):
-        what = "fixed-point" if clause == "f" else "scientific"
-        raise _make_format_error(f"{what} clause can only be used on doubles", value)
+        notation = "fixed-point" if clause == "f" else "scientific"
+        raise _make_format_error(f"{notation} clause can only be used on doubles", value)
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
     if clause == "f":
@@ -592,8 +592,8 @@ def _format_value(value: Any, *, inside: bool = False) -> str:
             return f"[{', '.join(_format_value(item, inside=True) for item in value)}]"
         case "map":
             entries = ((_format_value(key, inside=True), item) for key, item in value.items())
-            shown = sorted(entries, key=lambda entry: entry[0])
-            pairs = (f"{key}:{_format_value(item, inside=True)}" for key, item in shown)
+            sorted_entries = sorted(entries, key=lambda entry: entry[0])
+            pairs = (f"{key}:{_format_value(item, inside=True)}" for key, item in sorted_entries)
             return f"{{{', '.join(pairs)}}}"
     raise _make_format_error(f"string clause can only be used on {FORMATTABLE_TYPES}", value)
 
@@ -653,8 +653,8 @@ def _matches(text: str, pattern: str) -> Any:
     return ErrorValue(fault) if fault else matches_pattern(pattern, text)
 
 
-def _is_contained(one: Any, two: Any) -> Any:
-    return two in one
+def _is_contained(left: Any, right: Any) -> Any:
+    return right in left
 
 
 def _make_timestamp_getter(name: str) -> Callable[..., Any]:
@@ -687,7 +687,11 @@ def _make_optional_of_non_zero(value: Any) -> OptionalValue:
 def _unwrap_optionals(values: Any) -> Any:
     if not isinstance(values, list):
         return NO_OVERLOAD
-    return [one.value for one in values if isinstance(one, OptionalValue) and one.has_value]
+    return [
+        optional.value
+        for optional in values
+        if isinstance(optional, OptionalValue) and optional.has_value
+    ]
 
 
 STRING_FUNCTIONS: dict[str, Callable[..., Any]] = {

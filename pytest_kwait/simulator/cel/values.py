@@ -280,26 +280,27 @@ class MapList(list[Any]):
         """Return whether the other list has equal items under the same keys."""
         if len(self) != len(other):
             return False
-        mine = {self._key(item): item for item in self}
+        items_by_key = {self._key(item): item for item in self}
         return all(
-            self._key(item) in mine and is_equal(mine[self._key(item)], item) for item in other
+            self._key(item) in items_by_key and is_equal(items_by_key[self._key(item)], item)
+            for item in other
         )
 
     def with_items(self, other: list[Any]) -> MapList:
         """Return both merged: equal keys are replaced in place, new items appended."""
-        found = MapList(self, self.keys)
+        merged = MapList(self, self.keys)
         places = {self._key(item): index for index, item in enumerate(self)}
         for item in other:
             place = places.get(self._key(item))
             if place is None:
-                found.append(item)
+                merged.append(item)
             else:
-                found[place] = item
-        return found
+                merged[place] = item
+        return merged
 
 
-def _contains(items: list[Any], wanted: Any) -> bool:
-    return any(is_equal(item, wanted) for item in items)
+def _contains(items: list[Any], value: Any) -> bool:
+    return any(is_equal(item, value) for item in items)
 
 
 def is_number(value: Any) -> bool:
@@ -307,27 +308,27 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_equal(one: Any, two: Any) -> bool:
+def is_equal(first: Any, second: Any) -> bool:
     """Return whether two values are equal; numbers are compared across kinds."""
-    if isinstance(one, bool) or isinstance(two, bool):
-        return one is two
-    if isinstance(one, SetList | MapList) and isinstance(two, list):
-        return one.same(two)
-    if isinstance(one, list):
-        if not isinstance(two, list) or len(one) != len(two):
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, SetList | MapList) and isinstance(second, list):
+        return first.same(second)
+    if isinstance(first, list):
+        if not isinstance(second, list) or len(first) != len(second):
             return False
-        return all(is_equal(left, right) for left, right in zip(one, two, strict=True))
-    if isinstance(one, dict):
-        if get_kind(one) != get_kind(two) or len(one) != len(two):
+        return all(is_equal(left, right) for left, right in zip(first, second, strict=True))
+    if isinstance(first, dict):
+        if get_kind(first) != get_kind(second) or len(first) != len(second):
             return False
-        return all(key in two and is_equal(value, two[key]) for key, value in one.items())
-    if isinstance(one, OptionalValue) and isinstance(two, OptionalValue):
-        return one.has_value == two.has_value and (
-            not one.has_value or is_equal(one.value, two.value)
+        return all(key in second and is_equal(value, second[key]) for key, value in first.items())
+    if isinstance(first, OptionalValue) and isinstance(second, OptionalValue):
+        return first.has_value == second.has_value and (
+            not first.has_value or is_equal(first.value, second.value)
         )
-    if isinstance(one, TypeName) != isinstance(two, TypeName):
+    if isinstance(first, TypeName) != isinstance(second, TypeName):
         return False
-    return bool(one == two)
+    return bool(first == second)
 
 
 def get_size(value: Any) -> int:

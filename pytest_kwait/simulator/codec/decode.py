@@ -261,13 +261,13 @@ class Decoder:
                     if moment is not None or (shape.field is not None and shape.field.pointer):
                         clean[field] = moment
                 else:
-                    found = self._value(item, shape, f"{path}{field}")
-                    if found or not isinstance(found, list | dict | int | float | str):
-                        clean[field] = found
+                    decoded = self._value(item, shape, f"{path}{field}")
+                    if decoded or not isinstance(decoded, list | dict | int | float | str):
+                        clean[field] = decoded
                     elif not shape.cleared or form in (_ANY, _INT_OR_TEXT):
                         # Stored objects have no empty lists and maps.
-                        empty = shape.null_when_empty and isinstance(found, list | dict)
-                        clean[field] = None if empty else found
+                        empty = shape.null_when_empty and isinstance(decoded, list | dict)
+                        clean[field] = None if empty else decoded
         except _WrongType as wrong:
             wrong.within(struct, field, shape)
             raise
@@ -291,14 +291,14 @@ class Decoder:
     def _repeated(self, value: Obj, path: str, known: Iterable[str]) -> Iterable[tuple[str, Any]]:
         """Return the fields of an object in order of its text; report duplicates."""
         pairs = value.pairs if isinstance(value, DuplicateKeysObj) else value.items()
-        seen: Obj = {}
+        fields: Obj = {}
         for field, item in pairs:
-            if field in seen and field in known:
+            if field in fields and field in known:
                 self.add_strict_error(f'duplicate field "{path}{field}"')
-                seen[field] = _merge_duplicates(seen[field], item)
+                fields[field] = _merge_duplicates(fields[field], item)
             else:
-                seen[field] = item
-            yield field, seen[field]
+                fields[field] = item
+            yield field, fields[field]
 
     def add_strict_error(self, text: str) -> None:
         """Add an error of strict decoding."""
@@ -342,7 +342,7 @@ class Decoder:
             if not isinstance(item, list):
                 raise _WrongType(_json_type_name(item), shape.go)
             inner = shape.item
-            return [self._value(one, inner, f"{path}[{at}]") for at, one in enumerate(item)]
+            return [self._value(element, inner, f"{path}[{at}]") for at, element in enumerate(item)]
         if form is _MAP:
             return self._map(item, shape, path)
         return _decode_scalar(item, form, shape.go)
@@ -354,17 +354,17 @@ class Decoder:
         inner = shape.item
         if inner.form is _TEXT:
             clean = {}
-            for key, one in pairs:
-                if one is not None and not isinstance(one, str):
-                    raise _WrongType(_json_type_name(one), inner.go)
-                clean[key] = one or ""
+            for key, entry in pairs:
+                if entry is not None and not isinstance(entry, str):
+                    raise _WrongType(_json_type_name(entry), inner.go)
+                clean[key] = entry or ""
             return clean
         if shape.go == "v1.ResourceList":
             return {
-                key: "0" if one is None else _read_by(round_quantity, _decode_quantity(one))
-                for key, one in pairs
+                key: "0" if entry is None else _read_by(round_quantity, _decode_quantity(entry))
+                for key, entry in pairs
             }
-        return {key: self._value(one, inner, f"{path}.{key}") for key, one in pairs}
+        return {key: self._value(entry, inner, f"{path}.{key}") for key, entry in pairs}
 
     def _schema_union(self, item: Any, go: str, path: str) -> Any:
         """Decode a part of a definition's schema that may also be a boolean or a list.
@@ -382,10 +382,10 @@ class Decoder:
         if not isinstance(item, list):
             return None
         if go == _SCHEMA_OR_ARRAY:
-            return [within._value(one, schema, path) for one in item] or None
-        if bad := next((one for one in item if not isinstance(one, str | None)), None):
+            return [within._value(entry, schema, path) for entry in item] or None
+        if bad := next((entry for entry in item if not isinstance(entry, str | None)), None):
             raise _WrongType(_json_type_name(bad), "string")
-        return [one or "" for one in item] or None
+        return [entry or "" for entry in item] or None
 
     def _refused(self, why: str) -> Exception:
         kind = self._kind
@@ -405,8 +405,8 @@ def _find_type_error(value: Obj, struct: Struct) -> str:
     """Return the first error of a type with its own parser; it precedes wrong types."""
     try:
         _check_struct_readable(value, struct)
-    except (_WrongType, _Unreadable) as found:
-        return str(found)
+    except (_WrongType, _Unreadable) as error:
+        return str(error)
     return ""
 
 
@@ -428,11 +428,11 @@ def _check_readable(item: Any, shape: Shape) -> None:
     elif shape.form in _READERS and item is not None:
         _decode_scalar(item, shape.form, shape.go)
     elif shape.form is _LIST and isinstance(item, list):
-        for one in item:
-            _check_readable(one, shape.item)
+        for element in item:
+            _check_readable(element, shape.item)
     elif shape.form is _MAP and isinstance(item, dict):
-        for one in item.values():
-            _check_readable(one, shape.item)
+        for element in item.values():
+            _check_readable(element, shape.item)
 
 
 def _json_type_name(item: Any, *, number: bool = False) -> str:
@@ -468,7 +468,7 @@ def _decode_scalar(item: Any, form: Form, go: str) -> Any:
         return _decode_time(item, go)
     if form is Form.BYTES:
         if isinstance(item, list):
-            numbers = [_decode_scalar(one, Form.INTEGER, "uint8") for one in item]
+            numbers = [_decode_scalar(element, Form.INTEGER, "uint8") for element in item]
             return base64.b64encode(bytes(numbers)).decode()
         if not isinstance(item, str):
             raise _WrongType(_json_type_name(item), "[]uint8")
@@ -490,8 +490,8 @@ def _decode_time(item: Any, go: str) -> str | None:
     if not isinstance(item, str):
         raise _WrongType(_json_type_name(item), "string")
     read = _decode_micro_time if go.endswith("MicroTime") else canonicalize_time
-    found = _read_by(read, item)
-    return None if found[:19] == _ZERO_TIME and not found[19:].strip(".0Z") else found
+    text = _read_by(read, item)
+    return None if text[:19] == _ZERO_TIME and not text[19:].strip(".0Z") else text
 
 
 def _decode_quantity(item: Any) -> str:
@@ -500,10 +500,10 @@ def _decode_quantity(item: Any) -> str:
 
 def _read_by(reader: Any, text: str) -> str:
     try:
-        found: str = reader(text)
+        formatted: str = reader(text)
     except ValueError as error:
         raise _Unreadable(str(error)) from None
-    return found
+    return formatted
 
 
 def _decode_micro_time(text: str) -> str:

@@ -240,11 +240,11 @@ def check_depth(value: Any, data: bytes = b"{") -> None:
         if depth > MAX_DEPTH + 1:
             raise _too_deep_error(data)
         below: list[Any] = []
-        for one in layer:
-            if isinstance(one, dict):
-                below += [item for item in one.values() if isinstance(item, dict | list)]
-            elif isinstance(one, list):
-                below += [item for item in one if isinstance(item, dict | list)]
+        for node in layer:
+            if isinstance(node, dict):
+                below += [item for item in node.values() if isinstance(item, dict | list)]
+            elif isinstance(node, list):
+                below += [item for item in node if isinstance(item, dict | list)]
         layer = below
 
 
@@ -292,13 +292,13 @@ def _loader() -> type[yaml.SafeLoader]:
             self.repeated: list[tuple[int, str]] = []
 
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            seen = set()
+            keys = set()
             for key, _ in node.value:
-                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in keys and key.tag != "tag:yaml.org,2002:merge":
                     self.repeated.append((key.start_mark.line + 1, key.value))
-                seen.add(key.value)
-            found: dict[Any, Any] = super().construct_mapping(node, deep)
-            return found
+                keys.add(key.value)
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            return mapping
 
     Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
     Loader.yaml_implicit_resolvers = {
@@ -367,18 +367,18 @@ def _check_expansion(value: Any) -> None:
     sizes: dict[int, int] = {}
     todo: list[tuple[Any, bool]] = [(value, False)]
     while todo:
-        one, again = todo.pop()
-        items = list(one.values()) if isinstance(one, dict) else one
+        node, again = todo.pop()
+        items = list(node.values()) if isinstance(node, dict) else node
         if not isinstance(items, list):
             continue
         if again:
             size = 1 + sum(sizes.get(id(item), 1) for item in items)
             if size > _MAX_NODES:
                 raise ValueError("yaml: document contains excessive aliasing")
-            sizes[id(one)] = size
-        elif id(one) not in sizes:
-            sizes[id(one)] = _MAX_NODES + 1  # unless it turns out to be less: it is inside itself
-            todo.append((one, True))
+            sizes[id(node)] = size
+        elif id(node) not in sizes:
+            sizes[id(node)] = _MAX_NODES + 1  # unless it turns out to be less: it is inside itself
+            todo.append((node, True))
             todo += [(item, False) for item in items]
 
 

@@ -229,8 +229,8 @@ def _schema_or_texts(data: bytes) -> Any:
     return texts or _schema_or(data, 1)
 
 
-def _schema_or(data: bytes, place: int, other: Any = None) -> Any:
-    return next((_schema(raw) for number, _, raw in _fields(data) if number == place), other)
+def _schema_or(data: bytes, place: int, default: Any = None) -> Any:
+    return next((_schema(raw) for number, _, raw in _fields(data) if number == place), default)
 
 
 _SPECIAL: dict[str, Callable[[dict[int, Any]], Any]] = {

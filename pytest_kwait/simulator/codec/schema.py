@@ -87,8 +87,8 @@ def _go_data() -> dict[str, Any]:
 @cache
 def go_struct(name: str) -> tuple[GoField, ...] | None:
     """Return the fields of a Go struct; None for another or unknown type."""
-    found = _go_data()["types"].get(name)
-    if found is None:
+    fields = _go_data()["types"].get(name)
+    if fields is None:
         return None
     return tuple(
         GoField(
@@ -102,7 +102,7 @@ def go_struct(name: str) -> tuple[GoField, ...] | None:
             inline="i" in flags,
             mode="list" if "l" in flags else "map" if "m" in flags else "",
         )
-        for json, go, of, number, flags in found
+        for json, go, of, number, flags in fields
     )
 
 

@@ -516,10 +516,10 @@ def _find_program(program: str, path: str) -> tuple[str, str]:
     """
     if "/" in program:
         try:
-            found = os.stat(program)
+            status = os.stat(program)
         except OSError as error:
             return "", f'exec: "{program}": stat {program}: {describe_error(error)}'
-        if (found.st_mode & 0o170000) == 0o040000 or not os.access(program, os.X_OK):
+        if (status.st_mode & 0o170000) == 0o040000 or not os.access(program, os.X_OK):
             return "", f'exec: "{program}": permission denied'
         return program, ""
     for folder in path.split(":"):

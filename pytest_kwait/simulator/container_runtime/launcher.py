@@ -235,7 +235,7 @@ class Launcher:
 
     def _fork_sandbox(self, sandbox: _Sandbox | None) -> _SandboxChild:
         """Fork the process that makes a sandbox; None for the next one that will be needed."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
         flags = CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS
         if self._environment.has_user_namespace:
             flags |= CLONE_NEWUSER
@@ -243,11 +243,11 @@ class Launcher:
             flags |= CLONE_NEWNET
         pid = os.fork()
         if not pid:
-            run_child(lambda: run_sandbox(self._environment, theirs, flags), theirs)
+            run_child(lambda: run_sandbox(self._environment, child_socket, flags), child_socket)
         self._helpers.add(pid)
-        theirs.close()
-        child = _SandboxChild(pid, ours, sandbox)
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._read_sandbox(child))
+        child_socket.close()
+        child = _SandboxChild(pid, own_socket, sandbox)
+        self._selector.register(own_socket, selectors.EVENT_READ, lambda: self._read_sandbox(child))
         return child
 
     def _read_sandbox(self, child: _SandboxChild) -> None:
@@ -330,8 +330,8 @@ class Launcher:
             for number, (_, content) in enumerate(sorted(sandbox.config["files"].items())):
                 with open(f"{folder}/files/{number}", "wb") as file:
                     file.write(content.encode("latin-1"))
-            for each in sandbox.config["empty_dirs"]:
-                path = f"{folder}/empty/{each['name']}"
+            for empty_dir in sandbox.config["empty_dirs"]:
+                path = f"{folder}/empty/{empty_dir['name']}"
                 os.mkdir(path)
                 fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
             sandbox.storage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -413,20 +413,22 @@ class Launcher:
                 process.cgroup.set_limits(config["memory_bytes"], config["pids"] or DEFAULT_PIDS)
             else:
                 process.cgroup = process.container.cgroup
-            ours, theirs = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+            own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
             pid = os.fork()
         except OSError as error:
             text = f"{STARTING}{error.filename or 'fork'}: {describe_error(error)}"
             self.send({"op": "started", "id": process.number, "error": text})
             return
         if not pid:
-            ours.close()
-            run_child(lambda: self._run_program(process, theirs, fds), theirs)
+            own_socket.close()
+            run_child(lambda: self._run_program(process, child_socket, fds), child_socket)
         if self._isolated:
             self._helpers.add(pid)
-        theirs.close()
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._read_status(process))
-        self._add_process(process, ours)
+        child_socket.close()
+        self._selector.register(
+            own_socket, selectors.EVENT_READ, lambda: self._read_status(process)
+        )
+        self._add_process(process, own_socket)
         if not self._isolated:
             self._set_pid(process, pid)
 
@@ -485,15 +487,17 @@ class Launcher:
         """Fork a process for the next container, in a cgroup of its own."""
         self._container_children += 1
         cgroup = self._groups.create(f"spare-{self._container_children}")
-        ours, theirs = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
         pid = os.fork()
         if not pid:
-            run_child(lambda: wait_for_container(self._environment, cgroup, theirs), theirs)
+            run_child(
+                lambda: wait_for_container(self._environment, cgroup, child_socket), child_socket
+            )
         self._helpers.add(pid)
-        theirs.close()
-        child = _ContainerChild(pid, ours, cgroup)
+        child_socket.close()
+        child = _ContainerChild(pid, own_socket, cgroup)
         self._spare_containers.append(child)
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._read_spare(child))
+        self._selector.register(own_socket, selectors.EVENT_READ, lambda: self._read_spare(child))
 
     def _read_spare(self, child: _ContainerChild) -> None:
         """Note that a spare process is ready, or drop it."""
@@ -600,10 +604,12 @@ class Launcher:
         for pid in list_processes():
             with contextlib.suppress(OSError):
                 if self._isolated:
-                    found = os.stat(f"/proc/{pid}/ns/mnt").st_ino == process.mount_namespace
+                    is_of_container = (
+                        os.stat(f"/proc/{pid}/ns/mnt").st_ino == process.mount_namespace
+                    )
                 else:
-                    found = os.getsid(pid) == process.pid
-                if found:
+                    is_of_container = os.getsid(pid) == process.pid
+                if is_of_container:
                     yield pid
 
     def _reap(self, wakeup: int) -> None:
@@ -622,7 +628,7 @@ class Launcher:
                 self._helpers.discard(pid)
             elif process is not None and process.status is None:
                 self._end(process, code)
-            elif any(each.status is not None for each in self._processes.values()):
+            elif any(process.status is not None for process in self._processes.values()):
                 # Its start is reported first.
                 self._early_exits[pid] = code
             else:

@@ -60,13 +60,13 @@ class MessageReader:
             return None
         self._data += data
         self._fds += fds
-        found = []
+        messages = []
         while len(self._data) >= _HEADER.size:
             length, count = _HEADER.unpack_from(self._data)
             end = _HEADER.size + length
             if len(self._data) < end:
                 break
             body = self._data[_HEADER.size : end].decode("utf-8", "surrogateescape")
-            found.append((json.loads(body), self._fds[:count]))
+            messages.append((json.loads(body), self._fds[:count]))
             del self._data[:end], self._fds[:count]
-        return found
+        return messages

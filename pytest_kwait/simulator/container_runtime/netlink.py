@@ -61,10 +61,10 @@ class Netlink:
             peer: the device there.
             namespace: descriptor of that network namespace.
         """
-        other = _pack_link() + _pack(_IFLA_IFNAME, peer.encode() + b"\0")
-        other += _pack(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
+        peer_link = _pack_link() + _pack(_IFLA_IFNAME, peer.encode() + b"\0")
+        peer_link += _pack(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
         info = _pack(_IFLA_INFO_KIND, b"veth")
-        info += _pack(_IFLA_INFO_DATA, _pack(_VETH_INFO_PEER, other))
+        info += _pack(_IFLA_INFO_DATA, _pack(_VETH_INFO_PEER, peer_link))
         self._send(
             _RTM_NEWLINK,
             _pack_link(flags=_IFF_UP),

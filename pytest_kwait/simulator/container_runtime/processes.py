@@ -98,7 +98,7 @@ def kill_marked(name: str) -> bool:
         Whether there were any of the cluster.
     """
     prefix = f"{MARKER}=".encode()
-    found = False
+    had_processes = False
     for pid in list_processes():
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/environ", "rb") as file:
@@ -108,9 +108,9 @@ def kill_marked(name: str) -> bool:
                 continue
             cluster = marked[0].removeprefix(prefix).decode(errors="replace")
             if cluster == name or is_abandoned(cluster):
-                found = found or cluster == name
+                had_processes = had_processes or cluster == name
                 kill(pid, signal.SIGKILL)
-    return found
+    return had_processes
 
 
 def _is_zombie(pid: int) -> bool:

@@ -88,17 +88,17 @@ def create_storage(storage: str, config: Mapping[str, Any]) -> list[int]:
         with open(f"{storage}/files/{number}", "wb") as file:
             file.write(content.encode("latin-1"))
     opened = [os.open(storage, os.O_RDONLY | os.O_DIRECTORY)]
-    for each in config["empty_dirs"]:
-        path = f"{storage}/empty/{each['name']}"
+    for empty_dir in config["empty_dirs"]:
+        path = f"{storage}/empty/{empty_dir['name']}"
         mode = 0o777
         os.mkdir(path)
-        if each["size_bytes"] is not None:
-            _mount_tmpfs(path, each["size_bytes"], "mode=1777")
+        if empty_dir["size_bytes"] is not None:
+            _mount_tmpfs(path, empty_dir["size_bytes"], "mode=1777")
             mode = 0o1777
         os.chmod(path, mode)
-        if each["group"] is not None:
+        if empty_dir["group"] is not None:
             with contextlib.suppress(OSError):  # not in the map of the user namespace
-                os.chown(path, -1, each["group"])
+                os.chown(path, -1, empty_dir["group"])
                 os.chmod(path, mode | stat.S_ISGID)
         opened.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
     return opened
@@ -194,33 +194,35 @@ def _open_mounts(
     storage: str, config: Mapping[str, Any], sandbox: Mapping[str, Any]
 ) -> Iterator[_Bind]:
     """Open the sources of all mounts, parents first, while the machine's root is still there."""
-    found: list[_Bind] = []
-    found += [
+    binds: list[_Bind] = []
+    binds += [
         _open_bind(path, path, read_only=True)
         for path in config["visible"]
         if os.path.lexists(path)
     ]
     for number, path in enumerate(sorted(sandbox["files"])):
-        found.append(_open_bind(f"{storage}/files/{number}", path))
+        binds.append(_open_bind(f"{storage}/files/{number}", path))
     if config["termination_log"]:
         log = f"{storage}/{get_layer(config['id'])}/termination-log"
         os.close(os.open(log, os.O_CREAT | os.O_WRONLY))
         os.chmod(log, 0o666)
-        found.append(_open_bind(log, config["termination_log"]))
-    for each in config["mounts"]:
-        base = each["source"]
-        if each["empty_dir"] is not None:
-            base = f"{storage}/empty/{each['empty_dir']}"
-        source = _resolve_sub_path(base, each["sub_path"]) if each["sub_path"] else base
-        found.append(
+        binds.append(_open_bind(log, config["termination_log"]))
+    for mount_config in config["mounts"]:
+        base = mount_config["source"]
+        if mount_config["empty_dir"] is not None:
+            base = f"{storage}/empty/{mount_config['empty_dir']}"
+        source = (
+            _resolve_sub_path(base, mount_config["sub_path"]) if mount_config["sub_path"] else base
+        )
+        binds.append(
             _open_bind(
                 source,
-                each["target"],
-                read_only=each["read_only"],
-                is_of_image=each["is_of_image"],
+                mount_config["target"],
+                read_only=mount_config["read_only"],
+                is_of_image=mount_config["is_of_image"],
             )
         )
-    yield from sorted(found, key=lambda bind: bind.target.count("/"))
+    yield from sorted(binds, key=lambda bind: bind.target.count("/"))
 
 
 def _open_bind(
@@ -231,9 +233,9 @@ def _open_bind(
     except OSError as error:
         text = f'error mounting "{source}" to rootfs at "{target}": stat {source}'
         raise RootError(f"{text}: {describe_error(error)}") from None
-    found = os.fstat(fd)
-    is_copied = is_of_image and stat.S_ISREG(found.st_mode) and found.st_size <= _MAX_COPIED_BYTES
-    is_folder = stat.S_ISDIR(found.st_mode)
+    status = os.fstat(fd)
+    is_copied = is_of_image and stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_COPIED_BYTES
+    is_folder = stat.S_ISDIR(status.st_mode)
     return _Bind(os.path.normpath(target), fd, is_folder, read_only, source, is_copied)
 
 

@@ -362,21 +362,21 @@ class RuntimeProcess:
 
     def start(self, sandbox: int, container: int | None) -> None:
         """Have the launcher start the program."""
-        given: list[int] = []
+        passed_fds: list[int] = []
         if not self._config.tty:
             if self.stdin is not None:
                 read, write = os.pipe()
-                given.append(read)
+                passed_fds.append(read)
                 self.stdin.connect(write)
             for name in _STREAMS:
                 read, write = os.pipe()
                 os.set_blocking(read, False)
                 self._outputs[read] = name
-                given.append(write)
+                passed_fds.append(write)
         self._runtime.add_process(self._number, self)
         config = asdict(self._config)
         message = {"op": "start", "id": self._number, "sandbox": sandbox, "container": container}
-        self._runtime.send({**message, "config": config}, given)
+        self._runtime.send({**message, "config": config}, passed_fds)
 
     def on_message(self, message: dict[str, Any], fds: list[int]) -> None:
         """Handle a message of the launcher."""
@@ -730,7 +730,7 @@ class ContainerRuntime:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._name = get_cluster_name(os.getpid(), next(_CLUSTER_NUMBERS))
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        own_socket, launcher_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         lifeline, self._lifeline = os.pipe()
         options = {
             **asdict(self._network),
@@ -739,25 +739,25 @@ class ContainerRuntime:
             "plain": self._plain,
         }
         package = str(Path(__file__).parents[3])
-        arguments = [str(theirs.fileno()), str(lifeline), json.dumps(options)]
+        arguments = [str(launcher_socket.fileno()), str(lifeline), json.dumps(options)]
         try:
             with (self._folder / "launcher.log").open("wb") as log:
                 self._launcher = subprocess.Popen(  # noqa: S603 (our own module)
                     [sys.executable, "-I", "-S", "-c", _PROGRAM, package, *arguments],
-                    pass_fds=[theirs.fileno(), lifeline],
+                    pass_fds=[launcher_socket.fileno(), lifeline],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
                 )
         finally:
-            theirs.close()
+            launcher_socket.close()
             os.close(lifeline)
-        ours.setblocking(False)
-        self._control, self._reader = ours, MessageReader(ours)
+        own_socket.setblocking(False)
+        self._control, self._reader = own_socket, MessageReader(own_socket)
         loop = asyncio.get_running_loop()
         self._isolation = loop.create_future()
-        loop.add_reader(ours, self._read)
+        loop.add_reader(own_socket, self._read)
 
     def _flush(self) -> None:
         loop = asyncio.get_running_loop()
@@ -821,10 +821,10 @@ class ContainerRuntime:
             ready(StartFailure(message["error"]))
             return
         empty_dirs = {
-            each.name: Path(f"/proc/self/fd/{fd}")
+            empty_dir.name: Path(f"/proc/self/fd/{fd}")
             if sys.platform == "linux"
-            else self._folder / str(message["id"]) / "empty" / each.name
-            for each, fd in zip(config.empty_dirs, fds, strict=True)
+            else self._folder / str(message["id"]) / "empty" / empty_dir.name
+            for empty_dir, fd in zip(config.empty_dirs, fds, strict=True)
         }
         ready(Sandbox(self, message["id"], empty_dirs, fds))
 

@@ -149,8 +149,8 @@ def make_read_only(target: str, *, recursive: bool = False) -> None:
     if result < 0:
         if ctypes.get_errno() != 38:  # ENOSYS
             _check(result, target)
-        kept = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount(None, target, None, MS_BIND | _MS_REMOUNT | MS_RDONLY | kept)
+        flags = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        mount(None, target, None, MS_BIND | _MS_REMOUNT | MS_RDONLY | flags)
 
 
 def pivot_root(root: str) -> None:
@@ -166,7 +166,7 @@ def set_domain_name(name: str) -> None:
 
 
 def _prctl(option: int, value: int) -> None:
-    _check(_libc.prctl(option, *[ctypes.c_ulong(each) for each in (value, 0, 0, 0)]))
+    _check(_libc.prctl(option, *[ctypes.c_ulong(argument) for argument in (value, 0, 0, 0)]))
 
 
 def die_with_parent() -> None:
@@ -184,10 +184,10 @@ def forbid_new_privileges() -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
 
 
-def limit_capabilities(kept: frozenset[str]) -> None:
+def limit_capabilities(capabilities: frozenset[str]) -> None:
     """Let programs that this process executes have no other capabilities."""
     for number, name in enumerate(CAPABILITIES):
-        if name not in kept:
+        if name not in capabilities:
             try:
                 _prctl(_PR_CAPBSET_DROP, number)
             except OSError as error:

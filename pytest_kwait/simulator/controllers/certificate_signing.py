@@ -141,14 +141,14 @@ def _name_fault(csr: x509.CertificateSigningRequest) -> str:
 
 
 def _usages_fault(usages: Collection[str], purpose: str) -> str:
-    wanted = sorted(("digital signature", "key encipherment", purpose))
-    if set(usages) in ({*wanted}, {"digital signature", purpose}):
+    expected_usages = sorted(("digital signature", "key encipherment", purpose))
+    if set(usages) in ({*expected_usages}, {"digital signature", purpose}):
         return ""
-    return f"usages did not match [{' '.join(wanted)}]"
+    return f"usages did not match [{' '.join(expected_usages)}]"
 
 
 def _subject_texts(csr: x509.CertificateSigningRequest, name: ObjectIdentifier) -> list[str]:
-    return [str(one.value) for one in csr.subject.get_attributes_for_oid(name)]
+    return [str(attribute.value) for attribute in csr.subject.get_attributes_for_oid(name)]
 
 
 def _get_alternative_names(
@@ -216,8 +216,8 @@ def sign_certificate(
         )
     purposes = sorted({_PURPOSES[usage] for usage in usages if usage in _PURPOSES})
     if purposes:
-        found = x509.ExtendedKeyUsage([ObjectIdentifier(purpose) for purpose in purposes])
-        builder = builder.add_extension(found, critical=False)
+        extended_usage = x509.ExtendedKeyUsage([ObjectIdentifier(purpose) for purpose in purposes])
+        builder = builder.add_extension(extended_usage, critical=False)
     names = _get_alternative_names(csr)
     if names is not None:
         builder = builder.add_extension(names, critical=not list(csr.subject))
@@ -258,7 +258,11 @@ class CertificateController:
             + get_conditions_of_type(request, FAILED)
         )
         since = max(
-            (parse_time(one["lastUpdateTime"]) for one in decided if one.get("lastUpdateTime")),
+            (
+                parse_time(condition["lastUpdateTime"])
+                for condition in decided
+                if condition.get("lastUpdateTime")
+            ),
             default=None,
         )
         now = self._cluster.clock.time()
@@ -270,9 +274,9 @@ class CertificateController:
         request = self._cluster.find(REQUESTS, name)
         if request is None:
             return
-        left = self._left(request)
-        if left > 0:
-            self._old.add_after(name, left)
+        remaining_seconds = self._left(request)
+        if remaining_seconds > 0:
+            self._old.add_after(name, remaining_seconds)
         else:
             self._cluster.delete(REQUESTS, name, uid=request["metadata"]["uid"])
 

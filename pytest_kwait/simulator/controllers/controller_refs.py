@@ -154,13 +154,13 @@ class ControllerRefManager:
     def _release(self, obj: Obj, owner_uid: str) -> None:
         def release(changed: Obj) -> None:
             metadata = changed["metadata"]
-            left = [
+            references = [
                 reference
                 for reference in metadata["ownerReferences"]
                 if reference["uid"] != owner_uid
             ]
-            metadata["ownerReferences"] = left
-            if not left:
+            metadata["ownerReferences"] = references
+            if not references:
                 del metadata["ownerReferences"]
 
         with ignore_not_found():

@@ -60,9 +60,9 @@ def _find_recent_times(
     if second is None or now < second:
         return since, first, 0
     count = int((now - first) // (second - first)) + 1
-    found, latest = schedule.after(first + (count - 2) * (second - first)), None
-    while found is not None and found <= now:
-        latest, found = found, schedule.after(found)
+    next_time, latest = schedule.after(first + (count - 2) * (second - first)), None
+    while next_time is not None and next_time <= now:
+        latest, next_time = next_time, schedule.after(next_time)
     return since, latest, count
 
 
@@ -141,12 +141,12 @@ class CronJobController:
 
         Source: kube-controller-manager, cronjob/cronjob_controllerv2.go, updateCronJob.
         """
-        found = self._schedule(cron_job)
-        if found is None:
+        schedule_and_zone = self._schedule(cron_job)
+        if schedule_and_zone is None:
             return
         try:
             now = self._cluster.clock.time()
-            wait = seconds_until_next(cron_job, now, found[0])
+            wait = seconds_until_next(cron_job, now, schedule_and_zone[0])
         except ValueError:
             return
         if wait is not None:
@@ -183,7 +183,7 @@ class CronJobController:
     def _update_active(self, cron_job: Obj, jobs: list[Obj]) -> None:
         """Record which Jobs have finished and which were deleted."""
         status = cron_job["status"]
-        active = {one["uid"]: one for one in status.get("active") or ()}
+        active = {reference["uid"]: reference for reference in status.get("active") or ()}
         for job in jobs:
             ended, listed = _finished_type(job), uid_of(job) in active
             if ended is None:
@@ -201,9 +201,9 @@ class CronJobController:
             last = status.get("lastSuccessfulTime")
             if ended == "Complete" and end and (last is None or parse_time(end) > parse_time(last)):
                 status["lastSuccessfulTime"] = end
-        present = {uid_of(job) for job in jobs}
+        job_uids = {uid_of(job) for job in jobs}
         for uid, reference in list(active.items()):
-            if uid not in present:
+            if uid not in job_uids:
                 del active[uid]
                 message = f"Active job went missing: {reference['name']}"
                 self._record_event(cron_job, NORMAL, "MissingJob", message)
@@ -235,10 +235,10 @@ class CronJobController:
 
     def _run(self, key: str, cron_job: Obj) -> None:
         """Create the Job that is due, if any, and schedule the next sync."""
-        found = self._schedule(cron_job)
-        if found is None:
+        schedule_and_zone = self._schedule(cron_job)
+        if schedule_and_zone is None:
             return
-        schedule, zone = found
+        schedule, zone = schedule_and_zone
         now = self._cluster.clock.time()
         try:
             due, many = find_due_time(cron_job, now, schedule)
@@ -266,7 +266,7 @@ class CronJobController:
             text = f"Missed scheduled time to start a job: {when}"
             self._record_event(cron_job, WARNING, "MissSchedule", text)
             return False
-        names = {one["name"] for one in status["active"]}
+        names = {reference["name"] for reference in status["active"]}
         if _job_name(cron_job, due) in names or status.get("lastScheduleTime") == format_time(due):
             return False
         policy = spec.get("concurrencyPolicy")
@@ -334,11 +334,13 @@ class CronJobController:
             ("Failed", "failedJobsHistoryLimit"),
         ):
             limit = cron_job["spec"].get(field)
-            some = [job for job in jobs if _finished_type(job) == ended]
-            if limit is None or len(some) <= limit:
+            finished_jobs = [job for job in jobs if _finished_type(job) == ended]
+            if limit is None or len(finished_jobs) <= limit:
                 continue
-            some.sort(key=lambda job: ((job["status"].get("startTime") or ""), name_of(job)))
-            for job in some[: len(some) - limit]:
+            finished_jobs.sort(
+                key=lambda job: ((job["status"].get("startTime") or ""), name_of(job))
+            )
+            for job in finished_jobs[: len(finished_jobs) - limit]:
                 # A failed deletion is recorded as an event; the others continue.
                 with suppress(StatusError):
                     self._delete(cron_job, name_of(job), uid_of(job))
@@ -353,7 +355,9 @@ class CronJobController:
                 raise
             return
         status = cron_job["status"]
-        status["active"] = [one for one in status.get("active") or () if one["uid"] != uid]
+        status["active"] = [
+            reference for reference in status.get("active") or () if reference["uid"] != uid
+        ]
         self._record_event(cron_job, NORMAL, "SuccessfulDelete", f"Deleted job {name}")
 
 

@@ -119,13 +119,13 @@ class NodePlacement:
 
     def _all_tolerations(self) -> list[Obj]:
         tolerations = [dict(toleration) for toleration in self._spec.get("tolerations") or ()]
-        wanted = list(_TOLERATED)
+        tolerated_taints = list(_TOLERATED)
         if self._spec.get("hostNetwork"):
-            wanted.append(_TOLERATED_ON_HOST_NETWORK)
-        for key, effect in wanted:
-            one = {"key": key, "operator": "Exists", "effect": effect}
-            if one not in tolerations:
-                tolerations.append(one)
+            tolerated_taints.append(_TOLERATED_ON_HOST_NETWORK)
+        for key, effect in tolerated_taints:
+            toleration = {"key": key, "operator": "Exists", "effect": effect}
+            if toleration not in tolerations:
+                tolerations.append(toleration)
         return tolerations
 
     def on(self, node: Obj) -> tuple[bool, bool]:
@@ -139,7 +139,7 @@ class NodePlacement:
         repelling = [taint for taint in taints if taint.get("effect") in DO_NOT_SCHEDULE_EFFECTS]
         if find_untolerated_taint(repelling, self._tolerations) is None:
             return True, True
-        evicting = [one for one in repelling if one["effect"] == "NoExecute"]
+        evicting = [taint for taint in repelling if taint["effect"] == "NoExecute"]
         return False, find_untolerated_taint(evicting, self._tolerations) is None
 
     def pod(self, node: str, digest: str) -> Obj:
@@ -283,13 +283,15 @@ class DaemonSetView:
         if not surges:
             return False, ordered[1:]
         going: list[Obj] = []
-        kept: dict[bool, Obj] = {}
+        kept_pods: dict[bool, Obj] = {}
         for pod in ordered:
             new = labels_of(pod).get("controller-revision-hash") == self.digest
-            if kept.setdefault(new, pod) is not pod:
+            if kept_pods.setdefault(new, pod) is not pod:
                 going.append(pod)
-        if len(kept) == 2 and (not is_ready(kept[False]) or self.is_available(kept[True])):
-            going.append(kept[False])
+        if len(kept_pods) == 2 and (
+            not is_ready(kept_pods[False]) or self.is_available(kept_pods[True])
+        ):
+            going.append(kept_pods[False])
         return False, going
 
 
@@ -310,17 +312,17 @@ def plan_rolling_update(view: DaemonSetView) -> PodChanges:
 
     Source: kube-controller-manager, daemon/update.go, `rollingUpdate`.
     """
-    wanted = {name for name, node in view.nodes.items() if view.placement.on(node)[0]}
-    surge = view.share("maxSurge", len(wanted))
-    unavailable = view.share("maxUnavailable", len(wanted))
-    if wanted and not surge and not unavailable:
+    target_nodes = {name for name, node in view.nodes.items() if view.placement.on(node)[0]}
+    surge = view.share("maxSurge", len(target_nodes))
+    unavailable = view.share("maxUnavailable", len(target_nodes))
+    if target_nodes and not surge and not unavailable:
         unavailable = 1
     pairs = {
         node: _split_new_and_old(view, view.pods.get(node, ()))
-        for node in [*view.pods, *sorted(wanted - view.pods.keys())]
+        for node in [*view.pods, *sorted(target_nodes - view.pods.keys())]
     }
     return (
-        _plan_max_surge(view, pairs, wanted, surge)
+        _plan_max_surge(view, pairs, target_nodes, surge)
         if surge
         else _plan_max_unavailable(view, pairs, unavailable)
     )
@@ -328,15 +330,15 @@ def plan_rolling_update(view: DaemonSetView) -> PodChanges:
 
 def _split_new_and_old(view: DaemonSetView, pods: Sequence[Obj]) -> _Pair:
     """Return a node's new and old pod; None if there are several of either."""
-    found: dict[bool, Obj] = {}
+    pods_by_revision: dict[bool, Obj] = {}
     for pod in pods:
         if is_being_deleted(pod):
             continue
         new = view.is_new(pod)
-        if new in found:
+        if new in pods_by_revision:
             return None
-        found[new] = pod
-    return found.get(True), found.get(False)
+        pods_by_revision[new] = pod
+    return pods_by_revision.get(True), pods_by_revision.get(False)
 
 
 def _plan_max_unavailable(view: DaemonSetView, pairs: Mapping[str, _Pair], most: int) -> PodChanges:
@@ -356,7 +358,7 @@ def _plan_max_unavailable(view: DaemonSetView, pairs: Mapping[str, _Pair], most:
 
 
 def _plan_max_surge(
-    view: DaemonSetView, pairs: Mapping[str, _Pair], wanted: set[str], most: int
+    view: DaemonSetView, pairs: Mapping[str, _Pair], target_nodes: set[str], most: int
 ) -> PodChanges:
     change, surging, available = PodChanges(), 0, 0
     candidates: list[str] = []
@@ -366,8 +368,8 @@ def _plan_max_surge(
             surging += 1
             continue
         new, old = pair
-        seen = old or new
-        available += seen is not None and view.is_available(seen)
+        pod = old or new
+        available += pod is not None and view.is_available(pod)
         if old is None:
             continue
         if new is not None:
@@ -375,13 +377,13 @@ def _plan_max_surge(
                 change.delete.append(old)
             else:
                 surging += 1
-        elif node not in wanted:
+        elif node not in target_nodes:
             (leaving if view.is_available(old) else change.delete).append(old)
         elif not view.is_available(old):
             change.create.append(node)
         elif surging < most:
             candidates.append(node)
-    change.delete += leaving[: max(0, available - len(wanted))]
+    change.delete += leaving[: max(0, available - len(target_nodes))]
     change.create += candidates[: max(0, most - surging)]
     return change
 

@@ -361,11 +361,11 @@ class DeploymentView:
 
 def _has_same_template(replica_set: Obj, template: Obj) -> bool:
     """Return whether the ReplicaSet has `template`, apart from its hash label."""
-    other = clone(replica_set["spec"]["template"])
-    (other.get("metadata") or {}).get("labels", {}).pop(HASH_LABEL, None)
+    replica_set_template = clone(replica_set["spec"]["template"])
+    (replica_set_template.get("metadata") or {}).get("labels", {}).pop(HASH_LABEL, None)
     own = clone(template)
     (own.get("metadata") or {}).get("labels", {}).pop(HASH_LABEL, None)
-    return bool(other == own)
+    return bool(replica_set_template == own)
 
 
 class ProgressSync:
@@ -394,9 +394,11 @@ class ProgressSync:
 
     def _progress(self, status: Obj, stamp: str) -> list[Obj]:
         deployment, conditions = self.view.deployment, status["conditions"]
-        others: list[Obj] = [one for one in conditions if one["type"] != "Progressing"]
+        other_conditions: list[Obj] = [
+            condition for condition in conditions if condition["type"] != "Progressing"
+        ]
         if get_progress_deadline(deployment) is None:
-            return others
+            return other_conditions
         current = get_condition(deployment, "Progressing")
         if (
             status.get("replicas", 0) == status.get("updatedReplicas", 0)
@@ -422,7 +424,7 @@ class ProgressSync:
             if current is not None and current["status"] == "True":
                 condition["lastTransitionTime"] = current["lastTransitionTime"]
             # Written even if only its update time changes: the deadline counts from that.
-            return [*others, condition]
+            return [*other_conditions, condition]
         if has_timed_out(deployment, status, self.view.cluster.clock.time()):
             message = f"{subject} has timed out progressing."
             condition = make_condition(

@@ -141,16 +141,18 @@ class DisruptionController:
         }
         if disrupted:
             status["disruptedPods"] = disrupted
-        given = ("True", "SufficientPods", "") if allowed else ("False", "InsufficientPods", "")
-        self._write(budget, status, given)
+        outcome = ("True", "SufficientPods", "") if allowed else ("False", "InsufficientPods", "")
+        self._write(budget, status, outcome)
         if pause is not None:
             self._queue.add_after(key, pause, scaled=False)
 
-    def _write(self, budget: Obj, status: Obj, given: tuple[str, str, str]) -> None:
-        value, reason, message = given
+    def _write(self, budget: Obj, status: Obj, outcome: tuple[str, str, str]) -> None:
+        value, reason, message = outcome
         last = budget.get("status") or {}
         conditions = list(last.get("conditions") or ())
-        before = next((one for one in conditions if one["type"] == _ALLOWED), None)
+        before = next(
+            (condition for condition in conditions if condition["type"] == _ALLOWED), None
+        )
         condition = {
             "type": _ALLOWED,
             "status": value,
@@ -185,8 +187,10 @@ class DisruptionController:
             since = disrupted_pods.get(name_of(pod))
             if since is None or is_being_deleted(pod):
                 continue
-            left = parse_time(since) + _DELETION_TIMEOUT * self._cluster.clock.scale - now
-            if left <= 0:
+            remaining_seconds = (
+                parse_time(since) + _DELETION_TIMEOUT * self._cluster.clock.scale - now
+            )
+            if remaining_seconds <= 0:
                 # Upstream names the namespace twice.
                 namespace = namespace_of(budget)
                 message = (
@@ -195,7 +199,7 @@ class DisruptionController:
                 self._recorder.event(pod, ("v1", "Pod"), WARNING, "NotDeleted", message)
             else:
                 going[name_of(pod)] = since
-                pause = left if pause is None else min(pause, left)
+                pause = remaining_seconds if pause is None else min(pause, remaining_seconds)
         return going, pause
 
     def _expected(self, budget: Obj, pods: Sequence[Obj]) -> tuple[int, int]:
@@ -212,20 +216,20 @@ class DisruptionController:
 
     def _scale(self, budget: Obj, pods: Sequence[Obj]) -> int:
         """Return the sum of the replicas of the pods' controllers."""
-        wanted: dict[str, int] = {}
+        replicas_by_uid: dict[str, int] = {}
         unmanaged = False
         for pod in pods:
             owner = owner_of(pod)
             if owner is None:
                 unmanaged = True
                 continue
-            if owner["uid"] in wanted:
+            if owner["uid"] in replicas_by_uid:
                 continue
-            found = self._scale_of(owner, namespace_of(pod))
-            if found is None:
+            scale = self._scale_of(owner, namespace_of(pod))
+            if scale is None:
                 raise _UncountedError(f'found no controllers for pod "{name_of(pod)}"')
-            uid, replicas = found
-            wanted[uid] = replicas
+            uid, replicas = scale
+            replicas_by_uid[uid] = replicas
         if unmanaged:
             message = (
                 "Pods selected by this PodDisruptionBudget (selector: "
@@ -235,7 +239,7 @@ class DisruptionController:
                 ' ".spec.minAvailable" field of the PDB to an integer value.'
             )
             self._recorder.event(budget, _KIND, WARNING, "UnmanagedPods", message)
-        return sum(wanted.values())
+        return sum(replicas_by_uid.values())
 
     def _scale_of(self, reference: Obj, namespace: str) -> tuple[str, int] | None:
         """Return UID and replicas of a controller; of a ReplicaSet, its Deployment's."""
@@ -262,11 +266,13 @@ class DisruptionController:
         if pod is None or not _is_disruption_target(pod):
             return
         conditions = pod["status"]["conditions"]
-        given = next(condition for condition in conditions if condition["type"] == _DISRUPTED)
-        since, now = parse_time(given["lastTransitionTime"]), self._cluster.clock.time()
-        left = since + _STALE_DISRUPTION_TIMEOUT * self._cluster.clock.scale - now
-        if left > 0:
-            self._stale.add_after(key, left, scaled=False)
+        target_condition = next(
+            condition for condition in conditions if condition["type"] == _DISRUPTED
+        )
+        since, now = parse_time(target_condition["lastTransitionTime"]), self._cluster.clock.time()
+        remaining_seconds = since + _STALE_DISRUPTION_TIMEOUT * self._cluster.clock.scale - now
+        if remaining_seconds > 0:
+            self._stale.add_after(key, remaining_seconds, scaled=False)
             return
         calm = {
             "type": _DISRUPTED,
@@ -276,7 +282,7 @@ class DisruptionController:
         }
         status = {**pod["status"]}
         status["conditions"] = [
-            calm if condition is given else condition for condition in conditions
+            calm if condition is target_condition else condition for condition in conditions
         ]
         self._cluster.update_status("pods", {**pod, "status": status})
 

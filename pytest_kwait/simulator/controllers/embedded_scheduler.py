@@ -96,14 +96,14 @@ def add_nominated_pods(
     own = get_pod_priority(pod)
     for name, pods in nominated_node.items():
         added = [
-            one
-            for one in pods.values()
-            if get_pod_priority(one) >= own and uid_of(one) != uid_of(pod)
+            nominated_pod
+            for nominated_pod in pods.values()
+            if get_pod_priority(nominated_pod) >= own and uid_of(nominated_pod) != uid_of(pod)
         ]
         if added and name in nodes:
             changed[name] = clone_node_info(nodes[name])
-            for one in added:
-                changed[name].add(one)
+            for nominated_pod in added:
+                changed[name].add(nominated_pod)
     return OverlayNodeLister(lister, changed) if changed else lister
 
 
@@ -135,13 +135,13 @@ def find_candidate(
     candidates: list[PreemptionCandidate] = []
     most = max(len(nodes) // 10, _MIN_CANDIDATES)
     for name, rejection in error.rejections.items():
-        found: PreemptionCandidate | Rejection = _NOT_HELPFUL
+        outcome: PreemptionCandidate | Rejection = _NOT_HELPFUL
         if rejection.resolvable and len(candidates) < most:
-            found = _try_preemption(algorithm, lister, nodes[name], pod, budgets)
-        if isinstance(found, Rejection):
-            rejections.append(found)
+            outcome = _try_preemption(algorithm, lister, nodes[name], pod, budgets)
+        if isinstance(outcome, Rejection):
+            rejections.append(outcome)
         else:
-            candidates.append(found)
+            candidates.append(outcome)
     if candidates:
         return pick_one_candidate(candidates), format_fit_error(
             [*error.rejections.values()], preemption=""
@@ -153,7 +153,8 @@ def _has_terminating_victims(info: NodeInfo, pod: Obj) -> bool:
     """Return whether victims of a preemption are still terminating on the node."""
     own = get_pod_priority(pod)
     return any(
-        get_pod_priority(one.pod) < own and is_preemption_victim(one.pod) for one in info.pods
+        get_pod_priority(pod_info.pod) < own and is_preemption_victim(pod_info.pod)
+        for pod_info in info.pods
     )
 
 
@@ -161,7 +162,7 @@ def _try_preemption(
     algorithm: Algorithm, lister: NodeLister, info: NodeInfo, pod: Obj, budgets: list[Obj]
 ) -> PreemptionCandidate | Rejection:
     own = get_pod_priority(pod)
-    if not any(get_pod_priority(one.pod) < own for one in info.pods):
+    if not any(get_pod_priority(pod_info.pod) < own for pod_info in info.pods):
         return NO_VICTIMS
     copy = clone_node_info(info)
     changed_lister = OverlayNodeLister(lister, {info.name: copy})
@@ -408,9 +409,9 @@ class EmbeddedScheduler:
         self._report_unschedulable(key, pod, message, nominated_node=candidate.node)
         evict_victims(self._cluster, self._recorder, pod, candidate)
         own_priority = pod["spec"].get("priority") or 0
-        for other in [*self._nominated.get(candidate.node, {}).values()]:
-            if (other["spec"].get("priority") or 0) < own_priority:
-                self._remove_nomination(other)
+        for nominated_pod in [*self._nominated.get(candidate.node, {}).values()]:
+            if (nominated_pod["spec"].get("priority") or 0) < own_priority:
+                self._remove_nomination(nominated_pod)
 
     def _remove_nomination(self, pod: Obj) -> None:
         def withdraw(changed: Obj) -> None:
@@ -458,8 +459,12 @@ class EmbeddedScheduler:
             "message": message,
         }
         status = dict(pod.get("status") or {})
-        others = [one for one in status.get("conditions") or () if one["type"] != "PodScheduled"]
-        status["conditions"] = [*others, condition]
+        other_conditions = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "PodScheduled"
+        ]
+        status["conditions"] = [*other_conditions, condition]
         if nominated_node:
             status["nominatedNodeName"] = nominated_node
         elif nominated_node is not None:

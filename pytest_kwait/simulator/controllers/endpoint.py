@@ -65,7 +65,7 @@ def is_endpoint_pod(pod: Obj, *, terminating: bool) -> bool:
 def list_pod_addresses(pod: Obj, family: str) -> list[str]:
     """Return the pod's addresses of `IPv4` or `IPv6`."""
     status = pod.get("status") or {}
-    texts = [one["ip"] for one in status.get("podIPs") or ()]
+    texts = [pod_ip["ip"] for pod_ip in status.get("podIPs") or ()]
     texts = texts or ([status["podIP"]] if status.get("podIP") else [])
     return [text for text in texts if f"IPv{ipaddress.ip_address(text).version}" == family]
 
@@ -94,15 +94,15 @@ def find_pod_port(pod: Obj, port: Obj) -> int | None:
     if not target:
         return int(port["port"])
     sidecars = (
-        one
-        for one in pod["spec"].get("initContainers") or ()
-        if one.get("restartPolicy") == "Always"
+        container
+        for container in pod["spec"].get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
     )
     for container in [*pod["spec"].get("containers", ()), *sidecars]:
-        for one in container.get("ports") or ():
-            same = one.get("protocol", "TCP") == port.get("protocol", "TCP")
-            if one.get("name") == target and same:
-                return int(one["containerPort"])
+        for container_port in container.get("ports") or ():
+            same = container_port.get("protocol", "TCP") == port.get("protocol", "TCP")
+            if container_port.get("name") == target and same:
+                return int(container_port["containerPort"])
     return None
 
 
@@ -251,23 +251,23 @@ def build_subsets(service: Obj, pods: Iterable[Obj]) -> list[Obj]:
             continue
         address = _make_address(service, pod, addresses[0])
         for port in ports:
-            shown = _make_port(pod, port) if port is not None else None
-            if port is None or shown is not None:
-                group = by_port.setdefault(repr(shown), (shown, []))
+            endpoint_port = _make_port(pod, port) if port is not None else None
+            if port is None or endpoint_port is not None:
+                group = by_port.setdefault(repr(endpoint_port), (endpoint_port, []))
                 group[1].append((always or is_ready(pod), address))
     merged: dict[str, tuple[list[Obj], list[tuple[bool, Obj]]]] = {}
-    for shown, addresses_ in by_port.values():
+    for endpoint_port, addresses_ in by_port.values():
         addresses_.sort(key=lambda pair: int(ipaddress.ip_address(pair[1]["ip"])))
         same = merged.setdefault(repr(addresses_), ([], addresses_))
-        if shown is not None:
-            same[0].append(shown)
+        if endpoint_port is not None:
+            same[0].append(endpoint_port)
     subsets = []
     for some_ports, addresses_ in merged.values():
         subset: Obj = {}
-        for name, wanted in (("addresses", True), ("notReadyAddresses", False)):
-            found = [address for ready, address in addresses_ if ready is wanted]
-            if found:
-                subset[name] = found
+        for name, readiness in (("addresses", True), ("notReadyAddresses", False)):
+            selected_addresses = [address for ready, address in addresses_ if ready is readiness]
+            if selected_addresses:
+                subset[name] = selected_addresses
         if some_ports:
             subset["ports"] = some_ports
         subsets.append(subset)
@@ -278,11 +278,11 @@ def _make_port(pod: Obj, port: Obj) -> Obj | None:
     number = find_pod_port(pod, port)
     if number is None:
         return None
-    shown: Obj = {"port": number, "protocol": port.get("protocol", "TCP")}
+    endpoint_port: Obj = {"port": number, "protocol": port.get("protocol", "TCP")}
     for name in ("name", "appProtocol"):
         if port.get(name):
-            shown[name] = port[name]
-    return shown
+            endpoint_port[name] = port[name]
+    return endpoint_port
 
 
 def _make_address(service: Obj, pod: Obj, ip: str) -> Obj:
@@ -307,15 +307,15 @@ def _make_address(service: Obj, pod: Obj, ip: str) -> Obj:
 def _truncate_subsets(subsets: list[Obj]) -> bool:
     """Remove addresses beyond the maximum, ready ones last; return whether there were any."""
     names = ("addresses", "notReadyAddresses")
-    if sum(len(one.get(name, ())) for one in subsets for name in names) <= _MAX_CAPACITY:
+    if sum(len(subset.get(name, ())) for subset in subsets for name in names) <= _MAX_CAPACITY:
         return False
     capacity = _MAX_CAPACITY
     for name in names:
         for subset in subsets:
-            kept = subset.get(name, [])[:capacity]
-            capacity -= len(kept)
-            if kept:
-                subset[name] = kept
+            addresses = subset.get(name, [])[:capacity]
+            capacity -= len(addresses)
+            if addresses:
+                subset[name] = addresses
             else:
                 subset.pop(name, None)
     return True
@@ -380,18 +380,20 @@ class EndpointsController:
         metadata.update(namespace=namespace, labels=labels, annotations=annotations)
         self._write(endpoint, {"metadata": metadata, "subsets": subsets})
 
-    def _write(self, present: Obj | None, obj: Obj) -> None:
+    def _write(self, stored_endpoints: Obj | None, obj: Obj) -> None:
         try:
-            if present is None:
+            if stored_endpoints is None:
                 self._cluster.create(ENDPOINTS, obj, namespace_of(obj))
             else:
-                self._cluster.update(ENDPOINTS, {**present, **obj})
+                self._cluster.update(ENDPOINTS, {**stored_endpoints, **obj})
         except StatusError as error:
             if is_namespace_terminating(error):
                 return
-            verb, what = ("create", "for service ") if present is None else ("update", "")
+            verb, target_text = (
+                ("create", "for service ") if stored_endpoints is None else ("update", "")
+            )
             about = f"{namespace_of(obj)}/{name_of(obj)}"
-            message = f"Failed to {verb} endpoint {what}{about}: {error.message}"
+            message = f"Failed to {verb} endpoint {target_text}{about}: {error.message}"
             reason = f"FailedTo{verb.capitalize()}Endpoint"
             self._recorder.event(obj, ("v1", "Endpoints"), WARNING, reason, message)
             raise

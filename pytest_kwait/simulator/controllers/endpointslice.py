@@ -74,30 +74,30 @@ def _identity(endpoint: Obj) -> tuple[object, ...]:
 
 
 def plan_slices(
-    wanted: Sequence[tuple[list[Obj], list[Obj]]],
-    present: Sequence[Obj],
+    endpoint_groups: Sequence[tuple[list[Obj], list[Obj]]],
+    slices: Sequence[Obj],
     labels: dict[str, str],
     *,
     most: int = MAX_ENDPOINTS_PER_SLICE,
     empty: bool = True,
 ) -> SliceChanges:
-    """Return the changes that turn `present` into `wanted`.
+    """Return the changes that turn `slices` into `endpoint_groups`.
 
     Args:
-        wanted: ports, each with its endpoints.
-        present: the slices of the service.
+        endpoint_groups: ports, each with its endpoints.
+        slices: the slices of the service.
         labels: the labels of the slices.
         most: the maximum number of endpoints per slice.
         empty: whether a service without endpoints has an empty slice.
     """
     plan = SliceChanges()
-    left = list(present)
-    for ports, endpoints in wanted:
-        same = [one for one in left if (one.get("ports") or []) == ports]
-        left = [one for one in left if one not in same]
+    remaining_slices = list(slices)
+    for ports, endpoints in endpoint_groups:
+        same = [slice_ for slice_ in remaining_slices if (slice_.get("ports") or []) == ports]
+        remaining_slices = [slice_ for slice_ in remaining_slices if slice_ not in same]
         _fill_slices(plan, ports, endpoints, same, labels, most)
-    plan.delete += left
-    if empty and len(plan.delete) == len(present) and not plan.create:
+    plan.delete += remaining_slices
+    if empty and len(plan.delete) == len(slices) and not plan.create:
         if len(plan.delete) == 1 and _is_placeholder(plan.delete[0], labels):
             plan.delete.clear()
         else:
@@ -126,22 +126,26 @@ def _fill_slices(
     changed: set[str] = set()
     for slice_ in slices:
         before = slice_.get("endpoints") or []
-        kept = [found for one in before if (found := missing.pop(_identity(one), None)) is not None]
-        contents[name_of(slice_)] = kept
-        if kept != before or labels_of(slice_) != labels:
+        kept_endpoints = [
+            endpoint
+            for previous_endpoint in before
+            if (endpoint := missing.pop(_identity(previous_endpoint), None)) is not None
+        ]
+        contents[name_of(slice_)] = kept_endpoints
+        if kept_endpoints != before or labels_of(slice_) != labels:
             changed.add(name_of(slice_))
-    left = list(missing.values())
+    remaining_endpoints = list(missing.values())
     for name in sorted(changed, key=lambda name: -len(contents[name])):
         if contents[name]:
             capacity = most - len(contents[name])
-            contents[name] += left[:capacity]
-            left = left[capacity:]
-    while left:
-        batch, left = left[:most], left[most:]
+            contents[name] += remaining_endpoints[:capacity]
+            remaining_endpoints = remaining_endpoints[capacity:]
+    while remaining_endpoints:
+        batch, remaining_endpoints = remaining_endpoints[:most], remaining_endpoints[most:]
         fitting = [
             name
-            for name, kept in contents.items()
-            if kept and name not in changed and len(kept) + len(batch) <= most
+            for name, slice_endpoints in contents.items()
+            if slice_endpoints and name not in changed and len(slice_endpoints) + len(batch) <= most
         ]
         if fitting:
             fullest = max(fitting, key=lambda name: len(contents[name]))
@@ -173,8 +177,8 @@ class SliceIndex:
 
     def of(self, key: str) -> list[Obj]:
         """Return the slices of a service that are not being deleted."""
-        found = self._by_service.get(key, {}).values()
-        return [one for one in found if not is_being_deleted(one)]
+        slices = self._by_service.get(key, {}).values()
+        return [slice_ for slice_ in slices if not is_being_deleted(slice_)]
 
     def _key(self, obj: Obj | None) -> str | None:
         if obj is None or labels_of(obj).get(SLICE_MANAGED_BY_LABEL) != self._writer:
@@ -249,15 +253,15 @@ class EndpointSliceController:
                 self._delete(stale)
         labels = self._labels(service)
         for family in families:
-            wanted: dict[str, tuple[list[Obj], list[Obj]]] = {}
+            endpoint_groups: dict[str, tuple[list[Obj], list[Obj]]] = {}
             for pod in pods:
                 addresses = list_pod_addresses(pod, family)
                 if addresses and is_endpoint_pod(pod, terminating=True):
                     ports = self._ports(service, pod)
-                    group = wanted.setdefault(repr(ports), (ports, []))
+                    group = endpoint_groups.setdefault(repr(ports), (ports, []))
                     group[1].append(self._endpoint(service, pod, addresses))
-            present = [one for one in existing if one["addressType"] == family]
-            plan = plan_slices(list(wanted.values()), present, labels)
+            slices = [slice_ for slice_ in existing if slice_["addressType"] == family]
+            plan = plan_slices(list(endpoint_groups.values()), slices, labels)
             for content in plan.create:
                 self._create(service, family, labels, content, time)
             for changed in plan.update:
@@ -287,7 +291,7 @@ class EndpointSliceController:
 
     def _labels(self, service: Obj) -> dict[str, str]:
         reserved = (SERVICE_NAME_LABEL, SLICE_MANAGED_BY_LABEL, HEADLESS)
-        labels = {name: one for name, one in labels_of(service).items() if name not in reserved}
+        labels = {name: value for name, value in labels_of(service).items() if name not in reserved}
         if not has_cluster_ip(service):
             labels[HEADLESS] = ""
         return {
@@ -301,14 +305,14 @@ class EndpointSliceController:
         for port in service["spec"].get("ports") or ():
             number = find_pod_port(pod, port)
             if number is not None:
-                shown = {
+                endpoint_port = {
                     "name": port.get("name", ""),
                     "port": number,
                     "protocol": port.get("protocol", "TCP"),
                 }
                 if port.get("appProtocol"):
-                    shown["appProtocol"] = port["appProtocol"]
-                ports.append(shown)
+                    endpoint_port["appProtocol"] = port["appProtocol"]
+                ports.append(endpoint_port)
         return ports
 
     def _endpoint(self, service: Obj, pod: Obj, addresses: list[str]) -> Obj:
@@ -334,8 +338,8 @@ class EndpointSliceController:
             endpoint["hostname"] = name
         if node:
             endpoint["nodeName"] = node
-            found = self._cluster.find("nodes", node)
-            zone = labels_of(found).get(_ZONE) if found is not None else None
+            node_object = self._cluster.find("nodes", node)
+            zone = labels_of(node_object).get(_ZONE) if node_object is not None else None
             if zone:
                 endpoint["zone"] = zone
         return endpoint
@@ -421,10 +425,10 @@ class EndpointSliceMirroringController:
             if key not in (TRIGGER_TIME, _LAST_APPLIED)
         }
         groups = mirror_endpoints(endpoints)
-        for family in sorted({*groups, *(one["addressType"] for one in existing)}):
-            present = [one for one in existing if one["addressType"] == family]
+        for family in sorted({*groups, *(slice_["addressType"] for slice_ in existing)}):
+            slices = [slice_ for slice_ in existing if slice_["addressType"] == family]
             plan = plan_slices(
-                groups.get(family, []), present, labels, most=_MAX_ENDPOINTS_PER_SUBSET, empty=False
+                groups.get(family, []), slices, labels, most=_MAX_ENDPOINTS_PER_SUBSET, empty=False
             )
             for content in plan.create:
                 self._create(endpoints, labels, annotations, {"addressType": family, **content})

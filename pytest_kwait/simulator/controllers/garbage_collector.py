@@ -108,8 +108,8 @@ class GarbageCollector:
                 self._finalize.add(_make_object_ref(*owner))
 
     def _process_deleted_owners(self) -> None:
-        left, self._left = self._left, []
-        for dependent in left:
+        dependents, self._left = self._left, []
+        for dependent in dependents:
             self._delete.add(dependent)
 
     def _forget(self, place: _ObjectRef, owners: object) -> None:
@@ -216,13 +216,13 @@ class GarbageCollector:
     def _drop_owners(self, place: _ObjectRef, uids: list[str]) -> None:
         def drop(changed: Obj) -> None:
             metadata = changed["metadata"]
-            left = [
+            references = [
                 reference
                 for reference in metadata.get("ownerReferences") or ()
                 if reference["uid"] not in uids
             ]
-            if left:
-                metadata["ownerReferences"] = left
+            if references:
+                metadata["ownerReferences"] = references
             else:
                 metadata.pop("ownerReferences", None)
 
@@ -240,7 +240,7 @@ class GarbageCollector:
                 self._drop_owners(dependent, [place.uid])
             self._remove_finalizer(place, ORPHAN)
         elif FOREGROUND in finalizers:
-            blocking = [one for one in dependents if self._blocks(one, place.uid)]
+            blocking = [dependent for dependent in dependents if self._blocks(dependent, place.uid)]
             if not blocking:
                 self._remove_finalizer(place, FOREGROUND)
                 return
@@ -258,7 +258,7 @@ class GarbageCollector:
         def remove(changed: Obj) -> None:
             metadata = changed["metadata"]
             metadata["finalizers"] = [
-                one for one in metadata.get("finalizers") or () if one != finalizer
+                name for name in metadata.get("finalizers") or () if name != finalizer
             ]
 
         self._modify(place, remove)
@@ -333,10 +333,12 @@ class PodGCController:
             "lastTransitionTime": stamp, "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists",
         }  # fmt: skip
-        others = [
-            one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"
+        other_conditions = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "DisruptionTarget"
         ]
-        status.update(phase="Failed", conditions=[*others, condition])
+        status.update(phase="Failed", conditions=[*other_conditions, condition])
         self._cluster.update_status("pods", {**pod, "status": status})
 
 
@@ -374,11 +376,11 @@ class TTLAfterFinishedController:
         if job is None or is_being_deleted(job):
             return
         now = self._cluster.clock.time()
-        left = seconds_until_expiry(job, now)
-        if left is None:
+        remaining_seconds = seconds_until_expiry(job, now)
+        if remaining_seconds is None:
             return
-        if left > 0:
-            self._queue.add_at(key, now + left)
+        if remaining_seconds > 0:
+            self._queue.add_at(key, now + remaining_seconds)
             return
         with ignore_not_found():
             self._cluster.delete(

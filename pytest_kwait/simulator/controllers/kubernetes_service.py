@@ -115,12 +115,12 @@ class KubernetesServiceController:
 
     def _keep(self, resource: str, labels: dict[str, str], content: Obj) -> None:
         """Create an object, or restore its contents."""
-        found = self._cluster.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
-        if found is None:
+        stored_object = self._cluster.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
+        if stored_object is None:
             metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
             self._cluster.create(resource, {"metadata": metadata, **clone(content)}, _NAMESPACE)
-        elif any(found.get(field) != value for field, value in content.items()):
-            self._cluster.update(resource, {**clone(found), **clone(content)})
+        elif any(stored_object.get(field) != value for field, value in content.items()):
+            self._cluster.update(resource, {**clone(stored_object), **clone(content)})
 
 
 class IPAddressController:
@@ -138,14 +138,14 @@ class IPAddressController:
 
     def _service_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         owner = (namespace_of(new), name_of(new))
-        wanted = set() if change == "DELETED" else _list_cluster_ips(new)
-        for address in wanted:
+        addresses = set() if change == "DELETED" else _list_cluster_ips(new)
+        for address in addresses:
             self._owners[address] = owner
         before = _list_cluster_ips(new if old is None else old)
-        for address in before - wanted:
+        for address in before - addresses:
             if self._owners.get(address) == owner:
                 del self._owners[address]
-        for address in wanted ^ before if old is not None else wanted | before:
+        for address in addresses ^ before if old is not None else addresses | before:
             self._queue.add(address)
 
     def _address_changed(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -154,20 +154,20 @@ class IPAddressController:
 
     def _sync(self, address: str) -> None:
         owner = self._owners.get(address)
-        found = self._cluster.find(_ADDRESSES, address)
-        if owner is not None and found is None:
+        address_object = self._cluster.find(_ADDRESSES, address)
+        if owner is not None and address_object is None:
             namespace, name = owner
             parent = {"resource": _SERVICES, "namespace": namespace, "name": name}
             metadata = {"name": address, "labels": dict(_ADDRESS_LABELS)}
             self._cluster.create(_ADDRESSES, {"metadata": metadata, "spec": {"parentRef": parent}})
-        elif owner is None and found is not None and not is_being_deleted(found):
-            labels = found["metadata"].get("labels") or {}
+        elif owner is None and address_object is not None and not is_being_deleted(address_object):
+            labels = address_object["metadata"].get("labels") or {}
             if labels.items() >= _ADDRESS_LABELS.items():
                 self._cluster.delete(_ADDRESSES, address)
 
 
 def _list_cluster_ips(service: Obj) -> set[str]:
-    return {one for one in service["spec"].get("clusterIPs") or () if one != "None"}
+    return {address for address in service["spec"].get("clusterIPs") or () if address != "None"}
 
 
 class ServiceCIDRController:
@@ -188,9 +188,9 @@ class ServiceCIDRController:
     def _enqueue(self, obj: Obj) -> None:
         """Sync a range, and the others, which it may replace."""
         self._queue.add(name_of(obj))
-        for other in self._cluster.list(_SERVICE_CIDRS):
-            if is_being_deleted(other):
-                self._queue.add(name_of(other))
+        for service_cidr in self._cluster.list(_SERVICE_CIDRS):
+            if is_being_deleted(service_cidr):
+                self._queue.add(name_of(service_cidr))
 
     def _on_address_change(self, change: str, _new: Obj, _old: Obj | None) -> None:
         if change == "DELETED":
@@ -199,26 +199,26 @@ class ServiceCIDRController:
                     self._queue.add(name_of(cidr))
 
     def _sync(self, name: str) -> None:
-        found = self._cluster.find(_SERVICE_CIDRS, name)
-        if found is None:
+        service_cidr = self._cluster.find(_SERVICE_CIDRS, name)
+        if service_cidr is None:
             return
-        finalizers = found["metadata"].get("finalizers") or []
-        if not is_being_deleted(found):
+        finalizers = service_cidr["metadata"].get("finalizers") or []
+        if not is_being_deleted(service_cidr):
             if _FINALIZER not in finalizers:
-                found = self._set_finalizers(found, [*finalizers, _FINALIZER])
-            self._set_ready(found, *_RANGE_READY)
+                service_cidr = self._set_finalizers(service_cidr, [*finalizers, _FINALIZER])
+            self._set_ready(service_cidr, *_RANGE_READY)
         elif _FINALIZER in finalizers:
-            if self._is_in_use(found):
-                self._set_ready(found, *_RANGE_IN_USE)
+            if self._is_in_use(service_cidr):
+                self._set_ready(service_cidr, *_RANGE_IN_USE)
                 return
             clock = self._cluster.clock
-            deleted = parse_time(found["metadata"]["deletionTimestamp"])
+            deleted = parse_time(service_cidr["metadata"]["deletionTimestamp"])
             moment = deleted + _DELETION_GRACE_SECONDS * clock.scale
             if moment > clock.time():
                 self._queue.add_at(name, moment)
             else:
                 self._set_finalizers(
-                    found, [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
+                    service_cidr, [finalizer for finalizer in finalizers if finalizer != _FINALIZER]
                 )
 
     def _is_in_use(self, obj: Obj) -> bool:
@@ -227,15 +227,15 @@ class ServiceCIDRController:
         Source: `canDeleteCIDR`.
         """
         own = _list_networks(obj)
-        others = [
+        other_networks = [
             network
-            for other in self._cluster.list(_SERVICE_CIDRS)
-            if not is_being_deleted(other)
-            for network in _list_networks(other)
+            for service_cidr in self._cluster.list(_SERVICE_CIDRS)
+            if not is_being_deleted(service_cidr)
+            for network in _list_networks(service_cidr)
         ]
         return any(
             any(address in network for network in own)
-            and not any(address in network for network in others)
+            and not any(address in network for network in other_networks)
             for address in self._list_addresses()
         )
 
@@ -253,11 +253,11 @@ class ServiceCIDRController:
         return self._cluster.update(_SERVICE_CIDRS, changed)
 
     def _set_ready(self, obj: Obj, status: str, reason: str, message: str) -> None:
-        wanted = {"type": "Ready", "status": status, "reason": reason, "message": message}
-        present = get_condition(obj, "Ready") or {}
-        if {key: value for key, value in present.items() if key in wanted} == wanted:
+        content = {"type": "Ready", "status": status, "reason": reason, "message": message}
+        current_condition = get_condition(obj, "Ready") or {}
+        if {key: value for key, value in current_condition.items() if key in content} == content:
             return
-        condition = {**wanted, "lastTransitionTime": self._cluster.clock.stamp()}
+        condition = {**content, "lastTransitionTime": self._cluster.clock.stamp()}
         self._cluster.update_status(_SERVICE_CIDRS, {**obj, "status": {"conditions": [condition]}})
 
 

@@ -88,7 +88,7 @@ def make_deletion_conditions(
         wrong: reason and message by type for conditions with a problem.
         stamp: the current time.
     """
-    before = {one["type"]: one for one in last}
+    before = {condition["type"]: condition for condition in last}
     conditions = []
     for kind, reason, message in _NO_FAILURE_CONDITIONS:
         status = "True" if kind in wrong else "False"
@@ -157,8 +157,8 @@ class NamespaceDefaults:
             self._certificates.add(namespace_of(new))
 
     def _is_active(self, namespace: str) -> bool:
-        found = self._cluster.find("namespaces", namespace)
-        return found is not None and not is_being_deleted(found)
+        namespace_object = self._cluster.find("namespaces", namespace)
+        return namespace_object is not None and not is_being_deleted(namespace_object)
 
     def _create_account(self, namespace: str) -> None:
         if (
@@ -238,9 +238,9 @@ class NamespaceController:
         if not pods:
             for kind in self._cluster.kinds.stored():
                 if kind.namespaced and "delete" in kind.verbs and kind.qualified != "pods":
-                    left = self._empty(kind, name, errors)
-                    if left:
-                        remaining[f"{kind.plural}.{kind.group}"] = left
+                    remaining_objects = self._empty(kind, name, errors)
+                    if remaining_objects:
+                        remaining[f"{kind.plural}.{kind.group}"] = remaining_objects
             wrong.update(_format_remaining(remaining))
         if errors:
             names = ", ".join(sorted(errors))
@@ -255,10 +255,10 @@ class NamespaceController:
     def _empty(self, kind: Kind, namespace: str, errors: list[str]) -> list[Obj]:
         """Delete all objects of a kind; return the remaining ones."""
         resource = kind.qualified
-        found = self._cluster.list(resource, namespace)
-        if not found:
-            return found
-        for obj in found:
+        objects = self._cluster.list(resource, namespace)
+        if not objects:
+            return objects
+        for obj in objects:
             if is_being_deleted(obj):
                 continue
             try:
@@ -300,10 +300,10 @@ class NamespaceController:
 
     def _finalize(self, name: str) -> None:
         namespace = clone(self._cluster.get("namespaces", name))
-        left = [
+        finalizers = [
             finalizer for finalizer in namespace["spec"]["finalizers"] if finalizer != _FINALIZER
         ]
-        namespace["spec"] = {**namespace["spec"], "finalizers": left}
+        namespace["spec"] = {**namespace["spec"], "finalizers": finalizers}
         self._cluster.update("namespaces", namespace, subresource="finalize")
 
 
@@ -311,7 +311,10 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
     wrong: dict[str, tuple[str, str]] = {}
     if remaining:
         names = ", ".join(
-            sorted(f"{name} has {len(left)} resource instances" for name, left in remaining.items())
+            sorted(
+                f"{name} has {len(objects)} resource instances"
+                for name, objects in remaining.items()
+            )
         )
         wrong["NamespaceContentRemaining"] = (
             "SomeResourcesRemain",
@@ -319,8 +322,8 @@ def _format_remaining(remaining: dict[str, list[Obj]]) -> dict[str, tuple[str, s
         )
     finalizers = Counter(
         finalizer
-        for left in remaining.values()
-        for obj in left
+        for objects in remaining.values()
+        for obj in objects
         for finalizer in obj["metadata"].get("finalizers") or ()
     )
     if finalizers:
@@ -361,21 +364,21 @@ class TokensController:
             return
         place = ("serviceaccounts", _account(secret), namespace)
         account = self._cluster.find(*place)
-        wanted = (secret["metadata"].get("annotations") or {}).get(_UID)
-        if account is None or (wanted and wanted != uid_of(account)):
+        account_uid = (secret["metadata"].get("annotations") or {}).get(_UID)
+        if account is None or (account_uid and account_uid != uid_of(account)):
             account = self._cluster.find_live(*place)
-        if account is None or (wanted and wanted != uid_of(account)):
+        if account is None or (account_uid and account_uid != uid_of(account)):
             self._cluster.delete("secrets", name, namespace, uid=uid_of(secret))
             return
-        given = secret.get("data") or {}
+        secret_data = secret.get("data") or {}
         data = {
-            **given,
+            **secret_data,
             "ca.crt": _encode_base64(self._cluster.root_ca),
-            "namespace": given.get("namespace") or _encode_base64(namespace),
+            "namespace": secret_data.get("namespace") or _encode_base64(namespace),
         }
         if not data.get("token"):
             data["token"] = _encode_base64(self._cluster.accounts.legacy(account, secret))
-        if data == given:
+        if data == secret_data:
             return
         notes = {_NAME: name_of(account), _UID: uid_of(account)}
 

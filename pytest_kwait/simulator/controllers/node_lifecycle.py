@@ -55,10 +55,10 @@ def list_condition_taints(node: Obj) -> list[str]:
     Source: kube-controller-manager, node_lifecycle_controller.go, `doNoScheduleTaintingPass`.
     """
     conditions = (node.get("status") or {}).get("conditions") or ()
-    found = [
+    taint_keys = [
         _BY_CONDITION.get((condition["type"], condition["status"])) for condition in conditions
     ]
-    taints = [key for key in found if key is not None]
+    taints = [key for key in taint_keys if key is not None]
     if (node.get("spec") or {}).get("unschedulable"):
         taints.append(_UNSCHEDULABLE)
     return taints
@@ -75,12 +75,10 @@ def swap_taints(
     if node is None:
         return False
     before = (node.get("spec") or {}).get("taints") or []
-    taints = [one for one in before if one["effect"] != effect or one["key"] not in remove]
-    present = {one["key"] for one in taints if one["effect"] == effect}
+    taints = [taint for taint in before if taint["effect"] != effect or taint["key"] not in remove]
+    keys = {taint["key"] for taint in taints if taint["effect"] == effect}
     stamp = cluster.clock.stamp()
-    taints += [
-        {"key": key, "effect": effect, "timeAdded": stamp} for key in add if key not in present
-    ]
+    taints += [{"key": key, "effect": effect, "timeAdded": stamp} for key in add if key not in keys]
     if taints == before:
         return False
 
@@ -172,17 +170,20 @@ class NodeLifecycleController:
             return
         ready = get_condition(new, "Ready")
         heartbeat = None if ready is None else ready.get("lastHeartbeatTime") or ""
-        seen = self._node_health.get(name)
-        if seen is None:
+        node_health = self._node_health.get(name)
+        if node_health is None:
             self._node_health[name] = _NodeHealth(self._cluster.clock.monotonic(), heartbeat)
-        elif seen.heartbeat != heartbeat:
-            seen.heartbeat, seen.heartbeat_at = heartbeat, self._cluster.clock.monotonic()
+        elif node_health.heartbeat != heartbeat:
+            node_health.heartbeat, node_health.heartbeat_at = (
+                heartbeat,
+                self._cluster.clock.monotonic(),
+            )
 
     def _lease_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "DELETED" and namespace_of(new) == "kube-node-lease":
-            seen = self._node_health.get(name_of(new))
-            if seen is not None:
-                seen.heartbeat_at = self._cluster.clock.monotonic()
+            node_health = self._node_health.get(name_of(new))
+            if node_health is not None:
+                node_health.heartbeat_at = self._cluster.clock.monotonic()
 
     def _monitor(self) -> None:
         clock = self._cluster.clock
@@ -195,9 +196,9 @@ class NodeLifecycleController:
         observed: dict[str, str] = {}
         for node in nodes:
             name = name_of(node)
-            seen = self._node_health[name]
-            seen.heartbeat_at += delay
-            if self._is_silent(name, seen):
+            node_health = self._node_health[name]
+            node_health.heartbeat_at += delay
+            if self._is_silent(name, node_health):
                 self._mark_unknown(node)
             ready = get_condition(node, "Ready")
             observed[name] = "Unknown" if ready is None else ready["status"]
@@ -215,13 +216,13 @@ class NodeLifecycleController:
                 self._record_event(node, "RemovingNode", message)
         self._known = nodes
 
-    def _is_silent(self, name: str, seen: _NodeHealth) -> bool:
-        grace = _STARTUP_GRACE_PERIOD if seen.heartbeat is None else _MONITOR_GRACE_PERIOD
+    def _is_silent(self, name: str, node_health: _NodeHealth) -> bool:
+        grace = _STARTUP_GRACE_PERIOD if node_health.heartbeat is None else _MONITOR_GRACE_PERIOD
         if name in self._cluster.kubelets:
             self._ours.add(name)
         if name in self._ours:
             grace *= self._cluster.clock.scale
-        return self._cluster.clock.monotonic() > seen.heartbeat_at + grace
+        return self._cluster.clock.monotonic() > node_health.heartbeat_at + grace
 
     def _mark_unknown(self, node: Obj) -> None:
         """Set the conditions reported by the kubelet to Unknown."""
@@ -229,10 +230,10 @@ class NodeLifecycleController:
         conditions = status.setdefault("conditions", [])
         stamp, changed = self._cluster.clock.stamp(), False
         for kind in _TYPES:
-            present = next(
+            condition = next(
                 (condition for condition in conditions if condition["type"] == kind), None
             )
-            if present is None:
+            if condition is None:
                 created = node["metadata"]["creationTimestamp"]
                 never = {
                     "type": kind, "status": "Unknown", "lastHeartbeatTime": created,
@@ -241,8 +242,8 @@ class NodeLifecycleController:
                 }  # fmt: skip
                 conditions.append(never)
                 changed = True
-            elif present["status"] != "Unknown":
-                present.update(
+            elif condition["status"] != "Unknown":
+                condition.update(
                     status="Unknown",
                     reason="NodeStatusUnknown",
                     message="Kubelet stopped posting node status.",
@@ -261,9 +262,9 @@ class NodeLifecycleController:
             self._leaving.pop(name, None)
             swap_taints(self._cluster, name, "NoExecute", (), (NOT_READY, UNREACHABLE))
         else:
-            key, other = _taint_key(observed)
-            if _has_taint(node, other):
-                swap_taints(self._cluster, name, "NoExecute", (key,), (other,))
+            key, other_key = _taint_key(observed)
+            if _has_taint(node, other_key):
+                swap_taints(self._cluster, name, "NoExecute", (key,), (other_key,))
             elif not _has_taint(node, key):
                 self._leaving[name] = None
         now = self._cluster.find("nodes", name)
@@ -324,8 +325,8 @@ class NodeLifecycleController:
         ready = None if node is None else get_condition(node, "Ready")
         if ready is None or ready["status"] == "True":
             return False
-        key, other = _taint_key(ready["status"])
-        return swap_taints(self._cluster, name, "NoExecute", (key,), (other,))
+        key, other_key = _taint_key(ready["status"])
+        return swap_taints(self._cluster, name, "NoExecute", (key,), (other_key,))
 
     # -- writing
 

@@ -167,7 +167,7 @@ def slow_start_batch(count: int, initial: int, create: Callable[[int], None]) ->
     done = index = 0
     failures: list[StatusError] = []
 
-    def one(number: int) -> None:
+    def create_at(number: int) -> None:
         nonlocal done
         try:
             create(number)
@@ -179,7 +179,7 @@ def slow_start_batch(count: int, initial: int, create: Callable[[int], None]) ->
     batch = min(count, initial)
     while batch > 0:
         numbers = range(index, index + batch)
-        run_concurrently([partial(one, number) for number in numbers])
+        run_concurrently([partial(create_at, number) for number in numbers])
         index += batch
         if failures:
             raise SlowStartError(done, failures[0])

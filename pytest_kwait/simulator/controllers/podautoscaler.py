@@ -110,12 +110,12 @@ def read_metric(
             count = calculate_by_usage(
                 current, pods, usage, tolerances, target=target, requests=None, young=None
             )
-            shown = {
+            metric_status = {
                 "metric": source["metric"],
                 "current": {"averageValue": _format_milli(count.average)},
             }
             return MetricReading(
-                count.replicas, f"pods metric {name}", {"type": kind, "pods": shown}
+                count.replicas, f"pods metric {name}", {"type": kind, "pods": metric_status}
             )
         case "Object":
             about = source["describedObject"]
@@ -140,7 +140,7 @@ def _resource(
     for pod in pods:
         used = read_container_usage(pod)
         chosen = [used.get(container, {})] if container else [*used.values()]
-        amounts = [one[name] for one in chosen if name in one]
+        amounts = [usage[name] for usage in chosen if name in usage]
         if amounts:
             usage[name_of(pod)] = sum(amounts)
     if not usage:
@@ -158,17 +158,17 @@ def _resource(
         requests=requests,
         young=cluster.clock.time() if name == "cpu" else None,
     )
-    shown: Obj = {"averageValue": _format_milli(count.average)}
+    current_value: Obj = {"averageValue": _format_milli(count.average)}
     if count.utilization is not None:
-        shown["averageUtilization"] = count.utilization
-    what = f"{name} container resource" if container else f"{name} resource"
+        current_value["averageUtilization"] = count.utilization
+    metric_name = f"{name} container resource" if container else f"{name} resource"
     if percent is not None:
-        what += " utilization (percentage of request)"
-    status: Obj = {"name": name, "current": shown}
+        metric_name += " utilization (percentage of request)"
+    status: Obj = {"name": name, "current": current_value}
     if container:
         status["container"] = container
     field = "containerResource" if kind == "ContainerResource" else "resource"
-    return MetricReading(count.replicas, what, {"type": kind, field: status})
+    return MetricReading(count.replicas, metric_name, {"type": kind, field: status})
 
 
 def _total(
@@ -193,15 +193,15 @@ def _total(
         spread=spread,
     )
     field = "averageValue" if spread else "value"
-    shown = {"metric": source["metric"], "current": {field: _format_milli(count.average)}}
+    metric_status = {"metric": source["metric"], "current": {field: _format_milli(count.average)}}
     if kind == "Object":
-        shown["describedObject"] = source["describedObject"]
-    return MetricReading(count.replicas, name, {"type": kind, kind.lower(): shown})
+        metric_status["describedObject"] = source["describedObject"]
+    return MetricReading(count.replicas, name, {"type": kind, kind.lower(): metric_status})
 
 
 def _values(pods: Sequence[Obj], metric: str) -> dict[str, int]:
-    found = {name_of(pod): read_metric_value(pod, metric) for pod in pods}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name_of(pod): read_metric_value(pod, metric) for pod in pods}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _find_described_object(cluster: Cluster, reference: Obj, namespace: str) -> Obj | None:
@@ -257,23 +257,24 @@ def stabilize_recommendation(
     window_down = _stabilization_window(behavior.get("scaleDown") or {}, _WINDOW_DOWN * scale)
     keep = now - max(window_up, window_down)
     least = min(
-        [one for at, one in history.recommendations if at > now - window_up], default=recommendation
-    )
-    most = max(
-        [one for at, one in history.recommendations if at > now - window_down],
+        [value for at, value in history.recommendations if at > now - window_up],
         default=recommendation,
     )
-    history.recommendations = [one for one in history.recommendations if one[0] > keep]
+    most = max(
+        [value for at, value in history.recommendations if at > now - window_down],
+        default=recommendation,
+    )
+    history.recommendations = [entry for entry in history.recommendations if entry[0] > keep]
     history.recommendations.append((now, recommendation))
-    found = max(current, min(least, recommendation))
-    found = min(found, max(most, recommendation))
-    if found == recommendation:
-        return found, "ReadyForNewScale", "recommended size matches current size"
+    replicas = max(current, min(least, recommendation))
+    replicas = min(replicas, max(most, recommendation))
+    if replicas == recommendation:
+        return replicas, "ReadyForNewScale", "recommended size matches current size"
     if recommendation >= current:
         text = "recent recommendations were lower than current one, applying the lowest recent"
-        return found, "ScaleUpStabilized", f"{text} recommendation"
+        return replicas, "ScaleUpStabilized", f"{text} recommendation"
     text = "recent recommendations were higher than current one, applying the highest recent"
-    return found, "ScaleDownStabilized", f"{text} recommendation"
+    return replicas, "ScaleDownStabilized", f"{text} recommendation"
 
 
 def limit_scaling_rate(
@@ -370,11 +371,15 @@ def format_metric_failure(metric: Obj, fault: str = "") -> tuple[str, str, str]:
     if kind in ("Resource", "ContainerResource"):
         source = metric["resource" if kind == "Resource" else "containerResource"]
         name = source["name"]
-        wanted = "utilization" if "averageUtilization" in source["target"] else "usage"
+        quantity_kind = "utilization" if "averageUtilization" in source["target"] else "usage"
         fault = fault or f"unable to get metrics for resource {name}: {_NO_METRICS}"
-        why = f"failed to get {name} {wanted}: {fault}"
-        what = "resource" if kind == "Resource" else "container resource"
-        return f"FailedGet{kind}Metric", why, f"failed to get {name} {what} metric value: {why}"
+        why = f"failed to get {name} {quantity_kind}: {fault}"
+        metric_kind = "resource" if kind == "Resource" else "container resource"
+        return (
+            f"FailedGet{kind}Metric",
+            why,
+            f"failed to get {name} {metric_kind} metric value: {why}",
+        )
     name = (metric.get(kind[0].lower() + kind[1:]) or {}).get("metric", {}).get("name", "")
     api = "external" if kind == "External" else "custom"
     fault = (
@@ -468,12 +473,12 @@ class HorizontalController:
             history, behavior, now, current, recommendation, scale
         )
         self._set_condition(obj, "AbleToScale", "True", reason, text)
-        wanted, reason, text = limit_scaling_rate(history, behavior, now, current, agreed, bounds)
+        replicas, reason, text = limit_scaling_rate(history, behavior, now, current, agreed, bounds)
         limited = "False" if reason == "DesiredWithinRange" else "True"
         self._set_condition(obj, "ScalingLimited", limited, reason, text)
-        obj["status"]["desiredReplicas"] = wanted
-        if wanted != current and self._scale(obj, kind, target, current, wanted, why):
-            history.note(now, wanted - current)
+        obj["status"]["desiredReplicas"] = replicas
+        if replicas != current and self._scale(obj, kind, target, current, replicas, why):
+            history.note(now, replicas - current)
 
     def _pods(self, kind: Kind, target: Obj) -> list[Obj]:
         text = read_scale(kind, target)["status"].get("selector", "")
@@ -494,7 +499,7 @@ class HorizontalController:
         return kind, self._cluster.get(kind.bucket, reference["name"], namespace_of(obj))
 
     def _scale(
-        self, obj: Obj, kind: Kind, target: Obj, current: int, wanted: int, reason: str
+        self, obj: Obj, kind: Kind, target: Obj, current: int, replicas: int, reason: str
     ) -> bool:
         """Scale the target; return whether it succeeded."""
         status = obj["status"]
@@ -504,22 +509,22 @@ class HorizontalController:
             place = changed
             for parent in parents:
                 place = place.setdefault(parent, {})
-            place[field] = wanted
+            place[field] = replicas
 
         try:
             self._cluster.modify(kind.bucket, name_of(target), namespace_of(target), resize)
         except StatusError as error:
-            text = f"New size: {wanted}; reason: {reason}; error: {error.message}"
+            text = f"New size: {replicas}; reason: {reason}; error: {error.message}"
             self._record_event(obj, WARNING, "FailedRescale", text)
             text = f"the HPA controller was unable to update the target scale: {error.message}"
             self._set_condition(obj, "AbleToScale", "False", "FailedUpdateScale", text)
             status["currentReplicas"] = current
             return False
-        text = f"the HPA controller was able to update the target scale to {wanted}"
+        text = f"the HPA controller was able to update the target scale to {replicas}"
         self._set_condition(obj, "AbleToScale", "True", "SucceededRescale", text)
-        message = f"New size: {wanted}; reason: {reason}"
+        message = f"New size: {replicas}; reason: {reason}"
         self._record_event(obj, NORMAL, "SuccessfulRescale", message)
-        status.update(currentReplicas=current, desiredReplicas=wanted)
+        status.update(currentReplicas=current, desiredReplicas=replicas)
         status["lastScaleTime"] = self._cluster.clock.stamp()
         return True
 
@@ -529,19 +534,19 @@ class HorizontalController:
         first: tuple[str, str, str] | None = None
         most: tuple[int, str] | None = None
         failed = 0
-        shown: list[Obj] = []
+        statuses: list[Obj] = []
         for metric in metrics:
             reading, refusal = self._read_metric(obj, metric, pods, current)
             if reading is None:
                 failed += 1
                 first = first or refusal
                 self._record_event(obj, WARNING, *refusal[:2])
-                shown.append({"type": ""})
+                statuses.append({"type": ""})
                 continue
-            shown.append(reading.status)
+            statuses.append(reading.status)
             if most is None or reading.replicas > most[0]:
                 most = (reading.replicas, reading.name)
-        obj["status"]["currentMetrics"] = shown
+        obj["status"]["currentMetrics"] = statuses
         if first is not None and (most is None or most[0] < current):
             reason, why, summary = first
             text = f"the HPA was unable to compute the replica count: {why}"
@@ -567,7 +572,7 @@ class HorizontalController:
 
     def _set_condition(self, obj: Obj, kind: str, value: str, reason: str, message: str) -> None:
         conditions = obj["status"].setdefault("conditions", [])
-        condition = next((one for one in conditions if one["type"] == kind), None)
+        condition = next((condition for condition in conditions if condition["type"] == kind), None)
         if condition is None:
             condition = {"type": kind}
             conditions.append(condition)

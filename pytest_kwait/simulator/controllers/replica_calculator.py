@@ -108,10 +108,10 @@ def calculate_by_usage(
     again, _, _ = _ratio(known, target, requests)
     if tolerances.hold(again) or (ratio < 1.0 < again) or (again < 1.0 < ratio):
         return ReplicaCalculation(current, average, utilization)
-    wanted = math.ceil(again * len(known))
-    if (again < 1.0 and wanted > current) or (again > 1.0 and wanted < current):
-        wanted = current
-    return ReplicaCalculation(wanted, average, utilization)
+    replicas = math.ceil(again * len(known))
+    if (again < 1.0 and replicas > current) or (again > 1.0 and replicas < current):
+        replicas = current
+    return ReplicaCalculation(replicas, average, utilization)
 
 
 def _group_pods(
@@ -184,8 +184,8 @@ def calculate_by_total(
     """
     if spread:
         ratio = usage / (target * current) if current else math.inf
-        wanted = current if tolerances.hold(ratio) else math.ceil(usage / target)
-        return ReplicaCalculation(wanted, math.ceil(usage / max(current, 1)))
+        replicas = current if tolerances.hold(ratio) else math.ceil(usage / target)
+        return ReplicaCalculation(replicas, math.ceil(usage / max(current, 1)))
     ratio = usage / target
     if current and tolerances.hold(ratio):
         return ReplicaCalculation(current, usage)
@@ -199,13 +199,13 @@ def get_pod_requests(pod: Obj, resource: str, container: str = "") -> int:
         MetricError: a container has no request.
     """
     total = 0
-    for one in pod["spec"]["containers"]:
-        if container and one["name"] != container:
+    for spec in pod["spec"]["containers"]:
+        if container and spec["name"] != container:
             continue
-        requested = ((one.get("resources") or {}).get("requests") or {}).get(resource)
+        requested = ((spec.get("resources") or {}).get("requests") or {}).get(resource)
         if requested is None:
             raise MetricError(
-                f"missing request for {resource} in container {one['name']} of Pod {name_of(pod)}"
+                f"missing request for {resource} in container {spec['name']} of Pod {name_of(pod)}"
             )
         total += parse_milli_value(requested)
     return total

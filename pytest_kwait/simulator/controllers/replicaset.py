@@ -106,7 +106,7 @@ class PodCounter:
             self._add(known[1], -1)
 
     def _add(self, counts: PodCounts, sign: int) -> None:
-        self._sums = [one + sign * more for one, more in zip(self._sums, counts, strict=True)]
+        self._sums = [total + sign * more for total, more in zip(self._sums, counts, strict=True)]
 
     def _counts(self, pod: Obj) -> PodCounts:
         labels = labels_of(pod)
@@ -140,9 +140,9 @@ class PodCounters:
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         if previous_uid is not None and previous_uid != owner_uid:
-            left = self._tallies.get(previous_uid)
-            if left is not None:
-                left.drop(pod)
+            previous_tally = self._tallies.get(previous_uid)
+            if previous_tally is not None:
+                previous_tally.drop(pod)
         tally = self._tallies.get(owner_uid or "")
         if tally is not None:
             tally.note(pod)
@@ -212,7 +212,7 @@ def calculate_status(
     if kind.counts_terminating:
         status["terminatingReplicas"] = counts.terminating
     status["observedGeneration"] = obj["metadata"].get("generation", 0)
-    others = [
+    other_conditions = [
         condition
         for condition in last.get("conditions") or ()
         if condition["type"] != "ReplicaFailure"
@@ -228,7 +228,7 @@ def calculate_status(
             "type": "ReplicaFailure", "status": "True", "lastTransitionTime": stamp,
             "reason": "FailedCreate" if missing else "FailedDelete", "message": failure.message,
         }]  # fmt: skip
-    conditions = [*others, *(failures if failure is not None else [])]
+    conditions = [*other_conditions, *(failures if failure is not None else [])]
     if conditions:
         status["conditions"] = conditions
     return status

@@ -97,15 +97,17 @@ class ResourceQuotaController:
         hard = quota["spec"].get("hard", {})
         status = quota.get("status", {})
         used = {
-            one: amount
-            for one, amount in parse_resource_list(status.get("used")).items()
-            if one in hard
+            name: amount
+            for name, amount in parse_resource_list(status.get("used")).items()
+            if name in hard
         }
         used.update(self._count(quota, namespace))
         resource_list = parse_resource_list(status.get("used"))
         if hard != status.get("hard", {}) or used != resource_list or _lacks_status(status, hard):
-            shown = {one: str(amount) for one, amount in used.items()}
-            self._cluster.update_status(_QUOTAS, {**quota, "status": {"hard": hard, "used": shown}})
+            used_amounts = {name: str(amount) for name, amount in used.items()}
+            self._cluster.update_status(
+                _QUOTAS, {**quota, "status": {"hard": hard, "used": used_amounts}}
+            )
         self._queue.add_after(key, _RESYNC_PERIOD)
 
     def _count(self, quota: Obj, namespace: str) -> ResourceList:

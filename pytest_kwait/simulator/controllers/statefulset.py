@@ -165,8 +165,8 @@ def _make_pod(stateful_set: Obj, template: Obj, ordinal: int, revision: str) -> 
     if stateful_set["spec"].get("serviceName"):
         spec["subdomain"] = stateful_set["spec"]["serviceName"]
     claims = {
-        name_of(one): make_claim_name(stateful_set, one, ordinal)
-        for one in stateful_set["spec"].get("volumeClaimTemplates") or ()
+        name_of(claim_template): make_claim_name(stateful_set, claim_template, ordinal)
+        for claim_template in stateful_set["spec"].get("volumeClaimTemplates") or ()
     }
     volumes = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim}}
@@ -280,7 +280,7 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
     if _is_stale(claim, stateful_set, KIND) or _is_stale(claim, pod, _POD):
         return None
     owner_references: list[Obj] = claim["metadata"].get("ownerReferences") or []
-    others = [
+    other_references = [
         reference
         for reference in owner_references
         if not _is_reference_to(reference, stateful_set, KIND)
@@ -290,15 +290,17 @@ def calculate_owners(claim: Obj, stateful_set: Obj, pod: Obj) -> list[Obj] | Non
         deleted, scaled = _policy(stateful_set)
         if scaled == "Delete" and _is_condemned(stateful_set, pod):
             if uid_of(pod):
-                others.append(make_controller_ref(pod, *_POD))
+                other_references.append(make_controller_ref(pod, *_POD))
         elif deleted == "Delete":
-            others.append(make_controller_ref(stateful_set, *KIND))
-    owners = [(one["uid"], bool(one.get("controller"))) for one in others]
+            other_references.append(make_controller_ref(stateful_set, *KIND))
+    owners = [
+        (reference["uid"], bool(reference.get("controller"))) for reference in other_references
+    ]
     if owners == [
         (reference["uid"], bool(reference.get("controller"))) for reference in owner_references
     ]:
         return None
-    return others
+    return other_references
 
 
 class ClaimControl:
@@ -313,8 +315,8 @@ class ClaimControl:
         if _policy(stateful_set)[1] == "Retain":
             return False
         return any(
-            found is not None and _is_stale(found, pod, _POD)
-            for found in map(self._find, make_claims(stateful_set, pod))
+            claim is not None and _is_stale(claim, pod, _POD)
+            for claim in map(self._find, make_claims(stateful_set, pod))
         )
 
     def _find(self, claim: Obj) -> Obj | None:
@@ -328,9 +330,9 @@ class ClaimControl:
         """
         refusal = None
         for claim in make_claims(stateful_set, pod):
-            name, found = name_of(claim), self._find(claim)
-            if found is not None:
-                if is_being_deleted(found):
+            name, stored_claim = name_of(claim), self._find(claim)
+            if stored_claim is not None:
+                if is_being_deleted(stored_claim):
                     refusal = refusal or _make_claim_error(f"pvc {name} is being deleted")
                 continue
             about = f"Pod {name_of(pod)} in StatefulSet {name_of(stateful_set)}"
@@ -351,29 +353,29 @@ class ClaimControl:
     def are_owned(self, stateful_set: Obj, pod: Obj) -> bool:
         """Return whether the claims have the owners required by the policy."""
         return all(
-            found is None or calculate_owners(found, stateful_set, pod) is None
-            for found in map(self._find, make_claims(stateful_set, pod))
+            claim is None or calculate_owners(claim, stateful_set, pod) is None
+            for claim in map(self._find, make_claims(stateful_set, pod))
         )
 
     def own(self, stateful_set: Obj, pod: Obj) -> None:
         """Set the owners of the claims as required by the policy."""
         for claim in make_claims(stateful_set, pod):
-            found = self._find(claim)
-            if found is None:
+            stored_claim = self._find(claim)
+            if stored_claim is None:
                 continue
-            if _has_other_controller(found, stateful_set, pod):
+            if _has_other_controller(stored_claim, stateful_set, pod):
                 message = (
                     f"PersistentVolumeClaim {name_of(claim)} has a conflicting OwnerReference that"
                     " acts as a manging controller, the retention policy is ignored for this claim"
                 )
                 self._recorder.event(stateful_set, KIND, WARNING, "ConflictingController", message)
-            owners = calculate_owners(found, stateful_set, pod)
+            owners = calculate_owners(stored_claim, stateful_set, pod)
             if owners is None:
                 continue
-            metadata = {**found["metadata"], "ownerReferences": owners}
+            metadata = {**stored_claim["metadata"], "ownerReferences": owners}
             if not owners:
                 del metadata["ownerReferences"]
-            self._cluster.update(_CLAIMS, {**found, "metadata": metadata})
+            self._cluster.update(_CLAIMS, {**stored_claim, "metadata": metadata})
 
 
 def _make_claim_error(message: str, cause: StatusError | None = None) -> StatusError:
@@ -506,16 +508,18 @@ class StatefulSetControl:
     def _list_replicas(self) -> tuple[list[Obj], list[Obj]]:
         """Return the replicas, with missing ones in the form to create, and the condemned pods."""
         first, count = get_start_ordinal(self._set), get_replicas(self._set)
-        found = {get_ordinal(pod): pod for pod in self._pods}
+        pods_by_ordinal = {get_ordinal(pod): pod for pod in self._pods}
         revisions = self._revisions
         replicas = []
         for number in range(first, first + count):
-            pod = found.pop(number, None)
+            pod = pods_by_ordinal.pop(number, None)
             if pod is None:
                 pod = make_versioned_pod(self._set, revisions.current, revisions.update, number)
             replicas.append(pod)
         condemned = sorted(
-            (pod for number, pod in found.items() if number >= 0), key=get_ordinal, reverse=True
+            (pod for number, pod in pods_by_ordinal.items() if number >= 0),
+            key=get_ordinal,
+            reverse=True,
         )
         return replicas, condemned
 
@@ -691,7 +695,7 @@ class StatefulSetController:
         """
         replicas = get_replicas(stateful_set)
         rolling = (stateful_set["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate"
-        numbers = {status[one] for one in ("updatedReplicas", "readyReplicas", "replicas")}
+        numbers = {status[field] for field in ("updatedReplicas", "readyReplicas", "replicas")}
         if rolling and numbers == {replicas}:
             status["currentReplicas"] = replicas
             status["currentRevision"] = status["updateRevision"]

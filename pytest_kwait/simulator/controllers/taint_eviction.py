@@ -35,9 +35,9 @@ def min_toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) ->
             return 0.0
         used.append(covering[0])
     bounds = [
-        max(float(one["tolerationSeconds"]), 0.0)
-        for one in used
-        if one.get("tolerationSeconds") is not None
+        max(float(toleration["tolerationSeconds"]), 0.0)
+        for toleration in used
+        if toleration.get("tolerationSeconds") is not None
     ]
     return min(bounds, default=None)
 
@@ -70,8 +70,8 @@ class TaintEvictionController:
     def _node_changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name, taints = name_of(new), []
         if change != "DELETED":
-            given = (new.get("spec") or {}).get("taints") or ()
-            taints = [one for one in given if one["effect"] == "NoExecute"]
+            all_taints = (new.get("spec") or {}).get("taints") or ()
+            taints = [taint for taint in all_taints if taint["effect"] == "NoExecute"]
         if taints == self._taints.get(name, []):
             return
         if taints:

@@ -57,33 +57,39 @@ def type_check_warnings(policy: Obj, kinds: Scheme) -> list[Obj]:
         _TypeChecker(kind, spec.get("variables") or [], known, params is not None)
         for kind in matched
     ]
-    found = []
+    warnings_by_field = []
     for index, validation in enumerate(spec.get("validations") or ()):
         for field in ("expression", "messageExpression"):
             text = validation.get(field, "")
             warnings = [*(check.warning(text) for check in checks)] if text else []
             if any(warnings):
                 at = f"spec.validations[{index}].{field}"
-                found.append({"fieldRef": at, "warning": "\n".join(filter(None, warnings))})
-    return found
+                warnings_by_field.append(
+                    {"fieldRef": at, "warning": "\n".join(filter(None, warnings))}
+                )
+    return warnings_by_field
 
 
 def _matched_kinds(spec: Obj, kinds: Scheme) -> list[Kind]:
     """Return the kinds that a policy names without wildcards, at most ten."""
-    found: dict[tuple[str, str, str], Kind] = {}
+    matched_kinds: dict[tuple[str, str, str], Kind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
         if any("*" in name for name in (*groups, *versions)):
             continue
         for count, kind in enumerate(_kinds_of_rule(rule, kinds), 1):
-            found[kind.group, kind.version, kind.kind] = kind
+            matched_kinds[kind.group, kind.version, kind.kind] = kind
             if count == _MAX_TYPES:
-                return [*found.values()]
-    return [*found.values()]
+                return [*matched_kinds.values()]
+    return [*matched_kinds.values()]
 
 
 def _kinds_of_rule(rule: Obj, kinds: Scheme) -> Iterator[Kind]:
-    resources = [one for one in rule.get("resources") or () if "*" not in one and "/" not in one]
+    resources = [
+        resource
+        for resource in rule.get("resources") or ()
+        if "*" not in resource and "/" not in resource
+    ]
     for group in sorted(rule.get("apiGroups") or ()):
         for version in sorted(rule.get("apiVersions") or ()):
             for resource in sorted(resources):
@@ -114,13 +120,13 @@ class _TypeChecker:
         self._variables: dict[str, Obj] = {}
         for variable in variables:
             try:
-                found = self._type(variable["expression"])
+                type_name = self._type(variable["expression"])
             except CompilationError:
-                found = ""
-            self._variables[variable["name"]] = variable_type(found)
+                type_name = ""
+            self._variables[variable["name"]] = variable_type(type_name)
 
     def _type(self, text: str) -> str:
-        return get_expression_type(text, self._variables, params=self._params, shown=self._shown)
+        return get_expression_type(text, self._variables, params=self._params, schemas=self._shown)
 
     def warning(self, text: str) -> str:
         """Return the type error of an expression; empty if there is none."""

@@ -111,15 +111,15 @@ class Workqueue(Generic[Key]):
 
     def _explore(self, exploration: Exploration) -> ExploredQueue[Key]:
         """Return what the exploration holds back of this queue."""
-        found = self._explored
-        if found is None or found.exploration is not exploration:
+        queue = self._explored
+        if queue is None or queue.exploration is not exploration:
             # Not at import: few clusters explore.
             from pytest_kwait.simulator.exploration.queues import ExploredQueue
 
-            found = self._explored = ExploredQueue(
+            queue = self._explored = ExploredQueue(
                 exploration, self._name, self._add_explored, self._schedule
             )
-        return found
+        return queue
 
     def _add_explored(self, key: Key, is_first: bool) -> None:
         if is_first:

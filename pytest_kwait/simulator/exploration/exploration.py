@@ -199,7 +199,7 @@ class Exploration:
 
     def hold(self, seconds: float, release: Callable[[], object]) -> Held:
         """Call `release` after `seconds`, or when the exploration ends."""
-        held = Held(release, lambda one: self._held.pop(one, None))
+        held = Held(release, lambda call: self._held.pop(call, None))
         self._held[held] = None
         wait = 0.0 if self.has_ended else seconds
         held.timer = self._clock.call_later(wait, held.release, scaled=False)
@@ -273,9 +273,9 @@ class LateCalls:
             call()
             if not self._calls or self._waiting is not None:
                 return
-            left = self._calls[0][1] - now
-            if left > 0 and not self._exploration.has_ended:
-                self._waiting = self._exploration.hold(left, self._flush)
+            remaining_seconds = self._calls[0][1] - now
+            if remaining_seconds > 0 and not self._exploration.has_ended:
+                self._waiting = self._exploration.hold(remaining_seconds, self._flush)
                 return
 
 

@@ -35,16 +35,16 @@ def hold_status(exploration: Exploration, pod: Obj, write: Callable[[], object])
 
 
 def delay_step(
-    exploration: Exploration, name: str, what: str, pod: Obj, resume: Callable[[], object]
+    exploration: Exploration, name: str, step_name: str, pod: Obj, resume: Callable[[], object]
 ) -> Generator[None, None, None]:
     """Delay one step of a pod's sync, if the exploration decides so.
 
     Args:
         name: the perturbation.
-        what: the step, as the event has it.
+        step_name: the step, as the event has it.
         resume: resumes the sync, which yields None meanwhile.
     """
-    event = exploration.event(f"{what} {make_stable_name(name_of(pod))}")
+    event = exploration.event(f"{step_name} {make_stable_name(name_of(pod))}")
     seconds = exploration.decide(name, event)
     if seconds is None:
         return
@@ -63,19 +63,27 @@ def delay_step(
         held.cancel()
 
 
-def merge_conditions(late: Sequence[Obj], present: Sequence[Obj], own: Sequence[str]) -> list[Obj]:
+def merge_conditions(
+    late: Sequence[Obj], current_conditions: Sequence[Obj], own: Sequence[str]
+) -> list[Obj]:
     """Return the conditions of a late status, with what others have written meanwhile.
 
     Source: pkg/kubelet/status/status_manager.go, `mergePodStatus`.
 
     Args:
         late: the conditions of the late status.
-        present: the conditions of the pod in the API.
+        current_conditions: the conditions of the pod in the API.
         own: the types that the kubelet alone writes.
     """
-    ours = [
-        one for one in late if one["type"] in own or one.get("reason") == _TERMINATION_BY_KUBELET
+    late_conditions = [
+        condition
+        for condition in late
+        if condition["type"] in own or condition.get("reason") == _TERMINATION_BY_KUBELET
     ]
-    types = {condition["type"] for condition in ours}
-    others = [one for one in present if one["type"] not in own and one["type"] not in types]
-    return [*others, *ours]
+    types = {condition["type"] for condition in late_conditions}
+    other_conditions = [
+        condition
+        for condition in current_conditions
+        if condition["type"] not in own and condition["type"] not in types
+    ]
+    return [*other_conditions, *late_conditions]

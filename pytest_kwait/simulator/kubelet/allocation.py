@@ -35,7 +35,8 @@ def needs_restart(container: Obj, before: Obj) -> bool:
         before: the spec as of its creation or last resize.
     """
     policies = {
-        one["resourceName"]: one["restartPolicy"] for one in container.get("resizePolicy") or ()
+        resize_policy["resourceName"]: resize_policy["restartPolicy"]
+        for resize_policy in container.get("resizePolicy") or ()
     }
     new, old = container.get("resources") or {}, before.get("resources") or {}
     return any(
@@ -69,7 +70,7 @@ def record_pending_resize(worker: PodContext, requested: Obj, why: str, message:
 def _resize_summary(pod: Obj, **more: str) -> str:
     spec = pod["spec"]
     summary: Obj = {
-        field: [_format_resources(one) for one in spec[field]]
+        field: [_format_resources(container) for container in spec[field]]
         for field in ("initContainers", "containers")
         if spec.get(field)
     }
@@ -79,12 +80,12 @@ def _resize_summary(pod: Obj, **more: str) -> str:
 
 def _format_resources(container: Obj) -> Obj:
     resources = container.get("resources") or {}
-    shown = {
+    resources_by_kind = {
         kind: dict(sorted(resources[kind].items()))
         for kind in _RESOURCE_ORDER
         if resources.get(kind)
     }
-    return {"name": container["name"], "resources": shown}
+    return {"name": container["name"], "resources": resources_by_kind}
 
 
 def to_allocated_pod(pod: Obj) -> object:
@@ -102,19 +103,23 @@ def to_allocated_pod(pod: Obj) -> object:
 
 def _get_resources(pod: Obj) -> list[object]:
     spec = pod["spec"]
-    found = [one.get("resources") for field in _FIELDS for one in spec.get(field) or ()]
-    return [spec.get("resources"), *found]
+    container_resources = [
+        container.get("resources") for field in _FIELDS for container in spec.get(field) or ()
+    ]
+    return [spec.get("resources"), *container_resources]
 
 
 def _with_resources(pod: Obj, resources: list[object]) -> Obj:
     """Return the pod with other resources."""
-    whole, *left = resources
+    whole, *remaining_resources = resources
     spec = {**pod["spec"], "resources": whole}
     if whole is None:
         del spec["resources"]
     for field in _FIELDS:
         if spec.get(field):
-            spec[field] = [{**one, "resources": left.pop(0)} for one in spec[field]]
+            spec[field] = [
+                {**container, "resources": remaining_resources.pop(0)} for container in spec[field]
+            ]
     return {**pod, "spec": spec}
 
 
@@ -240,6 +245,9 @@ class DeferredResizes:
 
     def _retry_all(self) -> None:
         self._planned = False
-        waiting, self._waiting = sorted(self._waiting, key=lambda one: one.priority), {}
+        waiting, self._waiting = (
+            sorted(self._waiting, key=lambda allocation: allocation.priority),
+            {},
+        )
         for allocation in waiting:
             allocation.retry()

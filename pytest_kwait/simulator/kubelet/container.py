@@ -300,7 +300,7 @@ class Container:
     def __post_init__(self) -> None:
         self.context = ProcessContext(self.clock.time)
         self._account = MemoryAccount(
-            self.memory, lambda seen: self.context.files.measure_memory(seen),
+            self.memory, lambda counted_files: self.context.files.measure_memory(counted_files),
             get_machine(self.clock), self._on_out_of_memory,
         )  # fmt: skip
         get_cluster_logs(self.clock).add(self.log)
@@ -501,16 +501,16 @@ class Container:
         output = OutputBuffer()
         pipe = self._stdin if stdin else None
         sink: Sink = output
-        given: Input | None = pipe
+        program_input: Input | None = pipe
         if self.tty:
-            sink = given = Terminal(pipe, output)
+            sink = program_input = Terminal(pipe, output)
         self._attached_sinks.append(sink)
 
         def leave() -> None:
             if sink in self._attached_sinks:
                 self._attached_sinks.remove(sink)
 
-        return ProcessSession(given, output, leave)
+        return ProcessSession(program_input, output, leave)
 
     def follow(self) -> AsyncIterator[tuple[float, bytes]]:
         """Yield the lines of the log until the container ends."""

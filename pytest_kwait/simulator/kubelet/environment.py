@@ -66,14 +66,14 @@ _REFERENCE = re.compile(r"\$\$|\$\(([^)$]+)\)")
 
 def make_service_variables(cluster: Cluster, pod: Obj) -> dict[str, str]:
     """Return the environment variables for services of the pod's namespace and the API server."""
-    found = []
+    services = []
     if pod["spec"].get("enableServiceLinks", True) and namespace_of(pod) != "default":
-        found = cluster.list("services", namespace_of(pod))
+        services = cluster.list("services", namespace_of(pod))
     master = cluster.find("services", "kubernetes", "default")
     if master is not None:
-        found = [*found, master]
+        services = [*services, master]
     env: dict[str, str] = {}
-    for service in found:
+    for service in services:
         address = service["spec"].get("clusterIP")
         if address and address != "None":
             env.update(_make_variables(service, address))
@@ -246,9 +246,9 @@ def make_environment(
         if not origin:
             env[variable["name"]] = expand(variable.get("value") or "", env)
             continue
-        found = _read_value_from(cluster, pod, container, origin, node)
-        if found is not None:
-            env[variable["name"]] = found
+        resolved_value = _read_value_from(cluster, pod, container, origin, node)
+        if resolved_value is not None:
+            env[variable["name"]] = resolved_value
     return env
 
 
@@ -260,12 +260,12 @@ def _read_env_from(cluster: Cluster, pod: Obj, source: Obj) -> Iterator[tuple[st
         reference = source.get(field)
         if not reference:
             continue
-        found = cluster.find(resource, reference["name"], namespace_of(pod))
-        if found is None:
+        data_object = cluster.find(resource, reference["name"], namespace_of(pod))
+        if data_object is None:
             if not reference.get("optional"):
                 raise ContainerConfigError(f'{noun} "{reference["name"]}" not found')
             continue
-        yield from decode_data(found).items()
+        yield from decode_data(data_object).items()
 
 
 def decode_data(obj: Obj) -> dict[str, str]:
@@ -295,12 +295,12 @@ def _read_value_from(
         if not reference:
             continue
         namespace = namespace_of(pod)
-        found = cluster.find(resource, reference["name"], namespace)
-        if found is None:
+        data_object = cluster.find(resource, reference["name"], namespace)
+        if data_object is None:
             if reference.get("optional"):
                 return None
             raise ContainerConfigError(f'{noun} "{reference["name"]}" not found')
-        texts = decode_data(found)
+        texts = decode_data(data_object)
         if reference["key"] not in texts:
             if reference.get("optional"):
                 return None
@@ -410,8 +410,8 @@ def make_kernel_files(
             lambda: str(find_oom_score(pod, get_container(), node_memory))
         ),
     }
-    given = (pod["spec"].get("securityContext") or {}).get("sysctls") or ()
-    sysctls = {**_SYSCTLS, **{one["name"]: one["value"] for one in given}}
+    pod_sysctls = (pod["spec"].get("securityContext") or {}).get("sysctls") or ()
+    sysctls = {**_SYSCTLS, **{sysctl["name"]: sysctl["value"] for sysctl in pod_sysctls}}
     for name, value in sysctls.items():
         kernel_files[f"/proc/sys/{name.replace('.', '/')}"] = File(f"{value}\n".encode())
     return kernel_files
@@ -419,8 +419,8 @@ def make_kernel_files(
 
 def _find_amount(container: Obj, kind: str, name: str, scale: int = 1) -> int:
     """Return an amount of a container's resources, rounded up; 0 if it is not set."""
-    given = ((container.get("resources") or {}).get(kind) or {}).get(name)
-    return math.ceil(parse_quantity(given).amount * scale) if given is not None else 0
+    text = ((container.get("resources") or {}).get(kind) or {}).get(name)
+    return math.ceil(parse_quantity(text).amount * scale) if text is not None else 0
 
 
 def _format_quota(container: Obj) -> str:
@@ -453,7 +453,11 @@ def find_oom_score(pod: Obj, container: Obj, node_memory: int) -> int:
     request = _find_amount(container, "requests", "memory")
     if is_sidecar(container):
         request = max(
-            request, min(_find_amount(one, "requests", "memory") for one in spec["containers"])
+            request,
+            min(
+                _find_amount(spec_container, "requests", "memory")
+                for spec_container in spec["containers"]
+            ),
         )
     score = 1000 - 1000 * request // node_memory
     return min(max(score, 1000 + _GUARANTEED_SCORE), _BEST_EFFORT_SCORE - 1)

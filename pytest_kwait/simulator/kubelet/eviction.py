@@ -65,9 +65,11 @@ def get_pod_limit(pod: Obj) -> Quantity | None:
     spec = pod["spec"]
     inits = spec.get("initContainers") or []
     sidecars = [container for container in inits if is_sidecar(container)]
-    if not any(_get_limit(one) is not None for one in [*inits, *spec["containers"]]):
+    if not any(_get_limit(container) is not None for container in [*inits, *spec["containers"]]):
         return None
-    total = sum((_get_limit(one) or _ZERO for one in [*spec["containers"], *sidecars]), _ZERO)
+    total = sum(
+        (_get_limit(container) or _ZERO for container in [*spec["containers"], *sidecars]), _ZERO
+    )
     before = _ZERO
     for container in inits:
         own = _get_limit(container) or _ZERO
@@ -99,17 +101,24 @@ def find_excess_usage(
         return ""
     spec = pod["spec"]
     every = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    kept = {one["name"]: used(one["name"]) + logged(one["name"]) for one in every}
+    usage_by_container = {
+        container_spec["name"]: used(container_spec["name"]) + logged(container_spec["name"])
+        for container_spec in every
+    }
     on_disk = sum(
         volumes.get(volume["name"], 0)
         for volume in spec.get("volumes") or ()
         if _is_on_disk(volume)
     )
-    if sum(kept.values()) + on_disk > whole.amount:
+    if sum(usage_by_container.values()) + on_disk > whole.amount:
         return f"Pod ephemeral local storage usage exceeds the total limit of containers {whole}. "
     for container in spec["containers"]:
         limit_of_one = _get_limit(container)
-        if limit_of_one and limit_of_one.amount and kept[container["name"]] > limit_of_one.amount:
+        if (
+            limit_of_one
+            and limit_of_one.amount
+            and usage_by_container[container["name"]] > limit_of_one.amount
+        ):
             return (
                 f"Container {container['name']} exceeded its local ephemeral storage limit "
                 f'"{limit_of_one}". '
@@ -189,7 +198,7 @@ class EvictionManager:
     def _synchronize(self) -> None:
         self._timer = None
         self._syncs += 1
-        for worker in [one for one in self._limited if one.finished]:
+        for worker in [worker for worker in self._limited if worker.finished]:
             del self._limited[worker]
         if not self._node.is_kubelet_stopped and not self._evict_over_limit() and self._short:
             self._reclaim(self._short[0])
@@ -200,7 +209,7 @@ class EvictionManager:
 
     def _evict_over_limit(self) -> bool:
         """Evict all pods over their storage limits; False if there were none."""
-        found = False
+        evicted = False
         for worker, volumes in list(self._limited.items()):
             if not _can_evict(worker):
                 continue
@@ -214,22 +223,24 @@ class EvictionManager:
                 lambda name, runtime=runtime: runtime.record(name).log_size,  # type: ignore[misc]
             )
             if message:
-                found = True
+                evicted = True
                 self._evict(worker, message, disrupted=False)
-        return found
+        return evicted
 
     # -- shortages
 
     def _reclaim(self, shortage: ResourceShortage) -> None:
         node = self._node
-        found = node.cluster.find("nodes", node.name)
-        if found is not None and not node.is_partitioned:
+        node_object = node.cluster.find("nodes", node.name)
+        if node_object is not None and not node.is_partitioned:
             message = f"Attempting to reclaim {shortage.resource}"
-            node.recorder.event(found, ("v1", "Node"), WARNING, "EvictionThresholdMet", message)
-        workers = [one for one in self._workers() if _can_evict(one)]
+            node.recorder.event(
+                node_object, ("v1", "Node"), WARNING, "EvictionThresholdMet", message
+            )
+        workers = [worker for worker in self._workers() if _can_evict(worker)]
         if not workers:
             return
-        worker = min(workers, key=lambda one: _rank_pod(one, shortage.resource))
+        worker = min(workers, key=lambda worker: _rank_pod(worker, shortage.resource))
         self._evict(worker, _make_message(worker, shortage), disrupted=True)
 
     def _evict(self, worker: EvictablePod, message: str, *, disrupted: bool) -> None:
@@ -244,7 +255,7 @@ class EvictionManager:
 
         Source: `managerImpl.Admit`.
         """
-        short = sorted({one.condition for one in self._short})
+        short = sorted({shortage.condition for shortage in self._short})
         if not short or _is_critical(pod):
             return None
         if short == ["MemoryPressure"]:
@@ -311,12 +322,15 @@ def _make_message(worker: EvictablePod, shortage: ResourceShortage) -> str:
         f"{shortage.threshold}, available: {shortage.available}. "
     )
     spec = worker.pod["spec"]
-    for one in [*spec["containers"], *(spec.get("initContainers") or ())]:
-        used = Quantity(Fraction(_get_usage(worker, one["name"], shortage.resource)), "BinarySI")
-        requested = _get_request(one, shortage.resource)
+    for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
+        used = Quantity(
+            Fraction(_get_usage(worker, container["name"], shortage.resource)), "BinarySI"
+        )
+        requested = _get_request(container, shortage.resource)
         if used > requested:
             message += (
-                f"Container {one['name']} was using {used}, request is {requested}, has larger "
+                f"Container {container['name']} was using {used}, request is {requested}, has "
+                "larger "
                 f"consumption of {shortage.resource}. "
             )
     return message

@@ -64,15 +64,15 @@ def _make_huffman_codes() -> dict[tuple[int, int], int]:
 
 def _decode_huffman(data: bytes) -> bytes:
     codes = _make_huffman_codes()
-    found, code, length = bytearray(), 0, 0
+    decoded, code, length = bytearray(), 0, 0
     for byte in data:
         for bit in range(7, -1, -1):
             code, length = code << 1 | byte >> bit & 1, length + 1
             symbol = codes.get((length, code))
             if symbol is not None:
-                found.append(symbol)
+                decoded.append(symbol)
                 code = length = 0
-    return bytes(found)
+    return bytes(decoded)
 
 
 class HeaderDecoder:
@@ -119,7 +119,8 @@ class HeaderDecoder:
     def _add(self, name: str, value: str) -> None:
         self._table.insert(0, (name, value))
         while (
-            sum(len(one) + len(text) + _ENTRY_OVERHEAD for one, text in self._table) > _TABLE_SIZE
+            sum(len(entry_name) + len(text) + _ENTRY_OVERHEAD for entry_name, text in self._table)
+            > _TABLE_SIZE
         ):
             self._table.pop()
 
@@ -165,11 +166,11 @@ def _make_literal(name: str, value: str) -> bytes:
 
 def _pack(value: int) -> bytes:
     """Return a variable-length integer, as HPACK and protocol buffers have it."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*encoded, value])
 
 
 def _make_request(authority: str, service: str, agent: str) -> bytes:

@@ -203,10 +203,10 @@ class HttpGet:
         if self._target.scheme == "https" and not self._is_tls:
             self._check_tls(over)
             return
-        head, found, body = self._data.partition(b"\r\n\r\n")
-        if not found:
-            head, found, body = self._data.partition(b"\n\n")
-        if not found and not over and len(self._data) <= _MAX_HEAD:
+        head, separator, body = self._data.partition(b"\r\n\r\n")
+        if not separator:
+            head, separator, body = self._data.partition(b"\n\n")
+        if not separator and not over and len(self._data) <= _MAX_HEAD:
             return
         if not self._data:
             self._fail("EOF")
@@ -220,7 +220,7 @@ class HttpGet:
                 f'malformed HTTP response "{lines[0]}"'
             )
             return
-        if not found:
+        if not separator:
             self._fail("unexpected EOF" if over else "server response headers exceeded the limit")
             return
         self._on_response(int(code), lines[1:], body)
@@ -311,9 +311,9 @@ def resolve_port(port: int | str, container: Obj) -> int:
     """
     if isinstance(port, int):
         return port
-    for one in container.get("ports") or ():
-        if one.get("name") == port:
-            return int(one["containerPort"])
+    for container_port in container.get("ports") or ():
+        if container_port.get("name") == port:
+            return int(container_port["containerPort"])
     if port.isascii() and port.isdigit():
         return int(port)
     raise NamedPortError(f'strconv.Atoi: parsing "{port}": invalid syntax')

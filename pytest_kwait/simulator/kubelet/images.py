@@ -207,8 +207,8 @@ class ImageManager:
             return None
         policy = spec.get("imagePullPolicy") or "IfNotPresent"
         scripted = script.pull is not None or script.pull_error is not None
-        present = self._is_present(image) and not (scripted and policy == "IfNotPresent")
-        if present and policy != "Always":
+        is_present = self._is_present(image) and not (scripted and policy == "IfNotPresent")
+        if is_present and policy != "Always":
             message = (
                 f'Container image "{reference}" already present on machine '
                 "and can be accessed by the pod"

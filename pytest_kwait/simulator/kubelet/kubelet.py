@@ -140,19 +140,19 @@ class NodeFaults:
 
     # -- pressure
 
-    def start_pressure(self, what: str) -> None:
+    def start_pressure(self, resource: str) -> None:
         """Run short of `memory` or `disk`: set the condition and evict pods."""
-        self._counts[what] = self._counts.get(what, 0) + 1
-        if self._counts[what] == 1:
-            self._record_pressure(_PRESSURES[what], short=True)
-            self._node.eviction_manager.begin(_PRESSURES[what].shortage)
+        self._counts[resource] = self._counts.get(resource, 0) + 1
+        if self._counts[resource] == 1:
+            self._record_pressure(_PRESSURES[resource], short=True)
+            self._node.eviction_manager.begin(_PRESSURES[resource].shortage)
 
-    def end_pressure(self, what: str) -> None:
+    def end_pressure(self, resource: str) -> None:
         """Undo one `start_pressure`."""
-        self._counts[what] -= 1
-        if not self._counts[what]:
-            self._node.eviction_manager.end(_PRESSURES[what].shortage)
-            self._record_pressure(_PRESSURES[what], short=False)
+        self._counts[resource] -= 1
+        if not self._counts[resource]:
+            self._node.eviction_manager.end(_PRESSURES[resource].shortage)
+            self._record_pressure(_PRESSURES[resource], short=False)
 
     def _record_pressure(self, pressure: _Pressure, *, short: bool) -> None:
         node = self._node
@@ -162,17 +162,17 @@ class NodeFaults:
         node.report()
         event_reason = pressure.event if short else pressure.enough[0].replace("Kubelet", "Node")
         text = f"Node {node.name} status is now: {event_reason}"
-        found = node.cluster.find("nodes", node.name)
-        if found is not None and not self.is_partitioned:
-            node.recorder.event(found, ("v1", "Node"), NORMAL, event_reason, text)
+        node_object = node.cluster.find("nodes", node.name)
+        if node_object is not None and not self.is_partitioned:
+            node.recorder.event(node_object, ("v1", "Node"), NORMAL, event_reason, text)
 
     # -- containers
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """OOM-kill a container; False if it does not run."""
         worker = self._node.find_worker(namespace, pod)
-        found = worker.runtime_manager.record(container).current if worker is not None else None
-        return found is not None and found.run_out_of_memory()
+        instance = worker.runtime_manager.record(container).current if worker is not None else None
+        return instance is not None and instance.run_out_of_memory()
 
 
 class Kubelet:
@@ -373,10 +373,10 @@ class Kubelet:
         if node is not None and node is not self._info.node:
             self._info.set_node(node)
         pod_info = PodInfo(pod)
-        found = find_rejection(pod_info, self._info)
-        if found is None:
+        pod_rejection = find_rejection(pod_info, self._info)
+        if pod_rejection is None:
             return None
-        reason = found.reasons[0]
+        reason = pod_rejection.reasons[0]
         if reason.startswith("node(s) didn't match Pod's node affinity"):
             return (
                 "NodeAffinity",
@@ -431,8 +431,8 @@ class Kubelet:
             self._relisting = True
             period = _RELIST_SECONDS * self.clock.scale
             # Nodes relist at different moments, to spread the work.
-            left = period - (self.clock.monotonic() + self._phase * period) % period
-            self.clock.call_later(left, self._sync_changed_pods, scaled=False)
+            delay = period - (self.clock.monotonic() + self._phase * period) % period
+            self.clock.call_later(delay, self._sync_changed_pods, scaled=False)
 
     def _sync_changed_pods(self) -> None:
         self._relisting = False

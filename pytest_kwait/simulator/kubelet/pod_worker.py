@@ -337,11 +337,11 @@ class PodWorker:
         """Return a container's part of the spec."""
         spec = self.pod["spec"]
         every = [
-            one
+            container
             for field in ("initContainers", "containers", "ephemeralContainers")
-            for one in spec.get(field) or ()
+            for container in spec.get(field) or ()
         ]
-        return next((one for one in every if one["name"] == name), {"name": name})
+        return next((container for container in every if container["name"] == name), {"name": name})
 
     def get_grace(self) -> float:
         """Return the grace period of the containers in seconds."""
@@ -436,9 +436,9 @@ class PodWorker:
         self._held_write = None
         if self._removed or self.node.is_partitioned:
             return
-        late, present = self._status.written, self.pod.get("status") or {}
+        late, current_status = self._status.written, self.pod.get("status") or {}
         conditions = merge_conditions(
-            late.get("conditions") or (), present.get("conditions") or (), OWN_CONDITIONS
+            late.get("conditions") or (), current_status.get("conditions") or (), OWN_CONDITIONS
         )
         self._status.written = {**late, "conditions": conditions}
         self._write_latest()
@@ -489,7 +489,7 @@ class PodWorker:
             (
                 field
                 for field in ("initContainers", "ephemeralContainers")
-                if any(one["name"] == name for one in self.pod["spec"].get(field) or ())
+                if any(container["name"] == name for container in self.pod["spec"].get(field) or ())
             ),
             "containers",
         )

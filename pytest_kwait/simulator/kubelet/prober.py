@@ -109,8 +109,8 @@ class ProbeWorker:
         """Schedule an attempt within the first period; return whether there is time for one."""
         period = float(self._probe.get("periodSeconds") or 10)
         pause = self._early_pause
-        left = self._started_at + period - self._clock.monotonic()
-        if not 0 < pause < left:
+        remaining_seconds = self._started_at + period - self._clock.monotonic()
+        if not 0 < pause < remaining_seconds:
             return False
         self._early_pause *= 2
         self.stop()

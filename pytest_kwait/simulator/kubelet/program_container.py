@@ -160,10 +160,12 @@ class ClusterPrograms:
         if self._refusal is None:
             runtime = self._runtime
             try:
-                found = await (detect_isolation() if runtime is None else runtime.get_isolation())
+                isolation = await (
+                    detect_isolation() if runtime is None else runtime.get_isolation()
+                )
             except OSError:  # programs cannot be run, which events of pods tell
                 return ""
-            self._refusal = found.refusal
+            self._refusal = isolation.refusal
         return self._refusal
 
     def _on_runtime_failed(self, why: str) -> None:
@@ -239,9 +241,9 @@ class PodPrograms:
         """Return whether an image of the pod is mapped."""
         spec, cluster = self._worker.pod["spec"], self._worker.cluster
         return any(
-            find_mapping(cluster, one["image"]) is not None
+            find_mapping(cluster, container["image"]) is not None
             for kind in ("initContainers", "containers", "ephemeralContainers")
-            for one in spec.get(kind) or ()
+            for container in spec.get(kind) or ()
         )
 
     def run_sandbox(self) -> Generator[float | None, None, str]:
@@ -348,9 +350,9 @@ class PodPrograms:
         for number, kind in list_ports(worker.get_container_spec(name)):
             holder = next(
                 (
-                    other
-                    for other in programs.pods
-                    if other is not self and (number, kind) in other.list_running_ports()
+                    other_pod
+                    for other_pod in programs.pods
+                    if other_pod is not self and (number, kind) in other_pod.list_running_ports()
                 ),
                 None,
             )
@@ -414,16 +416,16 @@ class PodPrograms:
 
 def list_ports(container: Obj) -> set[tuple[int, str]]:
     """Return the numbers of a container's ports and of those that it is probed at, with kinds."""
-    found = {
-        (int(one["containerPort"]), str(one.get("protocol") or "TCP"))
-        for one in container.get("ports") or ()
+    ports = {
+        (int(port_spec["containerPort"]), str(port_spec.get("protocol") or "TCP"))
+        for port_spec in container.get("ports") or ()
     }
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         for action in ("httpGet", "tcpSocket", "grpc"):
             port = ((container.get(probe) or {}).get(action) or {}).get("port")
             if isinstance(port, int):
-                found.add((port, "TCP"))
-    return found
+                ports.add((port, "TCP"))
+    return ports
 
 
 def _is_port_taken(number: int, kind: str) -> bool:
@@ -446,7 +448,7 @@ def _get_storage(pod: Obj) -> int:
         for container in pod["spec"]["containers"]
     ]
     if limits and all(limits):
-        return sum(math.ceil(parse_quantity(one).amount) for one in limits if one)
+        return sum(math.ceil(parse_quantity(limit).amount) for limit in limits if limit)
     return _DEFAULT_STORAGE
 
 
@@ -455,7 +457,7 @@ def make_program_arguments(mapping: ImageMapping, container: Obj, env: dict[str,
 
     Source: kubelet/container/helpers.go, `ExpandContainerCommandAndArgs`.
     """
-    command = [expand(one, env) for one in container.get("command") or ()]
+    command = [expand(word, env) for word in container.get("command") or ()]
     args = [expand(argument, env) for argument in container.get("args") or ()]
     if command:
         return [*command, *args]
@@ -592,8 +594,12 @@ def _list_editable(folder: str) -> list[str]:
     """Return the folders that a Python installation's path files name, as editable installs do."""
     if not folder:
         return []
-    found = Path(folder).glob("lib/python3*/site-packages")
-    return [path for one in found for path in _read_path_files(str(one), one.stat().st_mtime_ns)]
+    site_folders = Path(folder).glob("lib/python3*/site-packages")
+    return [
+        path
+        for site_folder in site_folders
+        for path in _read_path_files(str(site_folder), site_folder.stat().st_mtime_ns)
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -770,18 +776,18 @@ class ProgramContainer(Container):
             on_exit=lambda end: output.end(end.code), stdin=stdin, tty=tty,
         )  # fmt: skip
         started.append(session)
-        given = _ProgramInput(session.stdin) if session.stdin is not None else None
+        program_input = _ProgramInput(session.stdin) if session.stdin is not None else None
         return ProcessSession(
-            given, output, lambda: session.signal(signal.SIGKILL), session.resize_terminal
+            program_input, output, lambda: session.signal(signal.SIGKILL), session.resize_terminal
         )
 
     def attach(self, *, stdin: bool) -> ProcessSession:
         """Attach to the program."""
         output = OutputBuffer()
         process = self._process
-        given: _ProgramInput | None = None
+        program_input: _ProgramInput | None = None
         if stdin and process is not None and process.stdin is not None:
-            given = _ProgramInput(process.stdin, closes=self.stdin_once)
+            program_input = _ProgramInput(process.stdin, closes=self.stdin_once)
         self._attached_sinks.append(output)
 
         def leave() -> None:
@@ -791,7 +797,7 @@ class ProgramContainer(Container):
                 output.drain()
 
         resize = process.resize_terminal if process is not None else None
-        return ProcessSession(given, output, leave, resize)
+        return ProcessSession(program_input, output, leave, resize)
 
 
 async def _update_memory(process: RuntimeContainer, limit: int | None) -> None:

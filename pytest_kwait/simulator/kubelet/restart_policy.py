@@ -118,13 +118,16 @@ def has_restart_all_rule(pod: Obj) -> bool:
     spec = pod["spec"]
     return any(
         rule.get("action") == _RESTART_ALL
-        for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
-        for rule in one.get("restartPolicyRules") or ()
+        for container in [*(spec.get("initContainers") or ()), *spec["containers"]]
+        for rule in container.get("restartPolicyRules") or ()
     )
 
 
 def _is_init(pod: Obj, container: Obj) -> bool:
-    return any(one["name"] == container["name"] for one in pod["spec"].get("initContainers") or ())
+    return any(
+        init_container["name"] == container["name"]
+        for init_container in pod["spec"].get("initContainers") or ()
+    )
 
 
 def should_restart(pod: Obj, container: Obj, exit_code: int) -> bool:

@@ -159,8 +159,10 @@ def terminate_containers(
     ]
     served = {container["name"] for container in spec["containers"]}
     terminations = {
-        one.name: _Termination(worker, one, worker.get_container_spec(one.name), grace)
-        for one in running
+        container.name: _Termination(
+            worker, container, worker.get_container_spec(container.name), grace
+        )
+        for container in running
     }
 
     def is_running(name: str) -> bool:
@@ -170,7 +172,7 @@ def terminate_containers(
         if name not in sidecars:
             return True
         later = sidecars[sidecars.index(name) + 1 :]
-        return not any(is_running(other) for other in (*served, *later))
+        return not any(is_running(container_name) for container_name in (*served, *later))
 
     try:
         while any(is_running(name) for name in terminations):
@@ -310,7 +312,9 @@ class ContainerRecord:
     @property
     def log_size(self) -> int:
         """The bytes of the disk that the container's logs take."""
-        return sum(one.log.size for one in (self.last, self.current) if one is not None)
+        return sum(
+            instance.log.size for instance in (self.last, self.current) if instance is not None
+        )
 
 
 class _ContainerSetup(NamedTuple):
@@ -337,10 +341,10 @@ class RuntimeManager:
 
     def record(self, name: str) -> ContainerRecord:
         """Return the record of a container."""
-        found = self._records.get(name)
-        if found is None:
-            found = self._records[name] = ContainerRecord()
-        return found
+        record = self._records.get(name)
+        if record is None:
+            record = self._records[name] = ContainerRecord()
+        return record
 
     # -- state
 
@@ -355,10 +359,10 @@ class RuntimeManager:
     def list_states(self) -> list[str]:
         """Return the runtime state of each instance, current and last."""
         return [
-            "exited" if one.exited else "running" if one.running else "created"
+            "exited" if instance.exited else "running" if instance.running else "created"
             for record in self._records.values()
-            for one in (record.last, record.current)
-            if one is not None
+            for instance in (record.last, record.current)
+            if instance is not None
         ]
 
     def find_instance(self, name: str, *, previous: bool) -> Container | None:
@@ -371,9 +375,9 @@ class RuntimeManager:
     def list_instances(self) -> Iterator[Container]:
         """Return the previous and current instances of all containers."""
         for record in self._records.values():
-            for one in (record.last, record.current):
-                if one is not None:
-                    yield one
+            for instance in (record.last, record.current):
+                if instance is not None:
+                    yield instance
 
     def only_sidecars_run(self) -> bool:
         """Return whether containers still run, but no regular one or one that restarts."""
@@ -467,7 +471,7 @@ class RuntimeManager:
     ) -> Generator[float | None, None, bool]:
         """Start init containers in order; True once regular ones may start."""
         regular = self._worker.pod["spec"]["containers"]
-        begun = any(self.record(one["name"]).current is not None for one in regular)
+        begun = any(self.record(container["name"]).current is not None for container in regular)
         for container in containers:
             name = container["name"]
             current = self.record(name).current
@@ -731,8 +735,8 @@ class RuntimeManager:
         worker = self._worker
         clock, pod = worker.node.clock, worker.pod
         key = f"{uid_of(pod)}/crash/{name}"
-        left = worker.node.backoff.remaining(key, ended.finished_at, clock.time())
-        if left <= 0:
+        remaining_seconds = worker.node.backoff.remaining(key, ended.finished_at, clock.time())
+        if remaining_seconds <= 0:
             worker.node.backoff.increase(key, ended.finished_at)
             return None
         where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
@@ -743,7 +747,7 @@ class RuntimeManager:
             "CrashLoopBackOff",
             f"back-off {delay} restarting failed container={name} pod={where}",
         )
-        return left
+        return remaining_seconds
 
     # -- restarting
 

@@ -81,7 +81,10 @@ class ContainerScripts:
     def _list_names(self) -> list[str]:
         spec = self._worker.pod["spec"]
         every = [*(spec.get("initContainers") or ()), *spec["containers"]]
-        return [one["name"] for one in [*every, *(spec.get("ephemeralContainers") or ())]]
+        return [
+            container_spec["name"]
+            for container_spec in [*every, *(spec.get("ephemeralContainers") or ())]
+        ]
 
     def _check_names(self, keys: Mapping[str, str]) -> None:
         names = self._list_names()
@@ -106,7 +109,7 @@ class ContainerScripts:
     def _parse_kwok_stages(self, name: str, keys: Mapping[str, str]) -> Script:
         """Return the delays of KWOK's stages; `pod-complete` applies to pods of jobs only."""
         pod = self._worker.pod
-        found: dict[str, float] = {}
+        delays: dict[str, float] = {}
         owners = pod["metadata"].get("ownerReferences") or ()
         for stage, field in _STAGES.items():
             if stage == "pod-complete" and not any(owner["kind"] == "Job" for owner in owners):
@@ -115,8 +118,8 @@ class ContainerScripts:
             if delay is not None and name in [
                 container["name"] for container in pod["spec"]["containers"]
             ]:
-                found[field] = delay
-        return Script(start=found.get("start"), ready=found.get("ready"), run=found.get("run"))
+                delays[field] = delay
+        return Script(start=delays.get("start"), ready=delays.get("ready"), run=delays.get("run"))
 
     def _parse_delay(self, stage: str, keys: Mapping[str, str]) -> float | None:
         """Return a stage's delay, random up to its `jitter-delay` if set."""
@@ -163,7 +166,7 @@ class ContainerScripts:
             why = f"{code!r} is not an integer from 0 to {MAX_EXIT_CODE}"
             self._record_warning(f"annotation {_FAILED_LABEL}/exit-code", why)
             code = "1"
-        names = [one["name"] for one in worker.pod["spec"]["containers"]]
+        names = [container["name"] for container in worker.pod["spec"]["containers"]]
         target = keys.get(f"{_FAILED_LABEL}/container-name", "")
         if target and target not in names:
             why = f"the pod has no container {target!r}, only {', '.join(names)}"

@@ -77,17 +77,17 @@ class KubeletServer:
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> list[tuple[float, bytes]]:
         """Return the lines that a container has logged so far."""
-        found = self._container(namespace, pod, container, previous=previous)
-        return list(found.log) if found is not None else []
+        instance = self._container(namespace, pod, container, previous=previous)
+        return list(instance.log) if instance is not None else []
 
     async def follow(
         self, namespace: str, pod: str, container: str
     ) -> AsyncIterator[tuple[float, bytes]]:
         """Yield the lines of a container's log until it ends."""
-        found = self._container(namespace, pod, container)
-        if found is None:
+        instance = self._container(namespace, pod, container)
+        if instance is None:
             return
-        async for line in found.follow():
+        async for line in instance.follow():
             yield line
 
     def container_logs(self) -> Iterator[tuple[LogPlace, ContainerLog]]:
@@ -109,10 +109,10 @@ class KubeletServer:
             LookupError: the container does not run.
             StartError: the program does not exist.
         """
-        found = self._container(namespace, pod, container)
-        if found is None or not found.running:
+        instance = self._container(namespace, pod, container)
+        if instance is None or not instance.running:
             raise LookupError(f'container not found ("{container}")')
-        return found.run(argv, stdin=stdin, tty=tty)
+        return instance.run(argv, stdin=stdin, tty=tty)
 
     def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> ProcessSession:
         """Attach to a container's program.
@@ -120,10 +120,10 @@ class KubeletServer:
         Raises:
             LookupError: the container does not run.
         """
-        found = self._container(namespace, pod, container)
-        if found is None or not found.running:
+        instance = self._container(namespace, pod, container)
+        if instance is None or not instance.running:
             raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
-        return found.attach(stdin=stdin)
+        return instance.attach(stdin=stdin)
 
     def network_of(self, namespace: str, pod: str) -> PodPorts:
         """Return the ports of a running pod.
@@ -175,8 +175,12 @@ class KubeletServer:
                     "metadata": {key: metadata[key] for key in ("name", "namespace", "uid")},
                     "spec": {
                         "containers": [
-                            {"name": one.name, "image": one.image.image_id, "resources": {}}
-                            for one in running
+                            {
+                                "name": instance.name,
+                                "image": instance.image.image_id,
+                                "resources": {},
+                            }
+                            for instance in running
                         ]
                     },
                     "status": {},
@@ -186,8 +190,8 @@ class KubeletServer:
 
     def counts(self) -> dict[str, int]:
         """Return the number of containers by state."""
-        found = {"created": 0, "exited": 0, "running": 0}
+        counts = {"created": 0, "exited": 0, "running": 0}
         for worker in self._kubelet.workers:
             for state in worker.runtime_manager.list_states():
-                found[state] += 1
-        return found
+                counts[state] += 1
+        return counts

@@ -175,21 +175,21 @@ def _check_containers_ready(
 
 
 def _check_ready(
-    pod: Obj, others: Sequence[Obj], containers: tuple[str, str, str]
+    pod: Obj, other_conditions: Sequence[Obj], containers: tuple[str, str, str]
 ) -> tuple[str, str, str]:
     if containers[0] != "True":
         return containers
-    present = {one["type"]: one["status"] for one in others}
+    statuses = {condition["type"]: condition["status"] for condition in other_conditions}
     messages = []
     for gate in pod["spec"].get("readinessGates") or ():
         kind = gate["conditionType"]
-        if kind not in present:
+        if kind not in statuses:
             messages.append(
                 f'corresponding condition of pod readiness gate "{kind}" does not exist.'
             )
-        elif present[kind] != "True":
+        elif statuses[kind] != "True":
             messages.append(
-                f'the status of pod readiness gate "{kind}" is not "True", but {present[kind]}'
+                f'the status of pod readiness gate "{kind}" is not "True", but {statuses[kind]}'
             )
     return ("False", "ReadinessGatesNotReady", ", ".join(messages)) if messages else containers
 
@@ -241,12 +241,12 @@ def compute_conditions(
         restarting: whether all containers restart.
     """
     last = (pod.get("status") or {}).get("conditions") or ()
-    others = [one for one in last if one["type"] not in OWN_CONDITIONS]
+    other_conditions = [condition for condition in last if condition["type"] not in OWN_CONDITIONS]
     containers = _check_containers_ready(pod, statuses, phase)
     values = {
         "PodReadyToStartContainers": ("True" if sandbox else "False", "", ""),
         "Initialized": _check_initialized(pod, statuses, phase, started),
-        "Ready": _check_ready(pod, others, containers),
+        "Ready": _check_ready(pod, other_conditions, containers),
         "ContainersReady": containers,
         "PodScheduled": ("True", "", ""),
     }
@@ -256,8 +256,8 @@ def compute_conditions(
             if restarting
             else ("False", "", "")
         )
-    before = {one["type"]: one for one in last}
-    conditions = list(others)
+    before = {condition["type"]: condition for condition in last}
+    conditions = list(other_conditions)
     for kind in KUBELET_CONDITIONS:
         if kind not in values:
             continue
@@ -315,8 +315,8 @@ class PodStatusGenerator:
         init_names = [container["name"] for container in spec.get("initContainers") or ()]
         ephemeral = spec.get("ephemeralContainers") or []
         statuses = {
-            one["name"]: self._container_status(one, one["name"] in init_names)
-            for one in [*(spec.get("initContainers") or ()), *spec["containers"]]
+            container["name"]: self._container_status(container, container["name"] in init_names)
+            for container in [*(spec.get("initContainers") or ()), *spec["containers"]]
         }
         started = any(
             self._runtime.record(container["name"]).current is not None
@@ -360,8 +360,12 @@ class PodStatusGenerator:
         regular = sorted(container["name"] for container in spec["containers"])
         status["containerStatuses"] = [statuses[name] for name in regular]
         if ephemeral:
-            shown = {one["name"]: self._ephemeral_status(one) for one in ephemeral}
-            status["ephemeralContainerStatuses"] = [shown[name] for name in sorted(shown)]
+            ephemeral_statuses = {
+                container["name"]: self._ephemeral_status(container) for container in ephemeral
+            }
+            status["ephemeralContainerStatuses"] = [
+                ephemeral_statuses[name] for name in sorted(ephemeral_statuses)
+            ]
         status["qosClass"] = (self._worker.pod.get("status") or {}).get("qosClass", "BestEffort")
         status["resources"] = {}
         return status, phase
@@ -370,9 +374,14 @@ class PodStatusGenerator:
         """Return foreign conditions from the API, and the kubelet's as last published."""
         last = (self._worker.pod.get("status") or {}).get("conditions") or []
         written = self.written.get("conditions") or []
-        ours = [one for one in written if one["type"] in KUBELET_CONDITIONS]
-        types = {condition["type"] for condition in ours}
-        return [*(one for one in last if one["type"] not in types), *ours]
+        kubelet_conditions = [
+            condition for condition in written if condition["type"] in KUBELET_CONDITIONS
+        ]
+        types = {condition["type"] for condition in kubelet_conditions}
+        return [
+            *(condition for condition in last if condition["type"] not in types),
+            *kubelet_conditions,
+        ]
 
     def _ephemeral_status(self, spec: Obj) -> Obj:
         """Return the status of an ephemeral container, which is never ready and never restarts."""
@@ -464,7 +473,7 @@ def _add_disruption_condition(conditions: list[Obj], pod: Obj, message: str, sta
     Source: status_manager.go, `mergePodStatus`: not before its containers have ended.
     """
     kind = "DisruptionTarget"
-    old = next((one for one in conditions if one["type"] == kind), None)
+    old = next((condition for condition in conditions if condition["type"] == kind), None)
     condition = {
         "type": kind,
         "observedGeneration": pod["metadata"].get("generation", 1),

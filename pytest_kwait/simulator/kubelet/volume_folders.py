@@ -147,7 +147,7 @@ def _set_owner(path: Path, user: int | None, group: int | None) -> None:
 
 
 def _share_folders(folder: Path, group: int) -> None:
-    for path in (folder, *(one for one in folder.rglob("*") if one.is_dir())):
+    for path in (folder, *(descendant for descendant in folder.rglob("*") if descendant.is_dir())):
         _set_owner(path, None, group)
         path.chmod(
             stat.S_IMODE(path.stat().st_mode) | _READ_ONLY_MASK | _FOLDER_MASK | stat.S_ISGID
@@ -192,15 +192,15 @@ class PodVolumeFolders:
     def list_empty_dirs(self, pod: Obj) -> tuple[EmptyDir, ...]:
         """Return the pod's empty folders."""
         group = _get_fs_group(pod)
-        found = []
+        empty_dirs = []
         for volume in pod["spec"].get("volumes") or ():
             source = volume.get("emptyDir")
             if source is None:
                 continue
             # On disk `sizeLimit` is no limit of the file system: the kubelet evicts the pod.
             size = get_memory_size(pod, source) if source.get("medium") == "Memory" else None
-            found.append(EmptyDir(volume["name"], size, group))
-        return tuple(found)
+            empty_dirs.append(EmptyDir(volume["name"], size, group))
+        return tuple(empty_dirs)
 
     def share_empty_dirs(self, pod: Obj, sandbox: Sandbox) -> None:
         """Let the pod's simulated containers use the empty folders of its sandbox."""
@@ -268,15 +268,15 @@ class PodVolumeFolders:
         Source: kubelet/token/token_manager.go, `GetServiceAccountToken`.
         """
         key, now = (volume, source["path"]), self._cluster.clock.time()
-        found = self._tokens.get(key)
-        if found is None or now >= found.renewal:
+        token = self._tokens.get(key)
+        if token is None or now >= token.renewal:
             data = issue_token(self._cluster, pod, source)
-            if not data and found is not None:
-                return found.data
+            if not data and token is not None:
+                return token.data
             lifetime = float(source.get("expirationSeconds") or _TOKEN_LIFETIME)
-            found = _Token(data, now + min(lifetime * _TOKEN_PART, _TOKEN_SECONDS))
-            self._tokens[key] = found
-        return found.data
+            token = _Token(data, now + min(lifetime * _TOKEN_PART, _TOKEN_SECONDS))
+            self._tokens[key] = token
+        return token.data
 
     def list_mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> list[Mount]:
         """Return the mounts of a container.
@@ -358,11 +358,11 @@ def _get_common_user(pod: Obj) -> int | None:
     default = (spec.get("securityContext") or {}).get("runAsUser")
     users = {
         user if user is not None else default
-        for one in (*(spec.get("initContainers") or ()), *spec["containers"])
-        for user in [(one.get("securityContext") or {}).get("runAsUser")]
+        for container in (*(spec.get("initContainers") or ()), *spec["containers"])
+        for user in [(container.get("securityContext") or {}).get("runAsUser")]
     }
-    found: int | None = users.pop() if len(users) == 1 else None
-    return found
+    user: int | None = users.pop() if len(users) == 1 else None
+    return user
 
 
 def _resolve_sub_path(folder: Path, part: str, mount: Obj, container: Obj) -> Path:
@@ -374,15 +374,15 @@ def _resolve_sub_path(folder: Path, part: str, mount: Obj, container: Obj) -> Pa
     Source: pkg/volume/util/subpath/subpath_linux.go, `SafeMakeDir`, `doBindSubPath`.
     """
     base = folder.resolve()
-    found = (base / part).resolve()
+    target = (base / part).resolve()
     why = f'failed to prepare subPath for volumeMount "{mount["name"]}" of container '
-    if not found.is_relative_to(base):
+    if not target.is_relative_to(base):
         raise ContainerConfigError(f'{why}"{container["name"]}"')
-    if not found.exists():
+    if not target.exists():
         try:
-            found.mkdir(parents=True)
-            found.chmod(0o777)
+            target.mkdir(parents=True)
+            target.chmod(0o777)
         except OSError:
             text = f'failed to create subPath directory for volumeMount "{mount["name"]}" of '
             raise ContainerConfigError(f'{text}container "{container["name"]}"') from None
-    return found
+    return target

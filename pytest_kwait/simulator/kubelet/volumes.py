@@ -141,8 +141,8 @@ class PersistentFolders:
 
         A volume with a `hostPath` that was not provisioned is that path of the node.
         """
-        found = self._cluster.find("persistentvolumeclaims", claim, namespace) or {}
-        name = (found.get("spec") or {}).get("volumeName")
+        claim_object = self._cluster.find("persistentvolumeclaims", claim, namespace) or {}
+        name = (claim_object.get("spec") or {}).get("volumeName")
         volume = self._cluster.find("persistentvolumes", name) if name else None
         if volume is None:
             # A pod that was bound without the scheduler may have an unbound claim.
@@ -184,8 +184,8 @@ def make_folder_at(folder: Directory, path: str) -> Directory:
 def resolve_sub_path(folder: Directory, path: str) -> Inode:
     """Return the file at a `subPath`, or else the folder, created if missing."""
     above, _, name = path.rstrip("/").rpartition("/")
-    found = make_folder_at(folder, above).entries.get(name)
-    return found if isinstance(found, File) else make_folder_at(folder, path)
+    entry = make_folder_at(folder, above).entries.get(name)
+    return entry if isinstance(entry, File) else make_folder_at(folder, path)
 
 
 def get_persistent_folders(cluster: Cluster) -> PersistentFolders:
@@ -230,20 +230,20 @@ def list_sources(volume: Obj) -> Iterator[Obj]:
 
 def find_source_error(cluster: Cluster, pod: Obj, source: Obj) -> str:
     """Return why a source of a volume cannot be mounted; empty if it can."""
-    for field, resource, noun, name_field, what in _SOURCE_KINDS:
+    for field, resource, noun, name_field, key_noun in _SOURCE_KINDS:
         reference = source.get(field)
         if not reference or reference.get("optional"):
             continue
         name = reference[name_field]
-        found = cluster.find(resource, name, namespace_of(pod))
-        if found is None:
+        source_object = cluster.find(resource, name, namespace_of(pod))
+        if source_object is None:
             return f'{noun} "{name}" not found'
         for item in reference.get("items") or ():
-            if item["key"] not in decode_data(found) and item["key"] not in (
-                found.get("binaryData") or {}
+            if item["key"] not in decode_data(source_object) and item["key"] not in (
+                source_object.get("binaryData") or {}
             ):
                 of = f"{noun} " if field == "configMap" else ""
-                return f"{of}references non-existent {what} key: {item['key']}"
+                return f"{of}references non-existent {key_noun} key: {item['key']}"
     if "serviceAccountToken" in source:
         account = pod["spec"].get("serviceAccountName", "")
         if cluster.find("serviceaccounts", account, namespace_of(pod)) is None:
@@ -262,8 +262,8 @@ def _find_host_path_error(cluster: Cluster, pod: Obj, source: Obj) -> str:
     path = source["path"]
     if not kind or (kind == "Directory" and (path.rstrip("/") or "/") in _NODE_FOLDERS):
         return ""
-    kept, place = get_persistent_folders(cluster), pod["spec"].get("nodeName") or ""
-    host_path = kept.find_host_path(place, path)
+    persistent_folders, place = get_persistent_folders(cluster), pod["spec"].get("nodeName") or ""
+    host_path = persistent_folders.find_host_path(place, path)
     if kind.endswith("OrCreate"):
         kind = kind.removesuffix("OrCreate")
         if host_path is None:
@@ -315,13 +315,13 @@ def read_contents(
     """Yield path and content of each file of a volume source."""
     for field, resource, _, name_field, _ in _SOURCE_KINDS:
         reference = source.get(field)
-        found = (
+        source_object = (
             cluster.find(resource, reference[name_field], namespace_of(pod)) if reference else None
         )
-        if reference is None or found is None:
+        if reference is None or source_object is None:
             continue
         paths = {item["key"]: item["path"] for item in reference.get("items") or ()}
-        for key, value in _decode_bytes(found).items():
+        for key, value in _decode_bytes(source_object).items():
             if not paths or key in paths:
                 yield paths.get(key, key), value
     for item in (source.get("downwardAPI") or {}).get("items") or ():
@@ -358,10 +358,10 @@ def _decode_bytes(obj: Obj) -> dict[str, bytes]:
     """Return the data of a config map or secret, binary data included."""
     if obj.get("kind") == "Secret":
         return {key: _decode_base64(text) for key, text in (obj.get("data") or {}).items()}
-    found = {key: _encode(text) for key, text in (obj.get("data") or {}).items()}
+    contents = {key: _encode(text) for key, text in (obj.get("data") or {}).items()}
     for key, text in (obj.get("binaryData") or {}).items():
-        found[key] = _decode_base64(text)
-    return found
+        contents[key] = _decode_base64(text)
+    return contents
 
 
 @lru_cache(maxsize=32)
@@ -382,7 +382,12 @@ def _read_downward(cluster: Cluster, pod: Obj, item: Obj, places: Mapping[str, s
     spec = pod["spec"]
     every = [*(spec.get("initContainers") or ()), *spec["containers"]]
     container = next(
-        (one for one in every if one["name"] == reference.get("containerName")), every[0]
+        (
+            container_spec
+            for container_spec in every
+            if container_spec["name"] == reference.get("containerName")
+        ),
+        every[0],
     )
     return extract_resource(cluster, container, reference, places["spec.nodeName"])
 
@@ -397,12 +402,12 @@ class PodVolumes:
     __slots__ = ("__weakref__", "_cluster", "_folders", "_kept", "_place")
 
     def __init__(self, cluster: Cluster, place: str) -> None:
-        kept = get_persistent_folders(cluster)
+        persistent_folders = get_persistent_folders(cluster)
         self._cluster = cluster
         self._folders: dict[str, Directory] = {}
-        self._kept = kept
+        self._kept = persistent_folders
         self._place = place
-        kept.machine.storage_owners.add(self)
+        persistent_folders.machine.storage_owners.add(self)
 
     def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
         """Return the folders and files mounted into a container, by path.
@@ -414,7 +419,7 @@ class PodVolumes:
             ContainerConfigError: `subPathExpr` cannot be used.
         """
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
-        found: dict[str, Inode] = {}
+        nodes_by_path: dict[str, Inode] = {}
         for mount in container.get("volumeMounts") or ():
             volume = volumes.get(mount["name"]) or {}
             if not any(kind in volume for kind in _SHARED):
@@ -425,8 +430,8 @@ class PodVolumes:
                 node = resolve_sub_path(node, part)
             if mount.get("readOnly") and isinstance(node, Directory):
                 node = Directory(node.entries, read_only=True)
-            found[mount["mountPath"]] = node
-        return found
+            nodes_by_path[mount["mountPath"]] = node
+        return nodes_by_path
 
     def get_node(self, pod: Obj, volume: Obj) -> Inode:
         """Return the folder or file of a volume that is not API-backed."""
@@ -444,14 +449,14 @@ class PodVolumes:
     def get_empty_dir(self, pod: Obj, volume: Obj) -> Directory:
         """Return the folder of an empty volume."""
         name = volume["name"]
-        found = self._folders.get(name)
-        if found is None:
-            found = self._folders[name] = Directory(mode=0o777)
+        directory = self._folders.get(name)
+        if directory is None:
+            directory = self._folders[name] = Directory(mode=0o777)
             if (volume["emptyDir"] or {}).get("medium") == "Memory":
-                found.quota = StorageQuota(
-                    get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, found)
+                directory.quota = StorageQuota(
+                    get_memory_size(pod, volume["emptyDir"]), partial(get_disk_usage, directory)
                 )
-        return found
+        return directory
 
     def move_to_disk(self, disk: Path) -> None:
         """Keep the folders that outlive the pod on disk, for real programs."""
@@ -500,7 +505,7 @@ def get_memory_size(pod: Obj, source: Obj) -> int:
         ((container.get("resources") or {}).get("limits") or {}).get("memory")
         for container in pod["spec"]["containers"]
     ]
-    size = sum(parse_value(one) for one in limits if one) if all(limits) else _NODE_MEMORY
+    size = sum(parse_value(limit) for limit in limits if limit) if all(limits) else _NODE_MEMORY
     if source.get("sizeLimit") and parse_value(source["sizeLimit"]) > 0:
         size = min(size, parse_value(source["sizeLimit"]))
     return -(-size // _PAGE) * _PAGE

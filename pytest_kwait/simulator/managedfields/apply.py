@@ -51,7 +51,7 @@ KUBECTL_MANAGER = "kubectl"
 """The manager that takes over what it has applied on the client; any other one does not."""
 
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-_ESCAPES = str.maketrans({found: f"\\u{ord(found):04x}" for found in "<>&\u2028\u2029"})
+_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
 _TYPE_ERROR = re.compile(
     r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
@@ -84,18 +84,23 @@ def update_last_applied(live: Obj, configuration: Obj) -> bool:
     if _ANNOTATION not in annotations:
         return False
     applied = dict(configuration, metadata=dict(configuration["metadata"]))
-    given = applied["metadata"].get("annotations")
-    if isinstance(given, dict):
+    applied_annotations = applied["metadata"].get("annotations")
+    if isinstance(applied_annotations, dict):
         applied["metadata"]["annotations"] = {
-            name: text for name, text in given.items() if name != _ANNOTATION
+            name: text for name, text in applied_annotations.items() if name != _ANNOTATION
         }
     text = json.dumps(applied, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
     text = text.translate(_ESCAPES) + "\n"
     before = annotations[_ANNOTATION]
-    others = {name: value for name, value in annotations.items() if name != _ANNOTATION}
+    other_annotations = {name: value for name, value in annotations.items() if name != _ANNOTATION}
     note = {_ANNOTATION: text}
-    size = sum(len(name.encode()) + len(value.encode()) for name, value in (others | note).items())
-    live["metadata"]["annotations"] = others | note if size <= _MAX_ANNOTATIONS_SIZE else others
+    size = sum(
+        len(name.encode()) + len(value.encode())
+        for name, value in (other_annotations | note).items()
+    )
+    live["metadata"]["annotations"] = (
+        other_annotations | note if size <= _MAX_ANNOTATIONS_SIZE else other_annotations
+    )
     return before != text
 
 
@@ -174,10 +179,15 @@ def apply_object(
     """
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
-    ours = strip_unowned(kind, field_set_of(configuration, shape), subresource)
+    own_fields = strip_unowned(kind, field_set_of(configuration, shape), subresource)
     entry = cluster.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-    this = ManagedFieldsEntry(
-        caller.manager, "Apply", kind.api_version, subresource or "", cluster.clock.stamp(), ours
+    manager_entry = ManagedFieldsEntry(
+        caller.manager,
+        "Apply",
+        kind.api_version,
+        subresource or "",
+        cluster.clock.stamp(),
+        own_fields,
     )
     if entry is None:
         if subresource is not None:
@@ -200,52 +210,62 @@ def apply_object(
             _decode_applied(cluster, kind, configuration),
             namespace,
             caller=caller,
-            record=lambda new: write_managed_fields(new, [this]),
+            record=lambda new: write_managed_fields(new, [manager_entry]),
             decoded=True,
         )
         return created, True
     live = to_version(kind, entry.obj)
     managers = read_managed_fields(live)
-    last = next((manager for manager in managers if manager.identity == this.identity), None)
-    others = [manager for manager in managers if manager is not last]
+    last = next(
+        (manager for manager in managers if manager.identity == manager_entry.identity), None
+    )
+    other_managers = [manager for manager in managers if manager is not last]
     plain = clone({**live, "metadata": {**live["metadata"]}})
     plain["metadata"].pop("managedFields", None)
     merged = merge_configuration(plain, configuration, shape)
     if last is not None:
-        held: Paths = set().union(*(one.fields for one in others)) if others else set()
-        _prune_dropped(merged, shape, last.fields - ours, ours | held)
+        held: Paths = (
+            set().union(*(manager.fields for manager in other_managers))
+            if other_managers
+            else set()
+        )
+        _prune_dropped(merged, shape, last.fields - own_fields, own_fields | held)
     changes = compare_fields(plain, merged, shape)
     touched = changes.added | changes.modified
     allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
     versions = VersionConverter(cluster.kinds, kind)
-    theirs: dict[str, Changes] = {kind.api_version: changes}
+    changes_by_version: dict[str, Changes] = {kind.api_version: changes}
     if kind.custom:
-        for other in [*others]:
-            if other.api_version not in theirs:
-                found = versions.changes(other, plain, merged)
-                if found is None:
-                    others.remove(other)
+        for other_manager in [*other_managers]:
+            if other_manager.api_version not in changes_by_version:
+                version_changes = versions.changes(other_manager, plain, merged)
+                if version_changes is None:
+                    other_managers.remove(other_manager)
                 else:
-                    theirs[other.api_version] = found
+                    changes_by_version[other_manager.api_version] = version_changes
     check_conflicts(
-        others,
+        other_managers,
         touched - allowed,
         force=force,
         elsewhere={
-            version: one.added | one.modified
-            for version, one in theirs.items()
+            version: version_changes.added | version_changes.modified
+            for version, version_changes in changes_by_version.items()
             if version != kind.api_version
         },
     )
-    for other in others:
-        lost = theirs.get(other.api_version, changes)
-        other.fields -= lost.added | lost.modified | lost.removed
+    for other_manager in other_managers:
+        lost = changes_by_version.get(other_manager.api_version, changes)
+        other_manager.fields -= lost.added | lost.modified | lost.removed
     renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
-    if last is not None and last.fields == ours and not (touched or changes.removed or renoted):
+    if (
+        last is not None
+        and last.fields == own_fields
+        and not (touched or changes.removed or renoted)
+    ):
         return live, False
 
     def record(new: Obj) -> None:
-        write_managed_fields(new, [*others, this])
+        write_managed_fields(new, [*other_managers, manager_entry])
 
     new = _decode_applied(cluster, kind, merged)
     stored = cluster.replace_decoded(kind, entry, new, subresource, caller, record)
@@ -296,8 +316,10 @@ def _conversion_message(why: str) -> str:
 def _typed_value_error(kind: Kind, configuration: Obj, why: str) -> StatusError:
     metadata = configuration.get("metadata") or {}
     group = f"{kind.group}/{kind.version}" if kind.group else f"/{kind.version}"
-    this = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}, Kind={kind.kind}"
-    return StatusError(500, "", "failed to " + why.replace("{}", this, 1))
+    object_text = (
+        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}, Kind={kind.kind}"
+    )
+    return StatusError(500, "", "failed to " + why.replace("{}", object_text, 1))
 
 
 def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
@@ -318,17 +340,17 @@ def merge_configuration(live: Any, applied: Any, shape: Shape | None) -> Any:
         return merged
     if isinstance(applied, list) and isinstance(live, list):
         items = {element: (part, inner) for element, part, inner in iter_children(applied, shape)}
-        present = {element: part for element, part, _ in iter_children(live, shape)}
-        if not is_granular(applied, shape) or (not present and live):
+        live_parts = {element: part for element, part, _ in iter_children(live, shape)}
+        if not is_granular(applied, shape) or (not live_parts and live):
             return clone(applied)
         result = []
-        for element, part in present.items():
+        for element, part in live_parts.items():
             if element in items:
                 inner = items[element][1]
                 result.append(merge_configuration(part, items[element][0], inner))
             else:
                 result.append(part)
-        result += [clone(part) for element, (part, _) in items.items() if element not in present]
+        result += [clone(part) for element, (part, _) in items.items() if element not in live_parts]
         return _order_as_applied(result, list(items), shape)
     return clone(applied)
 
@@ -337,16 +359,16 @@ def _order_as_applied(result: list[Any], order: list[str], shape: Shape | None) 
     """Order applied items as applied; others keep their places."""
     elements = [element for element, _, _ in iter_children(result, shape)]
     by_element = dict(zip(elements, result, strict=False))
-    wanted = iter(order)
+    applied_elements = iter(order)
     return [
-        by_element[next(wanted)] if element in order else by_element[element]
+        by_element[next(applied_elements)] if element in order else by_element[element]
         for element in elements
     ]
 
 
-def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
+def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, owned_paths: Paths) -> None:
     """Remove fields that are no longer applied and have no other owner."""
-    prefixes = {path[:length] for path in kept for length in range(1, len(path) + 1)}
+    prefixes = {path[:length] for path in owned_paths for length in range(1, len(path) + 1)}
     for path in sorted(dropped, key=len):
         if path not in prefixes:
             _remove(obj, shape, path)
@@ -358,9 +380,9 @@ def _prune_dropped(obj: Obj, shape: Shape, dropped: Paths, kept: Paths) -> None:
 
 def _find(obj: Any, shape: Shape | None, path: Path) -> tuple[Any, Shape | None] | None:
     value, inner = obj, shape
-    for wanted in path:
+    for path_element in path:
         for element, part, below in iter_children(value, inner):
-            if element == wanted:
+            if element == path_element:
                 value, inner = part, below
                 break
         else:
@@ -383,18 +405,18 @@ def _remove(obj: Obj, shape: Shape, path: Path) -> None:
 
 
 def _remove_if_empty(obj: Obj, shape: Shape, path: Path) -> None:
-    found = _find(obj, shape, path)
-    if found is None or found[0]:
+    node = _find(obj, shape, path)
+    if node is None or node[0]:
         return
-    inner = found[1]
+    inner = node[1]
     if inner is not None and inner.form is Form.STRUCT and inner.default is not None:
         return
-    if isinstance(found[0], dict | list):
+    if isinstance(node[0], dict | list):
         _remove(obj, shape, path)
 
 
 def check_conflicts(
-    others: list[ManagedFieldsEntry],
+    other_managers: list[ManagedFieldsEntry],
     touched: Paths,
     *,
     force: bool,
@@ -403,7 +425,7 @@ def check_conflicts(
     """Check the changed fields `touched` for other owners.
 
     Args:
-        others: the other managers.
+        other_managers: the other managers.
         touched: the fields in the written version.
         force: take the fields over.
         elsewhere: the fields in other versions, by version.
@@ -413,32 +435,32 @@ def check_conflicts(
     """
     versions = elsewhere or {}
     conflicts = [
-        (other, path)
-        for other in others
-        for path in sorted(other.fields & versions.get(other.api_version, touched))
+        (manager, path)
+        for manager in other_managers
+        for path in sorted(manager.fields & versions.get(manager.api_version, touched))
     ]
     if not conflicts or force:
         return
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {_format_manager(other)}",
+            "message": f"conflict with {_format_manager(manager)}",
             "field": format_path(path),
         }
-        for other, path in conflicts
+        for manager, path in conflicts
     ]
     if len(conflicts) == 1:
-        other, path = conflicts[0]
-        manager = _format_manager(other)
+        manager_entry, path = conflicts[0]
+        manager = _format_manager(manager_entry)
         text = f"Apply failed with 1 conflict: conflict with {manager}: {format_path(path)}"
     else:
         lines = []
-        for shown in sorted({_format_manager(other) for other, _ in conflicts}):
-            lines.append(f"conflicts with {shown}:")
+        for manager_text in sorted({_format_manager(manager) for manager, _ in conflicts}):
+            lines.append(f"conflicts with {manager_text}:")
             lines += [
                 f"- {format_path(path)}"
-                for other, path in conflicts
-                if _format_manager(other) == shown
+                for manager, path in conflicts
+                if _format_manager(manager) == manager_text
             ]
         text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     raise StatusError(409, "Conflict", text, {"causes": causes})

@@ -106,26 +106,26 @@ def is_granular(value: Any, shape: Shape | None) -> bool:
 
 def field_set_of(value: Any, shape: Shape | None, path: Path = ()) -> Paths:
     """Return the fields that an apply of `value` owns."""
-    found: Paths = set()
-    _collect(value, shape, path, found, containers=False)
-    return found
+    paths: Paths = set()
+    _collect(value, shape, path, paths, containers=False)
+    return paths
 
 
 def _collect(
-    value: Any, shape: Shape | None, path: Path, found: Paths, *, containers: bool
+    value: Any, shape: Shape | None, path: Path, paths: Paths, *, containers: bool
 ) -> None:
     """Collect the fields of `value`, with `containers` their parents, too."""
     if not is_granular(value, shape):
-        found.add(path)
+        paths.add(path)
         return
     if containers or (isinstance(value, dict) and not value and path):
-        found.add(path)
+        paths.add(path)
     fields = shape.struct.fields if shape is not None and shape.form is Form.STRUCT else {}
     for element, part, inner in iter_children(value, shape):
         # Items, and the keys of maps, are owned besides what is in them.
         if element[0] == "k" or (element[0] == "f" and element[2:] not in fields):
-            found.add((*path, element))
-        _collect(part, inner, (*path, element), found, containers=containers)
+            paths.add((*path, element))
+        _collect(part, inner, (*path, element), paths, containers=containers)
 
 
 def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
@@ -176,13 +176,13 @@ def _sort_set(node: Obj) -> Obj:
 
 def decode_set(node: Obj, path: Path = ()) -> Paths:
     """Decode `fieldsV1`."""
-    found: Paths = set()
+    paths: Paths = set()
     if path and (not node or "." in node):
-        found.add(path)
+        paths.add(path)
     for element, inner in node.items():
         if element != ".":
-            found |= decode_set(inner or {}, (*path, element))
-    return found
+            paths |= decode_set(inner or {}, (*path, element))
+    return paths
 
 
 def format_path(path: Path) -> str:
@@ -249,23 +249,23 @@ def _struct_errors(value: Obj, shape: Shape, path: str) -> Iterator[tuple[str, s
 
 
 def _list_errors(value: list[Any], shape: Shape, path: str) -> Iterator[tuple[str, str]]:
-    kind, keys, seen = shape.list_type, shape.map_keys, set()
+    kind, keys, checked_places = shape.list_type, shape.map_keys, set()
     for index, item in enumerate(value):
         place = f"[{index}]"
         if kind == "map":
-            found = _find_key_values(item, shape) if isinstance(item, dict) else {}
-            if not found:
+            key_values = _find_key_values(item, shape) if isinstance(item, dict) else {}
+            if not key_values:
                 # The server looks no further in this list.
                 yield path, f"element {index}: associative list with keys {_key_fault(item, keys)}"
                 return
-            inner = ",".join(f"{key}={json.dumps(found[key])}" for key in sorted(found))
+            inner = ",".join(f"{key}={json.dumps(key_values[key])}" for key in sorted(key_values))
             place = f"[{inner}]"
         elif kind == "set":
             place = f"[={json.dumps(item)}]"
         if kind != "atomic":
-            if place in seen:
+            if place in checked_places:
                 yield path, f"duplicate entries for key {place}"
-            seen.add(place)
+            checked_places.add(place)
         yield from _iter_type_errors(item, shape.item, path + place)
 
 
@@ -289,9 +289,10 @@ def _key_fault(item: Any, keys: Sequence[str]) -> str:
         return "may not have a null element"
     if not isinstance(item, dict):
         return "may not have non-map elements"
-    shown = " ".join(json.dumps(key) for key in keys)
+    keys_text = " ".join(json.dumps(key) for key in keys)
     return (
-        f"has an element that omits all key fields [{shown}] (and doesn't have default values for "
+        f"has an element that omits all key fields [{keys_text}] (and doesn't have default values "
+        "for "
         "any key fields)"
     )
 
@@ -302,8 +303,8 @@ def _scalar_errors(value: Any, form: Form, path: str) -> Iterator[tuple[str, str
             yield path, f"expected boolean, got {_format_pointer(value)}"
     elif form in _NUMBERS:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            given = go_type(value)
-            yield path, f"expected numeric (int or float), got {given}"
+            type_name = go_type(value)
+            yield path, f"expected numeric (int or float), got {type_name}"
     elif form in _ANY_SCALAR or form is Form.TIME:
         if isinstance(value, dict | list):
             yield path, f"expected any scalar, got {_format_pointer(value)}"
@@ -335,7 +336,7 @@ def format_go_value(value: Any) -> str:
             "map[" + " ".join(f"{key}:{format_go_value(value[key])}" for key in sorted(value)) + "]"
         )
     if isinstance(value, list):
-        return "[" + " ".join(format_go_value(one) for one in value) + "]"
+        return "[" + " ".join(format_go_value(item) for item in value) + "]"
     if value is None:
         return "<nil>"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -349,7 +350,7 @@ def _format_go_literal(value: Any) -> str:
         )
         return f"map[string]interface {{}}{{{inner}}}"
     if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(_format_go_literal(one) for one in value)}}}"
+        return f"[]interface {{}}{{{', '.join(_format_go_literal(item) for item in value)}}}"
     return "interface {}(nil)" if value is None else json.dumps(value)
 
 
@@ -387,13 +388,15 @@ class VersionConverter:
         """Return the changes in the manager's version; None if it is not served any more."""
         group, _, version = manager.api_version.rpartition("/")
         served = self._kinds.served(group, version) or {}
-        other = served.get(self._kind.plural)
-        if other is None:
+        other_kind = served.get(self._kind.plural)
+        if other_kind is None:
             return None
-        old = to_version(other, before) if "kind" in before else before
-        shown = to_version(other, new)
+        old = to_version(other_kind, before) if "kind" in before else before
+        converted = to_version(other_kind, new)
         return compare_fields(
-            _without_managed_fields(old), _without_managed_fields(shown), object_shape(other)
+            _without_managed_fields(old),
+            _without_managed_fields(converted),
+            object_shape(other_kind),
         )
 
 
@@ -416,8 +419,14 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
     """Set the object's managers, without those that own no field."""
     entries = []
     for manager in sorted(
-        (one for one in managers if one.fields),
-        key=lambda one: (one.operation, one.time, one.name, one.api_version, one.subresource),
+        (manager for manager in managers if manager.fields),
+        key=lambda manager: (
+            manager.operation,
+            manager.time,
+            manager.name,
+            manager.api_version,
+            manager.subresource,
+        ),
     ):
         entry: Obj = {
             "manager": manager.name,
@@ -447,12 +456,12 @@ def object_shape(kind: Kind) -> Shape:
 
 def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     """Return the paths that can be owned: without identity and reset fields."""
-    kept = paths - _NEVER_OWNED
+    ownable_paths = paths - _NEVER_OWNED
     if subresource == "status":
-        return {path for path in kept if path[0] == "f:status"}
+        return {path for path in ownable_paths if path[0] == "f:status"}
     if kind.has_status and subresource is None:
-        return {path for path in kept if path[0] != "f:status"}
-    return kept
+        return {path for path in ownable_paths if path[0] != "f:status"}
+    return ownable_paths
 
 
 def _without_managed_fields(obj: Obj) -> Obj:
@@ -505,28 +514,30 @@ def record_update(
     source = new if sent and old is not None else (old or {"metadata": {}})
     managers = read_managed_fields(source)
     changes = compare_fields(_without_managed_fields(before), _without_managed_fields(new), shape)
-    ours = strip_unowned(kind, changes.added | changes.modified, subresource)
-    this = ManagedFieldsEntry(
-        caller.manager, "Update", kind.api_version, subresource or "", stamp, ours
+    own_fields = strip_unowned(kind, changes.added | changes.modified, subresource)
+    manager_entry = ManagedFieldsEntry(
+        caller.manager, "Update", kind.api_version, subresource or "", stamp, own_fields
     )
     merged: list[ManagedFieldsEntry] = []
     for manager in managers:
-        if manager.identity == this.identity:
-            if ours:
-                this.fields = ours | (manager.fields - changes.removed)
+        if manager.identity == manager_entry.identity:
+            if own_fields:
+                manager_entry.fields = own_fields | (manager.fields - changes.removed)
             else:
                 manager.fields -= changes.removed
-                this = manager
+                manager_entry = manager
             continue
-        theirs: Changes | None = changes
+        manager_changes: Changes | None = changes
         if versions is not None and manager.api_version != kind.api_version:
-            theirs = versions.changes(manager, before, new)
-        if theirs is not None:
-            manager.fields -= theirs.added | theirs.modified | theirs.removed
+            manager_changes = versions.changes(manager, before, new)
+        if manager_changes is not None:
+            manager.fields -= (
+                manager_changes.added | manager_changes.modified | manager_changes.removed
+            )
             merged.append(manager)
-    if this.fields:
-        merged.append(this)
-    if not ours and old is not None and not sent and not changes.removed:
+    if manager_entry.fields:
+        merged.append(manager_entry)
+    if not own_fields and old is not None and not sent and not changes.removed:
         copy_fields(new["metadata"], old["metadata"], "managedFields")
         return
     write_managed_fields(new, merged)

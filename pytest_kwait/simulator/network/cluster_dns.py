@@ -151,18 +151,18 @@ class _Answers:
     def answer(self, data: bytes, client: str, *, is_datagram: bool) -> bytes | None:
         """Return the answer to a DNS message of a client; None for what is not a query."""
         key = (data[_ID_BYTES:], is_datagram)
-        kept = self._kept.get(key)
-        if kept is None:
+        cached_answer = self._kept.get(key)
+        if cached_answer is None:
             answer = answer_query(self._names, data, is_datagram=is_datagram)
             if answer is None:
                 return None
-            kept = answer[_ID_BYTES:], _find_unresolved(self._names, data)
+            cached_answer = answer[_ID_BYTES:], _find_unresolved(self._names, data)
             # Several addresses come in another order each time.
             if _COUNTS.unpack_from(answer, _COUNTS_AT)[0] <= 1:
                 if len(self._kept) >= _MAX_KEPT:
                     self._kept.clear()
-                self._kept[key] = kept
-        content, unresolved = kept
+                self._kept[key] = cached_answer
+        content, unresolved = cached_answer
         if unresolved:
             get_egress_reporter(self._cluster).report_name(unresolved, client)
         return data[:_ID_BYTES] + content

@@ -93,17 +93,17 @@ class ClusterNames:
         """
         name = name.lower().rstrip(".")
         if not self._has_services:
-            found = self._find_outside(name)
+            records = self._find_outside(name)
         elif name.endswith(_REVERSE_DOMAIN):
-            found = self._find_pointers(name)
+            records = self._find_pointers(name)
         elif name == CLUSTER_DOMAIN or name.endswith(f".{CLUSTER_DOMAIN}"):
-            found = self._find_records(name, aliases=0)
+            records = self._find_records(name, aliases=0)
         else:
-            found = self._find_outside(name)
-        if found is None:
+            records = self._find_outside(name)
+        if records is None:
             return None
-        aliases = [record for record in found if record.type == "CNAME"]
-        return aliases + [record for record in found if record.type == kind and kind != "CNAME"]
+        aliases = [record for record in records if record.type == "CNAME"]
+        return aliases + [record for record in records if record.type == kind and kind != "CNAME"]
 
     def resolve(self, name: str) -> list[str]:
         """Return the IPv4 addresses of a fully qualified name."""
@@ -200,9 +200,9 @@ class ClusterNames:
                 number = (port.get("name") or "", port.get("protocol", "TCP"), port["port"])
                 yield _Target(domain, spec["clusterIP"], number)
             return
-        for endpoint, each in list_endpoints(self._cluster, service):
+        for endpoint, slice_ in list_endpoints(self._cluster, service):
             if (
-                each["addressType"] != "IPv4"
+                slice_["addressType"] != "IPv4"
                 or (endpoint.get("conditions") or {}).get("ready") is False
             ):
                 continue
@@ -210,9 +210,9 @@ class ClusterNames:
             if host not in ("", label):
                 continue
             address = endpoint["addresses"][0]
-            if not each.get("ports"):
+            if not slice_.get("ports"):
                 yield _Target(f"{label}.{domain}", address, None)
-            for port in each.get("ports") or ():
+            for port in slice_.get("ports") or ():
                 number = (
                     port.get("name") or "",
                     port.get("protocol", "TCP"),
@@ -226,9 +226,9 @@ class ClusterNames:
             address = self._cluster.egress.find_address(name)
             return None if address is None else [Record(name, "A", address)]
         return [
-            Record(name, "A", one["address"])
-            for one in (node.get("status") or {}).get("addresses") or ()
-            if one["type"] == "InternalIP"
+            Record(name, "A", node_address["address"])
+            for node_address in (node.get("status") or {}).get("addresses") or ()
+            if node_address["type"] == "InternalIP"
         ]
 
     def _find_pointers(self, name: str) -> list[Record] | None:
@@ -237,15 +237,15 @@ class ClusterNames:
             if address in (service["spec"].get("clusterIPs") or ()):
                 domain = f"{name_of(service)}.{namespace_of(service)}.svc.{CLUSTER_DOMAIN}"
                 return [Record(name, "PTR", f"{domain}.")]
-        found: list[Record] = []
+        pointers: list[Record] = []
         for service in self._cluster.list("services"):
             domain = f"{name_of(service)}.{namespace_of(service)}.svc.{CLUSTER_DOMAIN}"
-            found += [
+            pointers += [
                 Record(name, "PTR", f"{_get_endpoint_hostname(endpoint)}.{domain}.")
                 for endpoint, _ in list_endpoints(self._cluster, service)
                 if address in endpoint["addresses"]
             ]
-        return found or None
+        return pointers or None
 
 
 def _find_pod(name: str, labels: list[str]) -> list[Record] | None:

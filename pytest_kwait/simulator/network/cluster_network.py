@@ -93,11 +93,11 @@ class ClusterNetwork:
         """
         names = self._names
         find = names.resolve if server == CLUSTER_DNS_ADDRESS else names.resolve_outside
-        found = find(name)
-        if not found:
+        addresses = find(name)
+        if not addresses:
             get_egress_reporter(self._cluster).report_name(names.find_unresolved(name), source)
         # CoreDNS' plugin `loadbalance` changes the order with each answer.
-        return random.sample(found, len(found))
+        return random.sample(addresses, len(addresses))
 
     # -- connections
 
@@ -138,9 +138,9 @@ class ClusterNetwork:
     def _find_service_port(self, address: str, port: int) -> _ServicePort | None:
         """Return the service port that an address leads to; None if it is none of a service."""
         is_node = any(
-            one.get("address") == address
+            node_address.get("address") == address
             for node in self._cluster.list("nodes")
-            for one in (node.get("status") or {}).get("addresses") or ()
+            for node_address in (node.get("status") or {}).get("addresses") or ()
         )
         for service in self._cluster.list("services"):
             spec = service["spec"]
@@ -148,18 +148,20 @@ class ClusterNetwork:
                 continue
             internal = address in (spec.get("clusterIPs") or ())
             external = address in (spec.get("externalIPs") or ()) or address in [
-                one.get("ip")
-                for one in ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress")
+                ingress.get("ip")
+                for ingress in ((service.get("status") or {}).get("loadBalancer") or {}).get(
+                    "ingress"
+                )
                 or ()
-                if one.get("ipMode") != "Proxy"
+                if ingress.get("ipMode") != "Proxy"
             ]
-            for each in spec.get("ports") or ():
-                if each.get("protocol", "TCP") != "TCP":
+            for service_port in spec.get("ports") or ():
+                if service_port.get("protocol", "TCP") != "TCP":
                     continue
-                if (internal or external) and each["port"] == port:
-                    return _ServicePort(service, each, internal)
-                if is_node and each.get("nodePort") == port:
-                    return _ServicePort(service, each, is_internal=False)
+                if (internal or external) and service_port["port"] == port:
+                    return _ServicePort(service, service_port, internal)
+                if is_node and service_port.get("nodePort") == port:
+                    return _ServicePort(service, service_port, is_internal=False)
         return None
 
     def choose_endpoint(
@@ -180,12 +182,13 @@ class ClusterNetwork:
         terminating: list[tuple[str, int]] = []
         elsewhere = False
         is_local = is_internal and service["spec"].get("internalTrafficPolicy") == "Local"
-        for endpoint, each in list_endpoints(self._cluster, service):
+        for endpoint, slice_ in list_endpoints(self._cluster, service):
             number = next(
                 (
-                    one.get("port")
-                    for one in each.get("ports") or ()
-                    if (one.get("name") or "") == name and one.get("protocol", "TCP") == protocol
+                    slice_port.get("port")
+                    for slice_port in slice_.get("ports") or ()
+                    if (slice_port.get("name") or "") == name
+                    and slice_port.get("protocol", "TCP") == protocol
                 ),
                 None,
             )
@@ -247,23 +250,25 @@ def list_host_ports(pod: Obj) -> Iterator[tuple[HostPort, tuple[str, int]]]:
     if status.get("phase") in ("Succeeded", "Failed"):
         return
     sidecars = [
-        one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"
+        container
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
     ]
     for container in (*spec["containers"], *sidecars):
         for port in container.get("ports") or ():
             number, host = port.get("hostPort"), port.get("hostIP") or ""
             if number:
                 target = (address, port["containerPort"])
-                for one in (node, LOOPBACK) if host in _UNSPECIFIED else (host,):
-                    yield HostPort(one, number, port.get("protocol", "TCP")), target
+                for host_address in (node, LOOPBACK) if host in _UNSPECIFIED else (host,):
+                    yield HostPort(host_address, number, port.get("protocol", "TCP")), target
 
 
 def _find_host_port(cluster: Cluster, address: str, port: int) -> tuple[str, int] | None:
     """Return the pod's address and port behind a TCP host port of a node; None without one."""
-    wanted = HostPort(address, port, "TCP")
+    host_port = HostPort(address, port, "TCP")
     for pod in cluster.list("pods"):
         if (pod.get("status") or {}).get("hostIP") == address:
-            for found, target in list_host_ports(pod):
-                if found == wanted:
+            for pod_port, target in list_host_ports(pod):
+                if pod_port == host_port:
                     return target
     return None

@@ -106,13 +106,13 @@ def read_egress_list(texts: Iterable[object], source: str | None = None) -> list
     Raises:
         InvalidArgument: one is invalid, or given twice.
     """
-    found: list[EgressTarget] = []
+    targets: list[EgressTarget] = []
     for text in texts:
         target = parse_egress(text, source)
-        if target in found:
+        if target in targets:
             raise InvalidArgument("egress", text, "it is given twice; leave one out", source)
-        found.append(target)
-    return found
+        targets.append(target)
+    return targets
 
 
 class EgressTargets:

@@ -72,10 +72,10 @@ class EgressProxy:
 
     def _sync(self) -> None:
         targets = self._cluster.egress
-        wanted = {_EgressKey(targets.get_address(target), target.port) for target in targets}
-        for key in self._listeners.keys() - wanted:
+        target_keys = {_EgressKey(targets.get_address(target), target.port) for target in targets}
+        for key in self._listeners.keys() - target_keys:
             self._listeners.pop(key).close()
-        for key in wanted - self._listeners.keys():
+        for key in target_keys - self._listeners.keys():
             self._listeners[key] = open_listener(self, key)
 
     # -- of listeners
@@ -100,10 +100,12 @@ class EgressProxy:
         if target is None:
             return False
         try:
-            other = await _connect_or_report(self._cluster, target, client, lambda: SocketEnd(end))
+            server_end = await _connect_or_report(
+                self._cluster, target, client, lambda: SocketEnd(end)
+            )
         except OSError:
             return False
-        end.join(other)
+        end.join(server_end)
         return True
 
 
@@ -231,8 +233,8 @@ class EgressReporter:
 
         A program may run before the pod's status has the address.
         """
-        found = (kubelet.find_pod(address) for kubelet in self._cluster.kubelets.values())
-        return next((pod for pod in found if pod is not None), None)
+        pods = (kubelet.find_pod(address) for kubelet in self._cluster.kubelets.values())
+        return next((pod for pod in pods if pod is not None), None)
 
 
 def get_egress_reporter(cluster: Cluster) -> EgressReporter:

@@ -42,24 +42,24 @@ class HostPorts:
         self._listeners.clear()
 
     def _on_pod(self, change: str, new: Obj, _old: Obj | None) -> None:
-        wanted = {} if change == "DELETED" else dict(list_host_ports(new))
+        targets = {} if change == "DELETED" else dict(list_host_ports(new))
         uid = uid_of(new)
         before = self._ports.get(uid, {})
-        if wanted == before:
+        if targets == before:
             return
-        for port in before.keys() - wanted.keys():
+        for port in before.keys() - targets.keys():
             pods = self._pods[port]
             del pods[uid]
             if not pods:
                 del self._pods[port]
                 self._listeners.pop(port).close()
         name = f"{namespace_of(new)}/{name_of(new)}"
-        for port, target in wanted.items():
+        for port, target in targets.items():
             self._pods.setdefault(port, {})[uid] = (name, target)
             if port not in self._listeners:
                 self._listeners[port] = open_listener(self, port)
-        if wanted:
-            self._ports[uid] = wanted
+        if targets:
+            self._ports[uid] = targets
         else:
             self._ports.pop(uid, None)
 

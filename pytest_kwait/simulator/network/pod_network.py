@@ -154,9 +154,9 @@ class _SimulatedPorts:
             if session is None:
                 end.reset()
                 return
-            other = SessionEnd(session, end)
-            end.join(other)
-            other.start()
+            server_end = SessionEnd(session, end)
+            end.join(server_end)
+            server_end.start()
 
         loop = asyncio.get_running_loop()
         self._servers[port] = await loop.create_server(

@@ -124,14 +124,14 @@ class ServiceProxy:
     def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
         service = self._cluster.find("services", name, namespace)
-        wanted = set() if service is None else set(self._list_keys(service))
-        for found in [
+        service_keys = set() if service is None else set(self._list_keys(service))
+        for stale_key in [
             listener
             for listener in self._listeners
-            if listener[:2] == key and listener not in wanted
+            if listener[:2] == key and listener not in service_keys
         ]:
-            self._listeners.pop(found).close()
-        for missing in wanted - self._listeners.keys():
+            self._listeners.pop(stale_key).close()
+        for missing in service_keys - self._listeners.keys():
             self._listeners[missing] = open_listener(self, missing)
 
     def _list_keys(self, service: Obj) -> Iterator[_ServiceKey]:
@@ -141,21 +141,25 @@ class ServiceProxy:
             return
         served = {
             (port.get("name") or "", port.get("protocol", "TCP"))
-            for endpoint, each in list_endpoints(self._cluster, service)
+            for endpoint, slice_ in list_endpoints(self._cluster, service)
             if _is_usable(endpoint)
-            for port in each.get("ports") or ()
+            for port in slice_.get("ports") or ()
         }
-        internal = [one for one in spec.get("clusterIPs") or () if one != "None" and ":" not in one]
+        internal = [
+            cluster_ip
+            for cluster_ip in spec.get("clusterIPs") or ()
+            if cluster_ip != "None" and ":" not in cluster_ip
+        ]
         balancer = (service.get("status") or {}).get("loadBalancer") or {}
         external = [
             *(spec.get("externalIPs") or ()),
-            *(one["ip"] for one in balancer.get("ingress") or () if one.get("ip")),
+            *(ingress["ip"] for ingress in balancer.get("ingress") or () if ingress.get("ip")),
         ]
         nodes = [
-            one["address"]
+            node_address["address"]
             for node in self._cluster.list("nodes")
-            for one in (node.get("status") or {}).get("addresses") or ()
-            if one["type"] == "InternalIP"
+            for node_address in (node.get("status") or {}).get("addresses") or ()
+            if node_address["type"] == "InternalIP"
         ]
         for port in spec.get("ports") or ():
             name, protocol = port.get("name") or "", port.get("protocol", "TCP")
@@ -242,9 +246,9 @@ class ServiceProxy:
         network = self._find_network(address)
         session = network.connect(port) if network is not None else None
         if session is not None:
-            other = SessionEnd(session, end)
-            end.join(other)
-            other.start()
+            server_end = SessionEnd(session, end)
+            end.join(server_end)
+            server_end.start()
             return True
         loop = asyncio.get_running_loop()
         try:

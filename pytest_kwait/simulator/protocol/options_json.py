@@ -17,9 +17,9 @@ _DECODER = msgspec.json.Decoder(EmbeddedOptions)
 
 def write_options(options: EmbeddedOptions) -> bytes:
     """Return a JSON object of the options that are not the default."""
-    given = {name: getattr(options, name) for name in _FIELDS}
+    values = {name: getattr(options, name) for name in _FIELDS}
     return msgspec.json.encode(
-        {name: value for name, value in given.items() if value != _FIELDS[name]}
+        {name: value for name, value in values.items() if value != _FIELDS[name]}
     )
 
 

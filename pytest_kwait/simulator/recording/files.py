@@ -273,9 +273,9 @@ def _read_folders(folder: Path, what: str) -> Recording:
         OSError: the folder cannot be read.
     """
     folders = [
-        each
-        for each in (folder, *sorted(folder.iterdir()))
-        if _list_journals(each) or _list_journals(each / NAMESPACE_JOURNALS)
+        candidate
+        for candidate in (folder, *sorted(folder.iterdir()))
+        if _list_journals(candidate) or _list_journals(candidate / NAMESPACE_JOURNALS)
     ]
     if folders[:1] == [folder]:
         # Its subfolder has the journals of its namespaces.
@@ -284,8 +284,8 @@ def _read_folders(folder: Path, what: str) -> Recording:
         raise InvalidArgument(what, str(folder), "it is a folder without journals of a killed run")
     names = {
         path.name.partition(".")[0]
-        for each in folders
-        for path in _list_journals(each / NAMESPACE_JOURNALS)
+        for journal_folder in folders
+        for path in _list_journals(journal_folder / NAMESPACE_JOURNALS)
     }
     return _merge_folders(folders, names, what)
 
@@ -297,13 +297,13 @@ def _merge_folders(folders: Sequence[Path], namespaces: Collection[str], what: s
         OSError: a journal cannot be read.
     """
     names = sorted(namespaces)
-    found = [line for folder in folders for line in merge_journals(folder, names, 0.0, what)]
+    raw_lines = [line for folder in folders for line in merge_journals(folder, names, 0.0, what)]
     if len(folders) > 1:
-        found.sort(key=_line_order)
-    started = min((line.at for line in found if _is_of(line, names)), default=None)
+        raw_lines.sort(key=_line_order)
+    started = min((line.at for line in raw_lines if _is_of(line, names)), default=None)
     if started is None:
-        started = found[0].at if found else 0.0
-    merged = fold(found, started)
+        started = raw_lines[0].at if raw_lines else 0.0
+    merged = fold(raw_lines, started)
     lines = [_line_decoder.decode(_encoder.encode(line)) for line in merged]
     end = lines[-1].at if lines else 0.0
     header = RecordingHeader(VERSION, started, namespaces=names)
@@ -382,11 +382,15 @@ def find_instance(pod: Mapping[str, Any], container: str, *, previous: bool) -> 
     """
     status = pod.get("status") or {}
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for one in status.get(field) or ():
-            if one["name"] == container:
-                last = ((one.get("lastState") or {}).get("terminated") or {}).get("containerID")
-                waits = "waiting" in (one.get("state") or {})
-                return str((last if previous or waits else one.get("containerID")) or "")
+        for container_status in status.get(field) or ():
+            if container_status["name"] == container:
+                last = ((container_status.get("lastState") or {}).get("terminated") or {}).get(
+                    "containerID"
+                )
+                waits = "waiting" in (container_status.get("state") or {})
+                return str(
+                    (last if previous or waits else container_status.get("containerID")) or ""
+                )
     return ""
 
 

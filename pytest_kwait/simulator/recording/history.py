@@ -119,7 +119,7 @@ class HistoryJournals:
         for entry in self._new_secrets:
             self._learn(entry)
         self._new_secrets.clear()
-        found: list[tuple[RecordingJournal, float, str, Change]] = []
+        pending_changes: list[tuple[RecordingJournal, float, str, Change]] = []
         try:
             for at, resource, change in batch:
                 # The clock may be set back.
@@ -128,13 +128,13 @@ class HistoryJournals:
                 if resource == "namespaces" and key not in _SYSTEM_NAMESPACES:
                     if change.type == "ADDED" and key in self._journals:
                         # Changes before it belong to the part that is about to end.
-                        self._write_changes(found)
-                        found.clear()
+                        self._write_changes(pending_changes)
+                        pending_changes.clear()
                     self._on_namespace(change.type, key)
                 journal = self._journal_for(key)
                 if journal is not None:
-                    found.append((journal, self._latest, resource, change))
-            self._write_changes(found)
+                    pending_changes.append((journal, self._latest, resource, change))
+            self._write_changes(pending_changes)
         except OSError as error:
             self._fail(error)
 

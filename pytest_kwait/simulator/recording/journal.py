@@ -95,9 +95,9 @@ class RecordingJournal:
 
     def write(self, data: bytes) -> int:
         """Append lines; return the offset of the first."""
-        offset, left = self._size, memoryview(data)
-        while left:
-            left = left[os.write(self._file, left) :]
+        offset, remaining_data = self._size, memoryview(data)
+        while remaining_data:
+            remaining_data = remaining_data[os.write(self._file, remaining_data) :]
         self._size += len(data)
         return offset
 
@@ -150,16 +150,16 @@ class RecordingJournal:
 
 def without_data(secret: Obj) -> Obj:
     """Return a Secret with the keys of its data alone."""
-    shown: Obj = {**secret, "metadata": {**secret["metadata"]}}
+    redacted_secret: Obj = {**secret, "metadata": {**secret["metadata"]}}
     for field in ("data", "stringData"):
         if isinstance(secret.get(field), dict):
-            shown[field] = dict.fromkeys(secret[field], "")
+            redacted_secret[field] = dict.fromkeys(secret[field], "")
     annotations = secret["metadata"].get("annotations")
     if annotations and _LAST_APPLIED in annotations:
-        shown["metadata"]["annotations"] = {
+        redacted_secret["metadata"]["annotations"] = {
             key: value for key, value in annotations.items() if key != _LAST_APPLIED
         }
-    return shown
+    return redacted_secret
 
 
 def hide_values(raw: bytes, mask: SecretMask) -> bytes:
@@ -167,18 +167,18 @@ def hide_values(raw: bytes, mask: SecretMask) -> bytes:
     if not mask.may_match(raw):
         return raw
     obj = _decoder.decode(raw)
-    shown = _mask_texts(obj, mask)
-    return raw if shown == obj else _encoder.encode(shown)
+    masked_object = _mask_texts(obj, mask)
+    return raw if masked_object == obj else _encoder.encode(masked_object)
 
 
 def _mask_texts(value: Any, mask: SecretMask) -> Any:
     if isinstance(value, str):
         return mask.mask(value)
     if isinstance(value, list):
-        return [_mask_texts(each, mask) for each in value]
+        return [_mask_texts(item, mask) for item in value]
     if isinstance(value, dict):
         return {
-            key: each if key in _IDENTITIES else _mask_texts(each, mask)
-            for key, each in value.items()
+            key: item if key in _IDENTITIES else _mask_texts(item, mask)
+            for key, item in value.items()
         }
     return value

@@ -45,16 +45,16 @@ def format_timeline(recording: Recording, end: float) -> Iterator[str]:
     """
     own = set(recording.header.namespaces)
     state: dict[tuple[str, str], dict[str, Any]] = {}
-    found: list[tuple[float, str]] = []
+    entries: list[tuple[float, str]] = []
     for line in recording.lines:
         if line.at > end:
             break
         if line.type == "WAIT":
-            found += _wait_lines(line, end)
+            entries += _wait_lines(line, end)
         elif line.type == "STEP":
-            found.append((line.at, f"step {line.text}"))
+            entries.append((line.at, f"step {line.text}"))
         elif line.type == "FAILURE":
-            found.append((line.at, f"failure in {line.outcome}: {line.text}"))
+            entries.append((line.at, f"failure in {line.outcome}: {line.text}"))
         elif line.resource:
             before = state.get((line.resource, line.key))
             if line.type == "DELETED":
@@ -64,10 +64,10 @@ def format_timeline(recording: Recording, end: float) -> Iterator[str]:
             if line.type != "STATE" and _is_shown(line, own):
                 text = _describe_change(line, before)
                 if text:
-                    found.append((line.at, text))
+                    entries.append((line.at, text))
     # Stable: a wait begins before what happens at the same time.
-    found.sort(key=lambda each: each[0])
-    for at, text in found:
+    entries.sort(key=lambda entry: entry[0])
+    for at, text in entries:
         yield f"{at:9.3f}s  {text}"
 
 
@@ -103,8 +103,8 @@ def _describe_change(line: RecordedLine, before: dict[str, Any] | None) -> str:
     if not fields:
         return ""
     more = len(fields) - _MAX_FIELDS
-    shown = "; ".join(fields[:_MAX_FIELDS])
-    return f"{name} {shown}" + (f"; and {more} more" if more > 0 else "")
+    fields_text = "; ".join(fields[:_MAX_FIELDS])
+    return f"{name} {fields_text}" + (f"; and {more} more" if more > 0 else "")
 
 
 class EventFacts(NamedTuple):
@@ -137,9 +137,12 @@ def read_event(event: dict[str, Any]) -> EventFacts:
 
 
 def _describe_event(event: dict[str, Any]) -> str:
-    found = read_event(event)
-    times = f" (x{found.times})" if found.times > 1 else ""
-    return f"event {found.type} {found.reason}{times} of {found.subject}: {found.message}"
+    recorded_event = read_event(event)
+    times = f" (x{recorded_event.times})" if recorded_event.times > 1 else ""
+    return (
+        f"event {recorded_event.type} {recorded_event.reason}{times} of {recorded_event.subject}: "
+        f"{recorded_event.message}"
+    )
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
@@ -162,7 +165,7 @@ def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
 
 def _is_list_of_objects(value: Any) -> bool:
     return value is None or (
-        isinstance(value, list) and all(isinstance(one, dict) for one in value)
+        isinstance(value, list) and all(isinstance(element, dict) for element in value)
     )
 
 
@@ -170,24 +173,26 @@ def _list_differences(
     before: list[dict[str, Any]], after: list[dict[str, Any]], path: str
 ) -> Iterator[str]:
     """Compare lists of conditions, container statuses and the like by their names."""
-    known, present = _label_elements(before), _label_elements(after)
-    for label, new in present.items():
+    known, new_elements = _label_elements(before), _label_elements(after)
+    for label, new in new_elements.items():
         old = known.get(label)
         if old is None and "status" in new:
             yield f"{path}[{label}]: {_shorten(new['status'])}"
         else:
             yield from _differences(old or {}, new, f"{path}[{label}]")
     for label in known:
-        if label not in present:
+        if label not in new_elements:
             yield f"{path}[{label}]: removed"
 
 
 def _label_elements(elements: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return elements by type or name, else by position; the first of each."""
     labelled: dict[str, dict[str, Any]] = {}
-    for position, one in enumerate(elements):
-        label = next((str(one[key]) for key in ("type", "name") if key in one), str(position))
-        labelled.setdefault(label, one)
+    for position, element in enumerate(elements):
+        label = next(
+            (str(element[key]) for key in ("type", "name") if key in element), str(position)
+        )
+        labelled.setdefault(label, element)
     return labelled
 
 
@@ -196,7 +201,7 @@ def _shorten(value: Any) -> str:
         return "none"
     if isinstance(value, dict):
         # The state of a container is best told by its reason and exit code.
-        told = [str(value[key]) for key in ("reason", "exitCode") if key in value]
-        value = " ".join(told) or ", ".join(map(str, value)) or "empty"
+        texts = [str(value[key]) for key in ("reason", "exitCode") if key in value]
+        value = " ".join(texts) or ", ".join(map(str, value)) or "empty"
     text = " ".join(str(value).split())
     return text if len(text) <= _MAX_VALUE else f"{text[: _MAX_VALUE - 1]}…"

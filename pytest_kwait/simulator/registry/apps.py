@@ -152,7 +152,7 @@ class DeploymentStrategy(WorkloadStrategy):
 
     def counts(self, new: Obj, old: Obj) -> bool:
         """Count annotations, too: a rollback is written there."""
-        annotations, before = (one["metadata"].get("annotations") or {} for one in (new, old))
+        annotations, before = (obj["metadata"].get("annotations") or {} for obj in (new, old))
         return bool(annotations != before) or super().counts(new, old)
 
     def prepare_status(self, new: Obj, old: Obj) -> None:

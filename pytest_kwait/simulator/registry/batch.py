@@ -97,13 +97,13 @@ class JobStrategy(Strategy):
             metadata = obj["metadata"]
             labels = spec["template"].setdefault("metadata", {}).setdefault("labels", {})
             name = metadata.get("name", "")
-            ours = {
+            job_labels = {
                 _LEGACY_UID: metadata["uid"],
                 _LEGACY_NAME: name,
                 CONTROLLER_UID_LABEL: metadata["uid"],
                 JOB_NAME_LABEL: name,
             }
-            for key, value in ours.items():
+            for key, value in job_labels.items():
                 labels.setdefault(key, value)
             spec.setdefault("selector", {})
             spec["selector"].setdefault("matchLabels", {}).setdefault(
@@ -147,9 +147,9 @@ class CronJobStrategy(Strategy):
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate the schedule and the job template."""
-        found = validate_cron_job_spec(obj["spec"], None)
-        found += validate_cron_job_name(obj["metadata"])
-        return found
+        errors = validate_cron_job_spec(obj["spec"], None)
+        errors += validate_cron_job_name(obj["metadata"])
+        return errors
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate a change; the name was validated at creation."""

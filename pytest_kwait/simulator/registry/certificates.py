@@ -58,7 +58,7 @@ class CertificateSigningRequestStrategy(Strategy):
         new["spec"] = old["spec"]
         status, before = {**(new.get("status") or {})}, old.get("status") or {}
         # The stored object may share them.
-        status["conditions"] = [{**one} for one in status.get("conditions") or ()]
+        status["conditions"] = [{**condition} for condition in status.get("conditions") or ()]
         new["status"] = status
         if subresource == "approval":
             status = new["status"] = {"conditions": status["conditions"]}
@@ -83,7 +83,9 @@ def _keep_decisions(new: Obj, old: Obj) -> None:
     conditions = new["status"].get("conditions") or []
     for name in DECISIONS:
         before = get_conditions_of_type(old, name)
-        places = [index for index, one in enumerate(conditions) if one.get("type") == name]
+        places = [
+            index for index, condition in enumerate(conditions) if condition.get("type") == name
+        ]
         if len(places) == len(before):
             for index, condition in zip(places, before, strict=True):
                 conditions[index] = {**condition}
@@ -91,12 +93,12 @@ def _keep_decisions(new: Obj, old: Obj) -> None:
 
 def _transition_time(condition: Obj, before: Obj, now: str) -> str:
     """Return the time since which the condition has its status."""
-    for one in before.get("conditions") or ():
-        same = one.get("type") == condition.get("type") and one.get("status") == condition.get(
+    for previous_condition in before.get("conditions") or ():
+        same = previous_condition.get("type") == condition.get("type") and previous_condition.get(
             "status"
-        )
-        if same and one.get("lastTransitionTime"):
-            return str(one["lastTransitionTime"])
+        ) == condition.get("status")
+        if same and previous_condition.get("lastTransitionTime"):
+            return str(previous_condition["lastTransitionTime"])
     return now
 
 

@@ -247,10 +247,13 @@ class NamespaceStrategy(Strategy):
         del old
         phase = (new.get("status") or {}).get("phase", "")
         going = bool(new["metadata"].get("deletionTimestamp"))
-        wanted = "Terminating" if going else "Active"
-        if phase == wanted:
+        expected_phase = "Terminating" if going else "Active"
+        if phase == expected_phase:
             return []
-        text = f"may only be '{wanted}' if `deletionTimestamp` is {'not ' if going else ''}empty"
+        text = (
+            f"may only be '{expected_phase}' if `deletionTimestamp` is "
+            f"{'not ' if going else ''}empty"
+        )
         return [invalid_value("status.Phase", phase, text)]
 
 
@@ -297,9 +300,9 @@ class NodeStrategy(Strategy):
         status, spec = obj.get("status") or {}, obj.get("spec") or {}
         if status.get("capacity") and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
-        one, all_of_them = spec.get("podCIDR"), spec.get("podCIDRs") or []
-        if one and all_of_them[:1] != [one]:
-            spec["podCIDRs"] = [one]
+        pod_cidr, all_of_them = spec.get("podCIDR"), spec.get("podCIDRs") or []
+        if pod_cidr and all_of_them[:1] != [pod_cidr]:
+            spec["podCIDRs"] = [pod_cidr]
         elif all_of_them:
             spec["podCIDR"] = all_of_them[0]
 
@@ -539,16 +542,18 @@ class PodStrategy(Strategy):
 def _keep_condition_generations(conditions: list[Obj], before: list[Obj]) -> list[Obj]:
     """Return the conditions with their earlier generations."""
     known: dict[str, list[int]] = {}
-    for one in before:
-        known.setdefault(one.get("type", ""), []).append(one.get("observedGeneration", 0))
-    kept = []
-    for one in conditions:
-        earlier = known.get(one.get("type", ""))
+    for condition in before:
+        known.setdefault(condition.get("type", ""), []).append(
+            condition.get("observedGeneration", 0)
+        )
+    merged_conditions = []
+    for condition in conditions:
+        earlier = known.get(condition.get("type", ""))
         generation = earlier.pop(0) if earlier else 0
-        if generation and not one.get("observedGeneration"):
-            one = {**one, "observedGeneration": generation}
-        kept.append(one)
-    return kept
+        if generation and not condition.get("observedGeneration"):
+            condition = {**condition, "observedGeneration": generation}
+        merged_conditions.append(condition)
+    return merged_conditions
 
 
 def _apply_label_keys(spec: Obj, labels: dict[str, str]) -> None:

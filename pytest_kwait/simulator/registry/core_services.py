@@ -119,7 +119,9 @@ class ServiceAllocator:
         self._reserved += reserved
 
         def release() -> None:
-            self._reserved = [one for one in self._reserved if one not in reserved]
+            self._reserved = [
+                reservation for reservation in self._reserved if reservation not in reserved
+            ]
 
         return release
 
@@ -168,29 +170,31 @@ class ServiceAllocator:
         allocates = (
             spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
         )
-        kept = {port.get("nodePort", 0) for port in (before or {}).get("ports") or ()}
+        previous_ports = {port.get("nodePort", 0) for port in (before or {}).get("ports") or ()}
         used = self._used_ports()
-        given: dict[int, int] = {}
+        node_ports: dict[int, int] = {}
         taken: set[int] = set()
         ports = spec.get("ports") or []
         for index, port in enumerate(ports):
             number, requested = port.get("port", 0), port.get("nodePort", 0)
             if not requested and not allocates:
                 continue
-            if before is None and number in given and requested in (0, given[number]):
-                port["nodePort"] = given[number]
+            if before is None and number in node_ports and requested in (0, node_ports[number]):
+                port["nodePort"] = node_ports[number]
                 continue
-            wanted = requested or (_count_port_requests(number, ports) if before is None else 0)
-            if not wanted:
-                wanted = self._free_port(used)
-            elif wanted not in kept and not (before is not None and wanted in taken):
-                why = _port_refusal(wanted, used | taken, dry_run=caller.dry_run)
+            node_port = requested or (_count_port_requests(number, ports) if before is None else 0)
+            if not node_port:
+                node_port = self._free_port(used)
+            elif node_port not in previous_ports and not (
+                before is not None and node_port in taken
+            ):
+                why = _port_refusal(node_port, used | taken, dry_run=caller.dry_run)
                 if why:
-                    error = invalid_value(f"spec.ports[{index}].nodePort", wanted, why)
+                    error = invalid_value(f"spec.ports[{index}].nodePort", node_port, why)
                     raise invalid("", "Service", name, [error])
-            port["nodePort"] = wanted
-            given.setdefault(number, wanted)
-            taken.add(wanted)
+            port["nodePort"] = node_port
+            node_ports.setdefault(number, node_port)
+            taken.add(node_port)
 
     def _give_health_port(self, spec: Obj, caller: Caller) -> None:
         used = self._used_ports()
@@ -237,7 +241,8 @@ def _keep_allocated(spec: Obj, before: Obj) -> None:
                 port["nodePort"] = number
     local = "externalTrafficPolicy"
     if all(
-        one.get("type") == "LoadBalancer" and one.get(local) == "Local" for one in (spec, before)
+        service_spec.get("type") == "LoadBalancer" and service_spec.get(local) == "Local"
+        for service_spec in (spec, before)
     ) and before.get("healthCheckNodePort"):
         spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
 
@@ -318,8 +323,8 @@ class ServiceStrategy(Strategy):
             _drop_unchanged(spec, before, "ipFamilies", "ipFamilyPolicy")
         on_nodes = ("LoadBalancer", "NodePort")
         if before["type"] in on_nodes and spec["type"] not in on_nodes:
-            kept = _node_ports(before) >= _node_ports(spec)
-            for port in (spec.get("ports") or ()) if kept else ():
+            keeps_ports = _node_ports(before) >= _node_ports(spec)
+            for port in (spec.get("ports") or ()) if keeps_ports else ():
                 port.pop("nodePort", None)
         if needs_health_check(before) and not needs_health_check(spec):
             _drop_unchanged(spec, before, "healthCheckNodePort")

@@ -204,14 +204,14 @@ def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> lis
             policy = "Orphan" if ORPHAN in finalizers else "Foreground"
         else:
             policy = strategy.default_propagation or "Background"
-    kept = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+    remaining_finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
-        kept.append(ORPHAN)
+        remaining_finalizers.append(ORPHAN)
     elif policy == "Foreground":
-        kept.append(FOREGROUND)
-    if set(kept) == set(finalizers):
+        remaining_finalizers.append(FOREGROUND)
+    if set(remaining_finalizers) == set(finalizers):
         return finalizers
-    return kept
+    return remaining_finalizers
 
 
 def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
@@ -471,12 +471,12 @@ class GenericStore:
         metadata["resourceVersion"] = before["resourceVersion"]
         if metadata != before:
             # Upstream validates metadata generically, then by the kind's own rules.
-            found = validate_common_fields_update(new, old, kind)
+            common_errors = validate_common_fields_update(new, old, kind)
             if strategy.validates_metadata:
-                found += validate_object_meta_update(new, old, kind)
+                common_errors += validate_object_meta_update(new, old, kind)
             if strategy.validates_metadata_on_update and subresource is None:
                 changes += validate_object_meta(new, kind)
-            changes = found + changes
+            changes = common_errors + changes
         errors = changes + errors
         if errors:
             raise invalid(kind.group, kind.kind, name, errors)
@@ -605,9 +605,9 @@ class GenericStore:
         return obj
 
     def _check_free(self, kind: Kind, key: str, name: str) -> None:
-        present = self._store.get(kind.bucket, key)
-        if present is not None:
-            if present.obj["metadata"].get("deletionTimestamp"):
+        stored_entry = self._store.get(kind.bucket, key)
+        if stored_entry is not None:
+            if stored_entry.obj["metadata"].get("deletionTimestamp"):
                 raise already_exists(
                     kind.group,
                     kind.plural,
@@ -632,8 +632,8 @@ class GenericStore:
 
 def _check_unchanged(store: Store, kind: Kind, entry: Entry) -> None:
     """Raise ObjectModified if `entry` is no longer what is stored."""
-    present = store.get(kind.bucket, entry.key)
-    if present is None or present.revision != entry.revision:
+    stored_entry = store.get(kind.bucket, entry.key)
+    if stored_entry is None or stored_entry.revision != entry.revision:
         raise ObjectModified(kind, name_of(entry.obj))
 
 

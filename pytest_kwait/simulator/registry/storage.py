@@ -89,8 +89,8 @@ def _sync_data_sources(spec: Obj, before: Obj) -> None:
         del spec["dataSourceRef"]
         reference = None
     if source is not None and reference is None and not before.get("dataSource"):
-        found = (source.get("apiGroup") or "", source.get("kind", ""))
-        if found not in (("", "PersistentVolumeClaim"), _SNAPSHOT_KIND):
+        source_kind = (source.get("apiGroup") or "", source.get("kind", ""))
+        if source_kind not in (("", "PersistentVolumeClaim"), _SNAPSHOT_KIND):
             del spec["dataSource"]
             source = None
     if source is not None and reference is None:
@@ -135,7 +135,8 @@ class PersistentVolumeStrategy(Strategy):
         errors = self.validate_create(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         now, then = (
-            {name: one.get(name) for name in PERSISTENT_VOLUME_SOURCES} for one in (spec, before)
+            {name: volume_spec.get(name) for name in PERSISTENT_VOLUME_SOURCES}
+            for volume_spec in (spec, before)
         )
         _allow_expansion(now, then)
         if now != then:
@@ -200,13 +201,13 @@ class CSIDriverStrategy(Strategy):
         """Validate; `attachRequired` and lifecycle modes must not change."""
         errors = validate_csi_driver(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        for field, shown in (
+        for field, reported_field in (
             ("attachRequired", "attachedRequired"),
             ("volumeLifecycleModes", "volumeLifecycleModes"),
         ):
             if spec.get(field) != before.get(field):
                 text = "field is immutable"
-                errors.append(invalid_value(f"spec.{shown}", spec.get(field), text))
+                errors.append(invalid_value(f"spec.{reported_field}", spec.get(field), text))
         return errors
 
 

@@ -249,10 +249,10 @@ class Strategy:
         """Restore all fields but the status and some metadata."""
         copy_fields(new, old, *((new.keys() | old.keys()) - {"metadata", "status"}))
         metadata, before = new["metadata"], old["metadata"]
-        kept = ["deletionTimestamp", "generation", "ownerReferences"]
+        field_names = ["deletionTimestamp", "generation", "ownerReferences"]
         if self.kind.custom:
-            kept += ["labels", "annotations", "finalizers"]
-        copy_fields(metadata, before, *kept)
+            field_names += ["labels", "annotations", "finalizers"]
+        copy_fields(metadata, before, *field_names)
 
     def marked(self, obj: Obj, stamp: str) -> Obj | None:
         """Return the object marked for deletion, for kinds with a mark of their own."""
@@ -332,8 +332,10 @@ def strategy_of(kind: Kind) -> Strategy:
         return AdmissionStrategy(kind)
     else:
         module, name = _STRATEGIES.get(kind.bucket, ("registry.strategy", "Strategy"))
-    found: type[Strategy] = getattr(import_module(f"pytest_kwait.simulator.{module}"), name)
-    return found(kind)
+    strategy_class: type[Strategy] = getattr(
+        import_module(f"pytest_kwait.simulator.{module}"), name
+    )
+    return strategy_class(kind)
 
 
 def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | None) -> Obj:

@@ -68,12 +68,12 @@ def _value_at(obj: Obj, path: str) -> Any:
 
 def read_scale(kind: Kind, obj: Obj) -> Obj:
     """Return the object's Scale."""
-    wanted, present, chosen = _scale_paths(kind)
+    spec_path, status_path, chosen = _scale_paths(kind)
     spec: Obj = {}
-    replicas = _value_at(obj, wanted)
+    replicas = _value_at(obj, spec_path)
     if replicas:
         spec["replicas"] = replicas
-    status: Obj = {"replicas": _value_at(obj, present) or 0}
+    status: Obj = {"replicas": _value_at(obj, status_path) or 0}
     selector = _value_at(obj, chosen) if chosen else None
     if isinstance(selector, str):
         status["selector"] = selector
@@ -151,12 +151,14 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
         StatusError: 409, it is another pod, or is assigned, being deleted or gated.
     """
     metadata, spec = {**pod["metadata"]}, pod["spec"]
-    given = (binding or {}).get("metadata", {})
-    for field, shown in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        wanted = given.get(field)
-        if wanted and wanted != metadata[field]:
+    binding_metadata = (binding or {}).get("metadata", {})
+    for field, field_text in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        expected_value = binding_metadata.get(field)
+        if expected_value and expected_value != metadata[field]:
             raise _uid_conflict(
-                pod, f"{shown} in precondition: {wanted}, {shown} in object meta: {metadata[field]}"
+                pod,
+                f"{field_text} in precondition: {expected_value}, {field_text} in object meta: "
+                f"{metadata[field]}",
             )
     node_name = spec.get("nodeName")
     if metadata.get("deletionTimestamp"):
@@ -166,8 +168,8 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
     if spec.get("schedulingGates"):
         raise _binding_conflict(pod, "has non-empty .spec.schedulingGates")
     for field in ("annotations", "labels"):
-        if given.get(field):
-            metadata[field] = {**metadata.get(field, {}), **given[field]}
+        if binding_metadata.get(field):
+            metadata[field] = {**metadata.get(field, {}), **binding_metadata[field]}
     condition: Obj = {
         "type": "PodScheduled",
         "status": "True",
@@ -175,8 +177,12 @@ def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj
         "lastTransitionTime": stamp,
     }
     status = dict(pod.get("status", {}))
-    others = [one for one in status.get("conditions", ()) if one["type"] != "PodScheduled"]
-    status["conditions"] = [*others, condition]
+    other_conditions = [
+        condition
+        for condition in status.get("conditions", ())
+        if condition["type"] != "PodScheduled"
+    ]
+    status["conditions"] = [*other_conditions, condition]
     # Assigned pods are not nominated.
     status.pop("nominatedNodeName", None)
     return {
@@ -240,8 +246,10 @@ def decrement_budget(budget: Obj, pod: str, stamp: str) -> Obj:
     status["disruptionsAllowed"] -= 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: stamp}
     if status["disruptionsAllowed"] == 0:
-        others = [
-            one for one in status.get("conditions") or () if one["type"] != "DisruptionAllowed"
+        other_conditions = [
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] != "DisruptionAllowed"
         ]
         condition = {
             "type": "DisruptionAllowed",
@@ -251,7 +259,7 @@ def decrement_budget(budget: Obj, pod: str, stamp: str) -> Obj:
             "reason": "InsufficientPods",
             "message": "",
         }
-        status["conditions"] = [*others, condition]
+        status["conditions"] = [*other_conditions, condition]
     return status
 
 
@@ -285,9 +293,11 @@ def _check_budget(budget: Obj) -> None:
 def _not_ready_message(name: str, status: Obj) -> str:
     condition = next(
         (
-            one
-            for one in status.get("conditions") or ()
-            if one["type"] == "DisruptionAllowed" and one["status"] == "False" and one["message"]
+            condition
+            for condition in status.get("conditions") or ()
+            if condition["type"] == "DisruptionAllowed"
+            and condition["status"] == "False"
+            and condition["message"]
         ),
         None,
     )
@@ -335,19 +345,22 @@ def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:
 
 
 def _containers_in(pod: Obj, field: str) -> list[Obj]:
-    found: list[Obj] = (pod.get("spec") or {}).get(field) or []
-    return found
+    containers: list[Obj] = (pod.get("spec") or {}).get(field) or []
+    return containers
 
 
 def _restore_all_but_resources(new: Obj, old: Obj) -> None:
     spec = clone(old["spec"])
     for field in _CONTAINER_LISTS:
-        sent, kept = _containers_in(new, field), _containers_in({"spec": spec}, field)
-        if any(one.get("name") != was.get("name") for one, was in zip(sent, kept, strict=True)):
+        sent, containers = _containers_in(new, field), _containers_in({"spec": spec}, field)
+        if any(
+            sent_container.get("name") != was.get("name")
+            for sent_container, was in zip(sent, containers, strict=True)
+        ):
             spec[field] = sent  # which is refused
             continue
-        for container, wanted in zip(kept, sent, strict=True):
-            copy_fields(container, wanted, "resources", "resizePolicy")
+        for container, sent_container in zip(containers, sent, strict=True):
+            copy_fields(container, sent_container, "resources", "resizePolicy")
     copy_fields(spec, new.get("spec") or {}, "resources")
     new["spec"] = spec
 

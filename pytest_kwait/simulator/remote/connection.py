@@ -93,16 +93,16 @@ class Connection:
         """
         target = f"{path}?{urlencode(query)}" if query else path
         data = None if body is None else _encode(body)
-        for left in reversed(range(_RETRIES)):
+        for remaining_tries in reversed(range(_RETRIES)):
             status, retry_after, answer = self._send(method, target, data)
-            if left and retry_after is not None and (status == 429 or status >= 500):
+            if remaining_tries and retry_after is not None and (status == 429 or status >= 500):
                 self._clock.sleep(min(retry_after, _MAX_PAUSE))
                 continue
             break
-        found = _decode(answer)
+        content = _decode(answer)
         if status >= 400:
-            raise _make_error(status, found, answer)
-        return found
+            raise _make_error(status, content, answer)
+        return content
 
     def _send(
         self, method: str, target: str, data: bytes | None
@@ -175,15 +175,15 @@ class Connection:
 
 def _decode(answer: bytes) -> Obj:
     try:
-        found: Any = msgspec.json.decode(answer)
+        content: Any = msgspec.json.decode(answer)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
-def _make_error(status: int, found: Obj, answer: bytes) -> StatusError:
-    text = found.get("message") or answer.decode(errors="replace").strip() or json.dumps(found)
-    return StatusError(status, str(found.get("reason") or ""), text, found.get("details"))
+def _make_error(status: int, content: Obj, answer: bytes) -> StatusError:
+    text = content.get("message") or answer.decode(errors="replace").strip() or json.dumps(content)
+    return StatusError(status, str(content.get("reason") or ""), text, content.get("details"))
 
 
 def _parse_seconds(text: str | None) -> float | None:

@@ -94,10 +94,10 @@ class MirrorStore(Store):
     def _remove(self, resource: str, obj: Obj) -> bool:
         """Remove an object; return whether it was there."""
         key = key_of(name_of(obj), namespace_of(obj))
-        present = self.get(resource, key)
-        if present is None or uid_of(present.obj) != uid_of(obj):
+        stored_entry = self.get(resource, key)
+        if stored_entry is None or uid_of(stored_entry.obj) != uid_of(obj):
             return False
-        revision = max(present.revision, int(obj["metadata"]["resourceVersion"]))
+        revision = max(stored_entry.revision, int(obj["metadata"]["resourceVersion"]))
         self._discard(resource, key, obj, revision)
         return True
 

@@ -85,7 +85,10 @@ class RemoteCluster(SimulatedCluster):
 
     async def close(self) -> None:
         """End what `follow` has begun, and the connections."""
-        for reflector in (*self._reflectors, *(found for _, found in self._custom.values())):
+        for reflector in (
+            *self._reflectors,
+            *(reflector for _, reflector in self._custom.values()),
+        ):
             reflector.stop()
         await self._connection.close()
 
@@ -95,12 +98,12 @@ class RemoteCluster(SimulatedCluster):
         for version in {kind.api_version for kind in self.kinds.stored()}:
             path = f"/apis/{version}" if "/" in version else f"/api/{version}"
             try:
-                found = self._connection.request("GET", path)
+                resource_list = self._connection.request("GET", path)
             except StatusError as error:
                 if error.code != 404:
                     raise
                 continue
-            served |= {(version, resource["name"]) for resource in found["resources"]}
+            served |= {(version, resource["name"]) for resource in resource_list["resources"]}
         return served
 
     def _follow_definition(self, change: str, new: Obj, _: Obj | None) -> None:
@@ -155,9 +158,9 @@ class RemoteCluster(SimulatedCluster):
         return self._mirror.set(kind.bucket, answer)
 
     def _forget(self, kind: Kind, name: str, namespace: str, uid: str | None = None) -> None:
-        present = self.find(kind.qualified, name, namespace)
-        if present is not None and uid in (None, uid_of(present)):
-            self._mirror.discard_deleted(kind.bucket, present)
+        stored_object = self.find(kind.qualified, name, namespace)
+        if stored_object is not None and uid in (None, uid_of(stored_object)):
+            self._mirror.discard_deleted(kind.bucket, stored_object)
 
     def subscribe(
         self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
@@ -247,20 +250,20 @@ class RemoteCluster(SimulatedCluster):
             is_owner: whether parts that others have changed meanwhile are kept, instead of refused.
         """
         latest = base
-        for left in reversed(range(_MAX_TRIES)):
+        for remaining_tries in reversed(range(_MAX_TRIES)):
             if status == (latest.get("status") or {}):
                 return latest
             try:
                 return self._put(kind, {**latest, "status": status}, "status")
             except StatusError as error:
-                if error.reason != "Conflict" or not left:
+                if error.reason != "Conflict" or not remaining_tries:
                     raise
-            found = self._read(kind, name_of(base), namespace_of(base))
-            before, now = latest.get("status") or {}, found.get("status") or {}
-            if uid_of(found) != uid_of(base) or (now != before and not is_owner):
+            current_object = self._read(kind, name_of(base), namespace_of(base))
+            before, now = latest.get("status") or {}, current_object.get("status") or {}
+            if uid_of(current_object) != uid_of(base) or (now != before and not is_owner):
                 raise ObjectModified(kind, name_of(base))
             status = rebase_status(status, before, now)
-            latest = found
+            latest = current_object
         raise ObjectModified(kind, name_of(base))
 
     def modify(
@@ -279,7 +282,7 @@ class RemoteCluster(SimulatedCluster):
         """
         kind = self.kind_of(resource)
         obj = self.entry(kind, name, namespace).obj
-        for left in reversed(range(_MAX_TRIES)):
+        for remaining_tries in reversed(range(_MAX_TRIES)):
             edited: Obj = clone(obj)
             change(edited)
             if edited == obj:
@@ -287,7 +290,7 @@ class RemoteCluster(SimulatedCluster):
             try:
                 return self._put(kind, edited, subresource)
             except StatusError as error:
-                if error.reason != "Conflict" or not left:
+                if error.reason != "Conflict" or not remaining_tries:
                     raise
             obj = self._read(kind, name, namespace)
         raise ObjectModified(kind, name)
@@ -427,10 +430,10 @@ class RemoteTokens(ServiceAccountTokens):
         return jwt.encode(make_legacy_claims(account, secret), self._key, "ES256")
 
 
-def rebase_status(ours: Obj, base: Obj, theirs: Obj) -> Obj:
-    """Return `theirs` with what `ours` changes of `base`; conditions are merged by type."""
-    merged = _rebase(ours, base, theirs)
-    conditions = _rebase(*(_conditions_by_type(status) for status in (ours, base, theirs)))
+def rebase_status(local: Obj, base: Obj, remote: Obj) -> Obj:
+    """Return `remote` with what `local` changes of `base`; conditions are merged by type."""
+    merged = _rebase(local, base, remote)
+    conditions = _rebase(*(_conditions_by_type(status) for status in (local, base, remote)))
     if conditions:
         merged["conditions"] = [*conditions.values()]
     else:
@@ -438,13 +441,13 @@ def rebase_status(ours: Obj, base: Obj, theirs: Obj) -> Obj:
     return merged
 
 
-def _rebase(ours: Obj, base: Obj, theirs: Obj) -> Obj:
-    merged = dict(theirs)
-    for field in {**base, **ours}:
-        if field not in ours:
+def _rebase(local: Obj, base: Obj, remote: Obj) -> Obj:
+    merged = dict(remote)
+    for field in {**base, **local}:
+        if field not in local:
             merged.pop(field, None)
-        elif ours[field] != base.get(field):
-            merged[field] = ours[field]
+        elif local[field] != base.get(field):
+            merged[field] = local[field]
     return merged
 
 

@@ -55,18 +55,18 @@ def get_ip_family(value: str) -> str:
     return "" if address is None else f"IPv{address.version}"
 
 
-def validate_ip(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
-    """Validate an IP address; values in `kept` were stored before and always pass."""
+def validate_ip(path: str, value: str, allowed: Container[str] = ()) -> ErrorList:
+    """Validate an IP address; values in `allowed` were stored before and always pass."""
     return (
         ErrorList()
-        if value in kept
+        if value in allowed
         else ErrorList([invalid_value(path, value, text) for text in ip_texts(value)])
     )
 
 
-def validate_cidr(path: str, value: str, kept: Container[str] = ()) -> ErrorList:
-    """Validate a CIDR; values in `kept` were stored before and always pass."""
-    if value in kept:
+def validate_cidr(path: str, value: str, allowed: Container[str] = ()) -> ErrorList:
+    """Validate a CIDR; values in `allowed` were stored before and always pass."""
+    if value in allowed:
         return ErrorList()
     cidr = parse_cidr(value)
     if cidr is None:
@@ -154,8 +154,8 @@ def get_ip_warnings(path: str, value: str) -> list[str]:
         return []
     strange = bool(ip_texts(value))
     if strange:
-        shown = getattr(address, "ipv4_mapped", None) or address
-        return [f'{path}: non-standard IP address "{value}" is invalid: use "{shown}"']
+        canonical_address = getattr(address, "ipv4_mapped", None) or address
+        return [f'{path}: non-standard IP address "{value}" is invalid: use "{canonical_address}"']
     if address.version == 6 and str(address) != value:
         return [
             f'{path}: IPv6 address "{value}" should be in RFC 5952 canonical format ("{address}")'

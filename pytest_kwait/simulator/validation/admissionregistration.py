@@ -129,7 +129,7 @@ def _validate_match_conditions(conditions: list[Obj], at: str, *, params: bool) 
 
 def _validate_rule(rule: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    for field, others in (
+    for field, plural_noun in (
         ("operations", "operations"),
         ("apiGroups", "API groups"),
         ("apiVersions", "API versions"),
@@ -138,7 +138,7 @@ def _validate_rule(rule: Obj, at: str) -> ErrorList:
         if not values:
             errors.required(f"{at}.{field}")
         elif len(values) > 1 and "*" in values:
-            text = f"if '*' is present, must not specify other {others}"
+            text = f"if '*' is present, must not specify other {plural_noun}"
             errors.invalid(f"{at}.{field}", values, text)
         for index, value in enumerate(values):
             if field == "operations" and value not in _OPERATIONS:
@@ -230,12 +230,15 @@ def validate_validating_admission_policy(policy: Obj) -> ErrorList:
     for index, validation in enumerate(validations):
         errors += _validate_validation(validation, scope, f"spec.validations[{index}]")
     if len(annotations) > _MAX_AUDIT_ANNOTATIONS:
-        shown = [
-            {"Key": each.get("key", ""), "ValueExpression": each.get("valueExpression", "")}
-            for each in annotations
+        internal_annotations = [
+            {
+                "Key": annotation.get("key", ""),
+                "ValueExpression": annotation.get("valueExpression", ""),
+            }
+            for annotation in annotations
         ]
         text = f"must not have more than {_MAX_AUDIT_ANNOTATIONS} auditAnnotations"
-        errors.invalid("spec.auditAnnotations", shown, text)
+        errors.invalid("spec.auditAnnotations", internal_annotations, text)
     keys: set[str] = set()
     for index, annotation in enumerate(annotations):
         at, key = f"spec.auditAnnotations[{index}]", annotation.get("key", "")
@@ -300,11 +303,11 @@ def _validate_expression(
 
     errors = ErrorList()
     text = parent.get(field, "")
-    fault, found = compilation_error(text, result_type, scope.variables, params=scope.params)
+    fault, type_name = compilation_error(text, result_type, scope.variables, params=scope.params)
     if fault:
         errors.invalid(f"{at}.{field}", text, fault)
     if _IDENTIFIER.fullmatch(parent.get("name", "")):
-        scope.variables.setdefault(parent["name"], found)
+        scope.variables.setdefault(parent["name"], type_name)
     return errors
 
 
@@ -384,11 +387,11 @@ def _validate_param_ref(reference: Obj | None) -> ErrorList:
     errors, at = ErrorList(), "spec.paramRef"
     if reference is None:
         return errors
-    given = [field for field in ("name", "selector") if reference.get(field) is not None]
-    if not given:
+    fields = [field for field in ("name", "selector") if reference.get(field) is not None]
+    if not fields:
         errors.required(at, "one of name or selector must be specified")
-    elif len(given) > 1:
-        for field in given:
+    elif len(fields) > 1:
+        for field in fields:
             errors.forbidden(f"{at}.{field}", "name and selector are mutually exclusive")
     action = reference.get("parameterNotFoundAction")
     if action is None:
@@ -445,10 +448,10 @@ def _validate_mutation(mutation: Obj, scope: _Scope, at: str) -> ErrorList:
     else:
         text = mutation[field].get("expression", "").strip()
         errors += _validate_mutation_expression(text, kind, scope, f"{at}.{field}.expression")
-    for other in _MUTATION_FIELDS.values():
-        if other != field and mutation.get(other) is not None:
+    for other_field in _MUTATION_FIELDS.values():
+        if other_field != field and mutation.get(other_field) is not None:
             why = f"must not be specified when patchType is {kind}"
-            errors.invalid(f"{at}.{other}", f"{{{other}}}", why)
+            errors.invalid(f"{at}.{other_field}", f"{{{other_field}}}", why)
     return errors
 
 

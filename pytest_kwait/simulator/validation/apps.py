@@ -259,8 +259,8 @@ def validate_deployment_spec(spec: Obj) -> ErrorList:
             errors.invalid(f"{at}.maxUnavailable", unavailable, text)
         errors += validate_not_more_than_100_percent(unavailable, f"{at}.maxUnavailable")
     else:
-        shown = format_internal("apps.DeploymentStrategy", strategy)
-        errors.not_supported("spec.strategy", shown, ("Recreate", "RollingUpdate"))
+        internal_strategy = format_internal("apps.DeploymentStrategy", strategy)
+        errors.not_supported("spec.strategy", internal_strategy, ("Recreate", "RollingUpdate"))
     errors.require_not_negative(
         spec, "spec", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"
     )
@@ -293,8 +293,10 @@ def validate_daemon_set_spec(spec: Obj) -> ErrorList:
             strategy["rollingUpdate"], "spec.updateStrategy.rollingUpdate"
         )
     elif kind != "OnDelete":
-        shown = format_internal("apps.DaemonSetUpdateStrategy", strategy)
-        errors.not_supported("spec.updateStrategy", shown, ("RollingUpdate", "OnDelete"))
+        internal_strategy = format_internal("apps.DaemonSetUpdateStrategy", strategy)
+        errors.not_supported(
+            "spec.updateStrategy", internal_strategy, ("RollingUpdate", "OnDelete")
+        )
     errors.require_not_negative(spec, "spec", "revisionHistoryLimit")
     return errors
 
@@ -360,12 +362,12 @@ def _validate_ordinals_and_policies(spec: Obj) -> ErrorList:
     kind, rolling = strategy.get("type", ""), strategy.get("rollingUpdate")
     if kind == "OnDelete":
         if rolling is not None:
-            shown = format_internal("apps.RollingUpdateStatefulSetStrategy", rolling)
+            internal_strategy = format_internal("apps.RollingUpdateStatefulSetStrategy", rolling)
             text = "only allowed for updateStrategy 'RollingUpdate'"
-            errors.invalid(f"{at}.rollingUpdate", shown, text)
+            errors.invalid(f"{at}.rollingUpdate", internal_strategy, text)
     elif kind != "RollingUpdate":
-        shown = format_internal("apps.StatefulSetUpdateStrategy", strategy)
-        errors.invalid(at, shown, "must be 'RollingUpdate' or 'OnDelete'")
+        internal_strategy = format_internal("apps.StatefulSetUpdateStrategy", strategy)
+        errors.invalid(at, internal_strategy, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
         errors.require_not_negative(rolling, f"{at}.rollingUpdate", "partition")
     return errors
@@ -376,7 +378,8 @@ def _validate_stateful_template(spec: Obj) -> ErrorList:
     template = spec["template"]
     metadata, pod = template.get("metadata", {}), template.get("spec", {})
     claims = [
-        one.get("metadata", {}).get("name", "") for one in spec.get("volumeClaimTemplates", ())
+        claim_template.get("metadata", {}).get("name", "")
+        for claim_template in spec.get("volumeClaimTemplates", ())
     ]
     if claims or "hostname" in pod or "subdomain" in pod:
         volumes = [
@@ -386,12 +389,12 @@ def _validate_stateful_template(spec: Obj) -> ErrorList:
         volumes += [
             volume for volume in pod.get("volumes", ()) if volume.get("name", "") not in claims
         ]
-        kept = {
+        checked_fields = {
             field: value
             for field, value in pod.items()
             if field not in ("hostname", "subdomain", "volumes")
         }
-        template = {**template, "spec": {**kept, "volumes": volumes}}
+        template = {**template, "spec": {**checked_fields, "volumes": volumes}}
     errors += validate_template_for_selector({**spec, "template": template})
     errors += validate_labels(metadata.get("labels", {}), "spec.template.labels")
     if "annotations" in metadata:
@@ -434,8 +437,8 @@ def validate_pod_disruption_budget_spec(spec: Obj) -> ErrorList:
     """Validate a budget's spec: `minAvailable` or `maxUnavailable`, not both."""
     errors = ErrorList()
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        shown = format_internal("policy.PodDisruptionBudgetSpec", spec)
-        errors.invalid("spec", shown, "minAvailable and maxUnavailable cannot be both set")
+        internal_spec = format_internal("policy.PodDisruptionBudgetSpec", spec)
+        errors.invalid("spec", internal_spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         if field in spec:
             errors += validate_non_negative_int_or_percent(spec[field], f"spec.{field}")

@@ -40,8 +40,8 @@ def validate_access_review(review: Obj, *, namespaced: bool, own: bool) -> Error
         errors.invalid("spec.user", "", why)
     errors += _validate_selectors(resource or {})
     metadata = {name: value for name, value in review["metadata"].items() if value}
-    other = {*metadata} - {"managedFields"} - ({"namespace"} if namespaced else set())
-    if other:
+    extra_fields = {*metadata} - {"managedFields"} - ({"namespace"} if namespaced else set())
+    if extra_fields:
         why = "must be empty except for namespace" if namespaced else "must be empty"
         errors.invalid("metadata", metadata, why)
     if namespaced and resource is not None:

@@ -48,18 +48,18 @@ def validate_horizontal_pod_autoscaler_spec(spec: Obj, before: Obj | None) -> Er
         text = "must be greater than or equal to `minReplicas`"
         errors.invalid("spec.maxReplicas", most, text)
     target = spec.get("scaleTargetRef", {})
-    kept = before is not None and all(
+    is_unchanged = before is not None and all(
         target.get(field) == before.get("scaleTargetRef", {}).get(field)
         for field in ("apiVersion", "kind")
     )
-    groupless = kept or target.get("kind") == "ReplicationController"
+    groupless = is_unchanged or target.get("kind") == "ReplicationController"
     errors += _validate_cross_version_reference(
-        target, "spec.scaleTargetRef", groupless=groupless, kept=kept
+        target, "spec.scaleTargetRef", groupless=groupless, is_unchanged=is_unchanged
     )
     metrics = spec.get("metrics", [])
     for index, metric in enumerate(metrics):
         errors += _validate_metric(metric, f"spec.metrics[{index}]")
-    if least == 0 and not any(one.get("type") in ("Object", "External") for one in metrics):
+    if least == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = (
             "must specify at least one Object or External metric to support scaling to zero "
             "replicas"
@@ -73,14 +73,14 @@ def validate_horizontal_pod_autoscaler_spec(spec: Obj, before: Obj | None) -> Er
 
 
 def _validate_cross_version_reference(
-    ref: Obj, at: str, *, groupless: bool, kept: bool = False
+    ref: Obj, at: str, *, groupless: bool, is_unchanged: bool = False
 ) -> ErrorList:
     errors = ErrorList()
     for field in ("kind", "name"):
         value = ref.get(field, "")
         errors.require_valid(f"{at}.{field}", value, path_segment_texts)
     version = ref.get("apiVersion", "")
-    if kept:
+    if is_unchanged:
         return errors
     if version.count("/") > 1:
         text = f"unexpected GroupVersion string: {version}"
@@ -97,17 +97,17 @@ def _validate_metric(metric: Obj, at: str) -> ErrorList:
         errors.required(f"{at}.type", "must specify a metric source type")
     if kind not in _TYPES:
         errors.not_supported(f"{at}.type", kind, _TYPES)
-    present = [source for source in _SOURCES if source in metric]
-    if present:
-        errors += _validate_metric_source(metric[present[0]], present[0], f"{at}.{present[0]}")
+    sources = [source for source in _SOURCES if source in metric]
+    if sources:
+        errors += _validate_metric_source(metric[sources[0]], sources[0], f"{at}.{sources[0]}")
     expected = next((source for source, name in _SOURCES.items() if name == kind), None)
     if expected is None:
         errors.not_supported(f"{at}.type", kind, _TYPES)
     elif expected not in metric:
         text = "must populate information for the given metric source"
         errors.required(f"{at}.{expected}", text)
-    if len(present) != 1:
-        for source in sorted(present):
+    if len(sources) != 1:
+        for source in sorted(sources):
             if source != expected:
                 text = "must populate the given metric source only"
                 errors.forbidden(f"{at}.{source}", text)

@@ -94,9 +94,9 @@ def validate_pod_failure_policy(spec: Obj, at: str) -> ErrorList:
         errors.too_many(f"{at}.rules", len(rules), _MAX_RULES)
     pod = spec.get("template", {}).get("spec", {})
     names = {
-        one.get("name", "")
+        container.get("name", "")
         for field in ("containers", "initContainers")
-        for one in pod.get(field) or ()
+        for container in pod.get(field) or ()
     }
     for index, rule in enumerate(rules):
         here = f"{at}.rules[{index}]"
@@ -134,8 +134,8 @@ def _validate_on_exit_codes(codes: Obj, names: set[str], at: str) -> ErrorList:
         text = "must be one of the container or initContainer names in the pod template"
         errors.invalid(f"{at}.containerName", container, text)
     if not values:
-        shown = Rendered("null") if codes.get("values") is None else values
-        errors.invalid(f"{at}.values", shown, "at least one value is required")
+        values_text = Rendered("null") if codes.get("values") is None else values
+        errors.invalid(f"{at}.values", values_text, "at least one value is required")
     elif len(values) > _MAX_CODES:
         errors.too_many(f"{at}.values", len(values), _MAX_CODES)
     for index, value in enumerate(values):
@@ -218,10 +218,10 @@ def count_indexes(text: str, completions: int) -> int:
     return total
 
 
-def find_common_index(one: str, other: str, completions: int) -> int | None:
+def find_common_index(first_text: str, second_text: str, completions: int) -> int | None:
     """Return the first index in both lists, or None; malformed parts are skipped."""
     lists: list[list[tuple[int, int]]] = [[], []]
-    for text, intervals in zip((one, other), lists, strict=True):
+    for text, intervals in zip((first_text, second_text), lists, strict=True):
         for part in text.split(",") if text else ():
             try:
                 intervals.append(_parse_interval(part, completions))
@@ -329,8 +329,10 @@ def validate_job_spec_without_selector(spec: Obj, at: str) -> ErrorList:
         errors += validate_pod_failure_policy(spec, f"{at}.podFailurePolicy")
     if "successPolicy" in spec:
         if mode != "Indexed":
-            shown = format_internal("batch.SuccessPolicy", spec["successPolicy"])
-            errors.invalid(f"{at}.successPolicy", shown, "requires indexed completion mode")
+            internal_policy = format_internal("batch.SuccessPolicy", spec["successPolicy"])
+            errors.invalid(
+                f"{at}.successPolicy", internal_policy, "requires indexed completion mode"
+            )
         else:
             errors += validate_success_policy(spec, f"{at}.successPolicy")
     replacement = spec.get("podReplacementPolicy")
@@ -436,8 +438,8 @@ def _validate_completions_update(spec: Obj, before: Obj) -> ErrorList:
     if completions == before.get("completions"):
         return errors
     if spec.get("completionMode") != "Indexed":
-        shown = Rendered("null") if completions is None else completions
-        errors.invalid("spec.completions", shown, _IMMUTABLE)
+        completions_text = Rendered("null") if completions is None else completions
+        errors.invalid("spec.completions", completions_text, _IMMUTABLE)
     elif completions is not None and completions != spec.get("parallelism"):
         text = "can only be modified in tandem with spec.parallelism"
         errors.invalid("spec.completions", completions, text)
@@ -460,16 +462,16 @@ def _validate_pod_template_update(spec: Obj, before: Obj, waiting: bool) -> Erro
         earlier = _copy_scheduling_directives(template, earlier)
     if not waiting:
         if template != earlier:
-            shown = format_internal("core.PodTemplateSpec", template)
-            errors.invalid("spec.template", shown, _IMMUTABLE)
+            internal_template = format_internal("core.PodTemplateSpec", template)
+            errors.invalid("spec.template", internal_template, _IMMUTABLE)
         return errors
     pod, was = template.get("spec", {}), earlier.get("spec", {})
     for field in ("containers", "initContainers"):
         if len(pod.get(field, ())) != len(was.get(field, ())):
             continue
-        for container, other in zip(pod.get(field, ()), was.get(field, ()), strict=True):
-            if container.get("name") == other.get("name"):
-                other["resources"] = container.get("resources", {})
+        for container, old_container in zip(pod.get(field, ()), was.get(field, ()), strict=True):
+            if container.get("name") == old_container.get("name"):
+                old_container["resources"] = container.get("resources", {})
     if pod != was:
         errors.invalid("spec.template.spec", format_internal("core.PodSpec", pod), _IMMUTABLE)
     return errors
@@ -524,9 +526,12 @@ def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
         text = "cannot set more ready pods than active"
         errors.invalid("status.ready", ready, text)
     if "SuccessCriteriaMet" in holds:
-        for other, shown in (("Failed", "Failed"), ("FailureTarget", "FailureTarget")):
-            if other in holds:
-                text = f"cannot set SuccessCriteriaMet=True and {shown}=true conditions"
+        for condition_type, condition_text in (
+            ("Failed", "Failed"),
+            ("FailureTarget", "FailureTarget"),
+        ):
+            if condition_type in holds:
+                text = f"cannot set SuccessCriteriaMet=True and {condition_text}=true conditions"
                 errors.invalid_without_value(_CONDITIONS_PATH, text)
     elif "successPolicy" in spec and "Complete" in holds:
         text = "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True"
@@ -537,15 +542,15 @@ def validate_job_status_update(new: Obj, old: Obj) -> ErrorList:
 
 def _validate_uncounted_pods(pods: Obj) -> ErrorList:
     errors = ErrorList()
-    seen: set[str] = set()
+    checked_uids: set[str] = set()
     for field in ("succeeded", "failed"):
         for index, uid in enumerate(pods.get(field) or ()):
             here = f"status.uncountedTerminatedPods.{field}[{index}]"
             if not uid:
                 errors.invalid(here, uid, "must not be empty")
-            elif uid in seen:
+            elif uid in checked_uids:
                 errors.duplicate(here, uid)
-            seen.add(uid)
+            checked_uids.add(uid)
     return errors
 
 
@@ -603,8 +608,13 @@ def _validate_terminal_conditions(
         errors.required("status.startTime", "startTime is required for finished job")
     uncounted = status.get("uncountedTerminatedPods") or {}
     if (ended or "uncountedTerminatedPods" in changed) and any(uncounted.values()):
-        shown = {"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")}
-        errors.invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job")
+        uncounted_pods = {
+            "Succeeded": uncounted.get("succeeded"),
+            "Failed": uncounted.get("failed"),
+        }
+        errors.invalid(
+            "status.uncountedTerminatedPods", uncounted_pods, "must be empty for finished job"
+        )
     return errors
 
 
@@ -696,8 +706,8 @@ def validate_cron_job_spec(spec: Obj, before: Obj | None) -> ErrorList:
     at, job = "spec.jobTemplate.spec", spec.get("jobTemplate", {}).get("spec", {})
     errors += validate_job_spec_without_selector(job, at)
     if "selector" in job:
-        shown = render_selector(job["selector"])
-        errors.invalid(f"{at}.selector", shown, "`selector` will be auto-generated")
+        selector_text = render_selector(job["selector"])
+        errors.invalid(f"{at}.selector", selector_text, "`selector` will be auto-generated")
     if job.get("manualSelector"):
         errors.not_supported(f"{at}.manualSelector", True, ("nil", "false"))
     errors.require_not_negative(

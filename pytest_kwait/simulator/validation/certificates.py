@@ -133,9 +133,12 @@ def _validate_signer(signer: str) -> ErrorList:
 
 def _validate_signer_part(part: str, texts: Callable[[str], list[str]], at: str) -> ErrorList:
     for label in part.split("."):
-        if found := texts(label):
+        if problems := texts(label):
             return ErrorList(
-                [invalid_value(at, part, f'validating label "{label}": {text}') for text in found]
+                [
+                    invalid_value(at, part, f'validating label "{label}": {text}')
+                    for text in problems
+                ]
             )
     return ErrorList()
 
@@ -144,9 +147,9 @@ def validate_api_service(api_service: Obj) -> ErrorList:
     """Validate an API service."""
     spec = api_service.get("spec") or {}
     group, version, service = spec.get("group", ""), spec.get("version", ""), spec.get("service")
-    name, wanted, errors = name_of(api_service), f"{version}.{group}", ErrorList()
-    if name != wanted and "/" not in name and "%" not in name:
-        text = f'must be `spec.version+"."+spec.group`: "{wanted}"'
+    name, expected_name, errors = name_of(api_service), f"{version}.{group}", ErrorList()
+    if name != expected_name and "/" not in name and "%" not in name:
+        text = f'must be `spec.version+"."+spec.group`: "{expected_name}"'
         errors.invalid("metadata.name", name, text)
     if not group and version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
@@ -180,10 +183,10 @@ def validate_api_service(api_service: Obj) -> ErrorList:
     return errors
 
 
-def get_conditions_of_type(request: Obj, wanted: str) -> list[Obj]:
+def get_conditions_of_type(request: Obj, condition_type: str) -> list[Obj]:
     """Return the request's conditions of one type."""
     conditions = (request.get("status") or {}).get("conditions") or ()
-    return [condition for condition in conditions if condition.get("type") == wanted]
+    return [condition for condition in conditions if condition.get("type") == condition_type]
 
 
 def validate_certificate_request_update(new: Obj, old: Obj, subresource: str) -> ErrorList:
@@ -224,8 +227,8 @@ def _validate_conditions(new: Obj, old: Obj) -> ErrorList:
         condition.get("type", "") for condition in (old.get("status") or {}).get("conditions") or ()
     ]
     errors = ErrorList()
-    for index, one in enumerate(conditions):
-        at, name, status = f"{_CONDITIONS_PATH}[{index}]", types[index], one.get("status", "")
+    for index, condition in enumerate(conditions):
+        at, name, status = f"{_CONDITIONS_PATH}[{index}]", types[index], condition.get("status", "")
         if not name and "" not in before:
             errors.required(f"{at}.type")
         allowed = ("True",) if name in (APPROVED, DENIED, FAILED) else ("False", "True", "Unknown")
@@ -233,12 +236,16 @@ def _validate_conditions(new: Obj, old: Obj) -> ErrorList:
             errors.required(f"{at}.status")
         elif status not in allowed:
             errors.not_supported(f"{at}.status", status, allowed)
-        seen = types[:index]
-        others = [other for other in DECISIONS if other != name]
-        if name in DECISIONS and others[0] in seen and not set(DECISIONS) <= set(before):
+        earlier_types = types[:index]
+        other_decisions = [decision for decision in DECISIONS if decision != name]
+        if (
+            name in DECISIONS
+            and other_decisions[0] in earlier_types
+            and not set(DECISIONS) <= set(before)
+        ):
             text = "Approved and Denied conditions are mutually exclusive"
             errors.invalid(_CONDITIONS_PATH, name, text)
-        if name in seen and len(set(before)) == len(before):
+        if name in earlier_types and len(set(before)) == len(before):
             errors.duplicate(f"{at}.type", name)
     return errors
 

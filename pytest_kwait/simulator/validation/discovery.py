@@ -102,11 +102,11 @@ def _validate_address_value(address: str, kind: str, at: str, number: int) -> Er
 def _validate_hints(hints: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     for field, texts in (("forZones", label_value_texts), ("forNodes", dns_subdomain_texts)):
-        found = hints.get(field) or []
-        if len(found) > _MAX_HINTS:
-            return ErrorList([*errors, too_many(f"{at}.{field}", len(found), _MAX_HINTS)])
+        field_hints = hints.get(field) or []
+        if len(field_hints) > _MAX_HINTS:
+            return ErrorList([*errors, too_many(f"{at}.{field}", len(field_hints), _MAX_HINTS)])
         names: set[str] = set()
-        for index, hint in enumerate(found):
+        for index, hint in enumerate(field_hints):
             place, name = f"{at}.{field}[{index}].name", hint.get("name", "")
             errors.require_unique(place, name, names)
             errors += validate_text(place, name, texts)

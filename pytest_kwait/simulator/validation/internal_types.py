@@ -41,25 +41,25 @@ def to_internal(name: str, value: Obj) -> Obj:
         value = {**value, "securityContext": {**context, **(value.get("securityContext") or {})}}
     elif name == "core.PodTemplateSpec":
         value = {**(value.get("metadata") or {}), "spec": value.get("spec", {})}
-    shown: Obj = {}
+    internal_value: Obj = {}
     for field, in_api, empty, of, flags in _internal_types()[name]:
-        found = value.get(in_api)
-        if flags and (found is None or found in ("", [], {})):
+        api_value = value.get(in_api)
+        if flags and (api_value is None or api_value in ("", [], {})):
             continue
-        if found is None or found in ([], {}):
-            if found == {} and of:
-                shown[field] = to_internal(of, {})
+        if api_value is None or api_value in ([], {}):
+            if api_value == {} and of:
+                internal_value[field] = to_internal(of, {})
             elif empty:
-                shown[field] = json.loads(empty)
+                internal_value[field] = json.loads(empty)
             else:
-                shown[field] = to_internal(of, {})
+                internal_value[field] = to_internal(of, {})
         elif not of:
-            shown[field] = _sort_keys(found)
-        elif isinstance(found, list):
-            shown[field] = [to_internal(of, one) for one in found]
+            internal_value[field] = _sort_keys(api_value)
+        elif isinstance(api_value, list):
+            internal_value[field] = [to_internal(of, item) for item in api_value]
         else:
-            shown[field] = to_internal(of, found)
-    return shown
+            internal_value[field] = to_internal(of, api_value)
+    return internal_value
 
 
 def _sort_keys(value: Any) -> Any:
@@ -70,12 +70,12 @@ def format_internal(name: str, value: Obj | list[Obj] | None) -> Rendered:
     """Return the text of a value, or list of values, of an internal type in messages."""
     if value is None:
         return Rendered("null")
-    shown: Any = (
-        [to_internal(name, one) for one in value]
+    internal_value: Any = (
+        [to_internal(name, item) for item in value]
         if isinstance(value, list)
         else to_internal(name, value)
     )
-    return render_json(shown)
+    return render_json(internal_value)
 
 
 def diff_internal(name: str, old: Obj, new: Obj) -> str:

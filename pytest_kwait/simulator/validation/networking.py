@@ -176,12 +176,12 @@ def _validate_tls(entry: Obj, at: str) -> ErrorList:
 
 def validate_ingress_status_update(new: Obj, old: Obj) -> ErrorList:
     """Validate the load balancer status of an ingress."""
-    kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
+    stored_addresses = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
     errors = ErrorList()
     for index, point in enumerate(get_load_balancer_ingress_points(new)):
         at = f"status.loadBalancer.ingress[{index}]"
         if point.get("ip"):
-            errors += validate_ip(f"{at}.ip", point["ip"], kept)
+            errors += validate_ip(f"{at}.ip", point["ip"], stored_addresses)
         errors += validate_hostname(point.get("hostname", ""), f"{at}.hostname")
     return errors
 
@@ -227,7 +227,7 @@ def validate_ingress_class_update(new: Obj, old: Obj) -> ErrorList:
 def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
     """Validate a network policy; networks of the `old` one are skipped."""
     spec = policy.get("spec") or {}
-    kept = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
+    stored_blocks = {block for _, block in _list_ip_blocks(old)} if old is not None else ()
     errors = validate_label_selector(spec.get("podSelector") or {}, "spec.podSelector")
     for direction, peers in _DIRECTIONS:
         for index, rule in enumerate(spec.get(direction) or []):
@@ -235,7 +235,9 @@ def validate_network_policy(policy: Obj, old: Obj | None = None) -> ErrorList:
             for number, port in enumerate(rule.get("ports") or []):
                 errors += _validate_network_policy_port(port, f"{at}.ports[{number}]")
             for number, peer in enumerate(rule.get(peers) or []):
-                errors += _validate_network_policy_peer(peer, f"{at}.{peers}[{number}]", kept)
+                errors += _validate_network_policy_peer(
+                    peer, f"{at}.{peers}[{number}]", stored_blocks
+                )
     types = spec.get("policyTypes") or []
     if len(types) > len(_POLICY_TYPES):
         text = "may not specify more than two policyTypes"
@@ -292,7 +294,7 @@ def _validate_network_policy_port(port: Obj, at: str) -> ErrorList:
     return errors
 
 
-def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> ErrorList:
+def _validate_network_policy_peer(peer: Obj, at: str, stored_blocks: Container[str]) -> ErrorList:
     block, errors, count = peer.get("ipBlock"), ErrorList(), 0
     for field in ("podSelector", "namespaceSelector"):
         selector = peer.get(field)
@@ -300,7 +302,7 @@ def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> E
             count += 1
             errors += validate_label_selector(selector, f"{at}.{field}")
     if block is not None:
-        errors += _validate_ip_block(block, f"{at}.ipBlock", kept)
+        errors += _validate_ip_block(block, f"{at}.ipBlock", stored_blocks)
         if count:
             errors.forbidden(at, "may not specify both ipBlock and another peer")
     elif not count:
@@ -308,15 +310,15 @@ def _validate_network_policy_peer(peer: Obj, at: str, kept: Container[str]) -> E
     return errors
 
 
-def _validate_ip_block(block: Obj, at: str, kept: Container[str]) -> ErrorList:
+def _validate_ip_block(block: Obj, at: str, stored_blocks: Container[str]) -> ErrorList:
     value = block.get("cidr", "")
     if not value:
         return ErrorList([required(f"{at}.cidr")])
-    errors = validate_cidr(f"{at}.cidr", value, kept)
+    errors = validate_cidr(f"{at}.cidr", value, stored_blocks)
     whole = parse_cidr(value)
     for index, left_out in enumerate(block.get("except") or [] if whole else []):
         place, part = f"{at}.except[{index}]", parse_cidr(left_out)
-        errors += validate_cidr(place, left_out, kept)
+        errors += validate_cidr(place, left_out, stored_blocks)
         if whole is None or part is None:
             continue
         inside = part.version == whole.version and part.network_address in whole
@@ -357,7 +359,7 @@ def validate_service_cidr(service_cidr: Obj) -> ErrorList:
         if not wrong and str(whole) != value:
             wrong.invalid(at, value, f'must be in canonical form ("{whole}")')
         errors += wrong
-    families = [one.version for one in map(parse_cidr, ranges) if one is not None]
+    families = [network.version for network in map(parse_cidr, ranges) if network is not None]
     if len(families) == 2 and families[0] == families[1]:
         text = (
             "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and "

@@ -28,13 +28,13 @@ def validate_runtime_class(runtime_class: Obj) -> ErrorList:
     errors += validate_labels(scheduling.get("nodeSelector") or {}, "scheduling.nodeSelector")
     tolerations = scheduling.get("tolerations") or []
     errors += validate_tolerations(tolerations, "scheduling.tolerations")
-    seen: list[Obj] = []
+    checked_keys: list[Obj] = []
     for index, toleration in enumerate(tolerations):
         key = {**toleration, "tolerationSeconds": None}
-        if key in seen:
-            shown = format_internal("core.Toleration", toleration)
-            errors.duplicate(f"scheduling.tolerations[{index}]", shown)
-        seen.append(key)
+        if key in checked_keys:
+            toleration_text = format_internal("core.Toleration", toleration)
+            errors.duplicate(f"scheduling.tolerations[{index}]", toleration_text)
+        checked_keys.append(key)
     errors.require_valid("handler", handler, dns_label_texts)
     return errors
 

@@ -93,15 +93,17 @@ def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
             text = f"{_BANNED_OWNERS[version, kind]} is disallowed from being an owner"
             errors.invalid(_OWNER_REFERENCES_PATH, render_json(_order_fields(reference)), text)
         if reference.get("controller"):
-            this = f"{kind}/{reference.get('name', '')}"
+            owner_text = f"{kind}/{reference.get('name', '')}"
             if controller:
                 text = (
                     "Only one reference can have Controller set to true. Found "
-                    f'"true" in references for {controller} and {this}'
+                    f'"true" in references for {controller} and {owner_text}'
                 )
-                shown = render_json([_order_fields(one) for one in references])
-                errors.invalid(_OWNER_REFERENCES_PATH, shown, text)
-            controller = controller or this
+                references_text = render_json(
+                    [_order_fields(reference) for reference in references]
+                )
+                errors.invalid(_OWNER_REFERENCES_PATH, references_text, text)
+            controller = controller or owner_text
     return errors
 
 
@@ -116,16 +118,16 @@ def _order_fields(reference: Obj) -> Obj:
 def dedup_owner_references(metadata: Obj) -> str:
     """Drop repeated owner references in place; return warnings about them."""
     references = metadata.get("ownerReferences") or []
-    kept: list[Obj] = []
+    unique_references: list[Obj] = []
     repeated: list[str] = []
     for reference in references:
-        if reference in kept:
+        if reference in unique_references:
             repeated.append(reference.get("uid", ""))
         else:
-            kept.append(reference)
+            unique_references.append(reference)
     if not repeated:
         return ""
-    metadata["ownerReferences"] = kept
+    metadata["ownerReferences"] = unique_references
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "
         "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "

@@ -59,12 +59,12 @@ def validate_cluster_role(role: Obj) -> ErrorList:
             why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.required(path, why)
         for index, selector in enumerate(selectors):
-            found = validate_label_selector(selector, f"{path}[{index}]")
-            if found:
+            selector_errors = validate_label_selector(selector, f"{path}[{index}]")
+            if selector_errors:
                 # kube-apiserver shows the selector that it failed to parse, which is nil.
                 text = "invalid label selector."
-                found.invalid(f"{path}[{index}]", None, text)
-            errors += found
+                selector_errors.invalid(f"{path}[{index}]", None, text)
+            errors += selector_errors
     return errors
 
 
@@ -91,12 +91,12 @@ def validate_role_binding_update(new: Obj, old: Obj, *, namespaced: bool) -> Err
     errors = validate_role_binding(new, namespaced=namespaced)
     if new.get("roleRef") != old.get("roleRef"):
         reference = new.get("roleRef") or {}
-        shown = {
+        internal_reference = {
             "APIGroup": reference.get("apiGroup", ""),
             "Kind": reference.get("kind", ""),
             "Name": reference.get("name", ""),
         }
-        errors.invalid("roleRef", shown, "cannot change roleRef")
+        errors.invalid("roleRef", internal_reference, "cannot change roleRef")
     return errors
 
 

@@ -86,9 +86,9 @@ def _validate_parameters(parameters: dict[str, str]) -> ErrorList:
 def _validate_allowed_topologies(terms: list[Obj]) -> ErrorList:
     errors = ErrorList()
     # kube-apiserver also compares with one empty term for each term.
-    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    checked_terms: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
-        at, found = f"allowedTopologies[{index}].matchLabelExpressions", {}
+        at, values_by_key = f"allowedTopologies[{index}].matchLabelExpressions", {}
         for number, rule in enumerate(term.get("matchLabelExpressions") or []):
             place, key, values = f"{at}[{number}]", rule.get("key", ""), rule.get("values") or []
             if not values:
@@ -99,11 +99,13 @@ def _validate_allowed_topologies(terms: list[Obj]) -> ErrorList:
                 if value in values[:position]
             ]
             errors.invalid_each(f"{place}.key", key, label_key_texts(key))
-            if key in found:
+            if key in values_by_key:
                 errors.duplicate(f"{place}.key", key)
-            found[key] = set(values)
-        errors += [duplicate(at, "") for one in seen if one == found]
-        seen.append(found)
+            values_by_key[key] = set(values)
+        errors += [
+            duplicate(at, "") for checked_term in checked_terms if checked_term == values_by_key
+        ]
+        checked_terms.append(values_by_key)
     return errors
 
 

@@ -50,8 +50,8 @@ def validate_webhook_service(service: Obj, at: str) -> ErrorList:
     the other.
     """
     errors = ErrorList()
-    for given, reported in (("namespace", "name"), ("name", "namespace")):
-        if not service.get(given):
+    for empty_field, reported in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(empty_field):
             errors.append(required(f"{at}.{reported}"))
     port = service.get("port", 443)
     if not 1 <= port <= 65535:

@@ -46,9 +46,11 @@ class CrashJournal:
             now: seconds since the epoch.
         """
         return [
-            _describe_wait(each.subject, each.goal, max(now - each.started, 0.0))
-            for each in self.begun
-            if each.test == test
+            _describe_wait(
+                active_wait.subject, active_wait.goal, max(now - active_wait.started, 0.0)
+            )
+            for active_wait in self.begun
+            if active_wait.test == test
         ]
 
 
@@ -77,12 +79,12 @@ def describe_pending_waits(waits: Iterable[ActiveWait]) -> list[dict[str, Any]]:
     """Return the active waits of this process, as evidence."""
     return [
         _describe_wait(
-            each.hide(each.subject),
-            each.hide(each.goal),
-            each.deadline.clock.monotonic() - each.started,
-            each.hide(each.seen),
+            active_wait.hide(active_wait.subject),
+            active_wait.hide(active_wait.goal),
+            active_wait.deadline.clock.monotonic() - active_wait.started,
+            active_wait.hide(active_wait.seen),
         )
-        for each in waits
+        for active_wait in waits
     ]
 
 
@@ -98,9 +100,9 @@ def dump_crashed_namespaces(
     """
     deadline = Deadline.after(limit)
     clusters: dict[tuple[str, str | None, str], list[str]] = {}
-    for each in places:
-        cluster = (each.kubeconfig, each.context, each.provider)
-        clusters.setdefault(cluster, []).append(each.namespace)
+    for namespace_use in places:
+        cluster = (namespace_use.kubeconfig, namespace_use.context, namespace_use.provider)
+        clusters.setdefault(cluster, []).append(namespace_use.namespace)
     for (kubeconfig, context, provider), names in clusters.items():
         try:
             client = connect(kubeconfig, context, provider).client()

@@ -134,23 +134,23 @@ class NamespaceDump:
         """Write the Namespace object."""
         name = self._namespace or ""
         with _RecordErrors(self._folder, f"namespace {name}"):
-            found = self._session.get(NAMESPACES, name, deadline=self._request())
-            self._write_objects("namespace.yaml", NAMESPACES, [found], 0)
+            namespace_object = self._session.get(NAMESPACES, name, deadline=self._request())
+            self._write_objects("namespace.yaml", NAMESPACES, [namespace_object], 0)
 
     def objects(self, resource: Resource) -> list[Obj]:
         """Write and return the objects of a kind."""
         with _RecordErrors(self._folder, f"{resource.qualified}{self._where}"):
             try:
-                found, left = self._listed(resource)
+                objects, remaining_count = self._listed(resource)
             except ApiError as error:
                 if error.status == 404:
                     # The kind was removed after discovery, with all of its objects.
                     return []
                 raise
-            if found:
+            if objects:
                 name = f"objects/{make_portable_name(resource.qualified)}.yaml"
-                self._write_objects(name, resource, found, left)
-            return found
+                self._write_objects(name, resource, objects, remaining_count)
+            return objects
         return []
 
     def events(self) -> None:
@@ -194,12 +194,12 @@ class NamespaceDump:
         return listed.get("items") or [], metadata.get("remainingItemCount") or 0
 
     def _write_objects(
-        self, name: str, resource: Resource, found: Sequence[Obj], left: int
+        self, name: str, resource: Resource, objects: Sequence[Obj], remaining_count: int
     ) -> None:
         redact = self._folder.redact
         documents: list[str] = []
         size = 0
-        for obj in found:
+        for obj in objects:
             # Items of a list have no kind or apiVersion.
             whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
             document = to_yaml(redact_object(whole, redact))
@@ -207,7 +207,7 @@ class NamespaceDump:
             if documents and (size > MAX_OBJECTS_SIZE or self._deadline.expired):
                 break
             documents.append(document)
-        total = len(found) + left
+        total = len(objects) + remaining_count
         note = ""
         if len(documents) < total:
             note = f"# cut: {len(documents)} of {total} {resource.plural}\n"
@@ -433,16 +433,16 @@ def dump_namespaces(
         snapshots = {
             name: NamespaceDump(session, name, files, name, deadline) for name in namespaces
         }
-        pods = {name: crew.start(each.objects, PODS) for name, each in snapshots.items()}
+        pods = {name: crew.start(snapshot.objects, PODS) for name, snapshot in snapshots.items()}
         kinds = crew.start(_list_other_kinds, session, files, deadline)
-        for each in snapshots.values():
-            crew.start(each.events)
-            crew.start(each.write_namespace)
-        for name, each in snapshots.items():
-            _start_logs(crew, each, pods[name](), files, name)
+        for snapshot in snapshots.values():
+            crew.start(snapshot.events)
+            crew.start(snapshot.write_namespace)
+        for name, snapshot in snapshots.items():
+            _start_logs(crew, snapshot, pods[name](), files, name)
         for resource in kinds():
-            for each in snapshots.values():
-                crew.start(each.objects, resource)
+            for snapshot in snapshots.values():
+                crew.start(snapshot.objects, resource)
 
 
 class _WorkerPool:
@@ -488,15 +488,15 @@ def _list_other_kinds(
 ) -> list[Resource]:
     """Return the kinds without a writer of their own."""
     try:
-        found = session.list_kinds(deadline=deadline)
+        kinds = session.list_kinds(deadline=deadline)
     except KwaitError as error:
         files.problem(f"kinds: {error}")
         return []
-    return list(_select_listable(found))
+    return list(_select_listable(kinds))
 
 
-def _select_listable(found: Sequence[Resource]) -> Iterator[Resource]:
-    for resource in found:
+def _select_listable(kinds: Sequence[Resource]) -> Iterator[Resource]:
+    for resource in kinds:
         # Both event groups serve the same events.
         apart = resource.kind == EVENTS.kind or resource.qualified == PODS.qualified
         if resource.namespaced and "list" in resource.verbs and not apart:

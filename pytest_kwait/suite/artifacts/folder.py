@@ -132,8 +132,8 @@ class ArtifactFolder:
             self._left -= min(len(content), allowed)
         if len(content) > allowed:
             part = content[:allowed] if keep == "start" else content[-allowed:]
-            which = "first" if keep == "start" else "last"
-            note = f"# cut: the {which} {allowed} of {len(content)} bytes\n".encode()
+            end_name = "first" if keep == "start" else "last"
+            note = f"# cut: the {end_name} {allowed} of {len(content)} bytes\n".encode()
             content = note + part
         try:
             self._write_file(name, content)

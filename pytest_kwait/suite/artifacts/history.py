@@ -337,8 +337,8 @@ class WatchedHistory:
             self._entered.set()
             watches = list(self._watches.values())
             cluster = [] if self._cluster is None else [self._cluster]
-            for each in (*cluster, *self._journals.values()):
-                each.journal.close()
+            for indexed_journal in (*cluster, *self._journals.values()):
+                indexed_journal.journal.close()
         for watch in watches:
             watch.stop()
         if self._client is not None:
@@ -372,10 +372,12 @@ class WatchedHistory:
         listed = {self._write(resource, "", item.object, item.raw) for item in items}
         revision = parse_resource_version(resource_version) or 0
         with self._lock:
-            for each in self._list_journals(resource, namespaces):
-                for name, key in [*each.known]:
+            for indexed_journal in self._list_journals(resource, namespaces):
+                for name, key in [*indexed_journal.known]:
                     if name == resource.qualified and key not in listed:
-                        self._write_line(each, self._now(), "DELETED", name, key, revision, None)
+                        self._write_line(
+                            indexed_journal, self._now(), "DELETED", name, key, revision, None
+                        )
 
     def write_event(
         self, resource: Resource, change: str, obj: Mapping[str, Any], raw: bytes
@@ -431,8 +433,8 @@ class WatchedHistory:
             if self._stopped.is_set():
                 return
             custom = sum(
-                not _is_built_in(each.resource) and not each.is_removed
-                for each in self._watches.values()
+                not _is_built_in(watch.resource) and not watch.is_removed
+                for watch in self._watches.values()
             )
             for resource in resources:
                 custom += not _is_built_in(resource)
@@ -478,11 +480,11 @@ class WatchedHistory:
         key = f"{metadata['namespace']}/{name}" if metadata.get("namespace") else name
         qualified = resource.qualified
         with self._lock:
-            each = self._journal_of(resource, key)
-            if each is None or self.trouble or self._stopped.is_set():
+            indexed_journal = self._journal_of(resource, key)
+            if indexed_journal is None or self.trouble or self._stopped.is_set():
                 return key
             revision = parse_resource_version(str(metadata.get("resourceVersion"))) or 0
-            known = each.known.get((qualified, key))
+            known = indexed_journal.known.get((qualified, key))
             at = self._now()
             if change == "DELETED":
                 if known is None:
@@ -492,26 +494,28 @@ class WatchedHistory:
                     return key
                 change = "MODIFIED"
             else:
-                at, change = self._find_start(each, metadata, at) if not change else (at, "ADDED")
+                at, change = (
+                    self._find_start(indexed_journal, metadata, at) if not change else (at, "ADDED")
+                )
             raw = _complete(raw, resource, typed=bool(obj.get("kind")))
-            self._write_line(each, at, change, qualified, key, revision, raw)
+            self._write_line(indexed_journal, at, change, qualified, key, revision, raw)
         return key
 
     def _find_start(
-        self, each: _IndexedJournal, metadata: Mapping[str, Any], now: float
+        self, indexed_journal: _IndexedJournal, metadata: Mapping[str, Any], now: float
     ) -> tuple[float, str]:
         """Return when a listed object came to be as far as that is known, and its change."""
         created = parse_time_or_none(metadata.get("creationTimestamp"))
         if created is None:
             return now, "ADDED"
         # Times are in whole seconds.
-        if created < int(self._begun) and each.journal.started == self._begun:
+        if created < int(self._begun) and indexed_journal.journal.started == self._begun:
             return self._begun, "STATE"
-        return min(max(created, each.journal.started), now), "ADDED"
+        return min(max(created, indexed_journal.journal.started), now), "ADDED"
 
     def _write_line(
         self,
-        each: _IndexedJournal,
+        indexed_journal: _IndexedJournal,
         at: float,
         change: str,
         resource: str,
@@ -524,8 +528,8 @@ class WatchedHistory:
             return
         self._changed_at = self._clock.monotonic()
         try:
-            raw = each.read(resource, key) if raw is None else raw
-            each.write(at, change, resource, key, revision, raw)
+            raw = indexed_journal.read(resource, key) if raw is None else raw
+            indexed_journal.write(at, change, resource, key, revision, raw)
         except OSError as error:
             self._fail(error)
 
@@ -536,10 +540,10 @@ class WatchedHistory:
 
     def _remove_ended(self) -> None:
         now = self._clock.time()
-        for name, each in [*self._journals.items()]:
-            ended = each.journal.ended_at
+        for name, indexed_journal in [*self._journals.items()]:
+            ended = indexed_journal.journal.ended_at
             if ended is not None and now - ended >= KEPT_SECONDS:
-                each.journal.remove()
+                indexed_journal.journal.remove()
                 del self._journals[name]
 
     def _fail(self, error: OSError) -> None:
@@ -573,7 +577,7 @@ class _ResourceWatch:
     @property
     def is_settled(self) -> bool:
         """True if all its objects are listed, or cannot be."""
-        return bool(self.problem) or all(each.is_settled for each in self._recorders())
+        return bool(self.problem) or all(recorder.is_settled for recorder in self._recorders())
 
     def describe_missing_list(self) -> str:
         """Return why its objects are not listed yet; empty if they are, or are not there."""
@@ -616,8 +620,8 @@ class _ResourceWatch:
         """End all watches."""
         with self._lock:
             self._is_stopped = True
-        for each in self._recorders():
-            each.stop()
+        for recorder in self._recorders():
+            recorder.stop()
 
     def give_up(self, recorder: _Recorder, error: Exception) -> None:
         """End a watch that the server refuses; try each namespace instead of all."""
@@ -780,14 +784,16 @@ def _merge(lists: Sequence[ObjectList]) -> ObjectList:
     """Return lists of one resource as one, which is complete up to the oldest of them."""
     if len(lists) == 1:
         return lists[0]
-    oldest = min(lists, key=lambda each: parse_resource_version(each.resource_version) or 0)
-    items = [item for each in lists for item in each.items]
+    oldest = min(
+        lists, key=lambda object_list: parse_resource_version(object_list.resource_version) or 0
+    )
+    items = [item for object_list in lists for item in object_list.items]
     return ObjectList(items, oldest.resource_version, oldest.kind, oldest.api_version)
 
 
 def _select_resources(kinds: Iterable[Resource]) -> list[Resource]:
     """Return the resources to watch, custom ones last."""
-    found = [
+    watchable_kinds = [
         kind
         for kind in kinds
         if {"list", "watch"} <= kind.verbs
@@ -795,7 +801,7 @@ def _select_resources(kinds: Iterable[Resource]) -> list[Resource]:
         # Both groups of events serve the same ones.
         and (kind.kind != EVENTS.kind or not kind.group)
     ]
-    return sorted(found, key=lambda kind: not _is_built_in(kind))
+    return sorted(watchable_kinds, key=lambda kind: not _is_built_in(kind))
 
 
 def _is(resource: Resource, known: Resource) -> bool:
@@ -811,7 +817,7 @@ def _find_custom_resource(definition: Mapping[str, Any]) -> Resource | None:
     """Return the resource of a definition; None if it has no namespace or is not served yet."""
     spec = definition.get("spec") or {}
     names = spec.get("names") or {}
-    served = [each for each in spec.get("versions") or () if each.get("served")]
+    served = [version for version in spec.get("versions") or () if version.get("served")]
     served.sort(key=lambda version: not version.get("storage"))
     is_there = is_condition_true(definition, "Established")
     if not (is_there and served and spec.get("scope") == "Namespaced"):
@@ -911,7 +917,7 @@ def _read_logs(
             else:
                 pods[line.key] = decode_object(line.object)
     runs = [(pod, run) for pod in pods.values() for run in list_container_runs([pod])]
-    runs.sort(key=lambda each: not each[1].failing)
+    runs.sort(key=lambda run: not run[1].failing)
     if len(runs) > MAX_LOGS:
         report(f"logs of {len(runs) - MAX_LOGS} of {len(runs)} containers are left out")
     if not runs:
@@ -925,8 +931,8 @@ def _read_logs(
             return []
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="kwait-recording") as pool:
-        found = pool.map(lambda each: read(*each), runs[:MAX_LOGS])
-        return [line for part in found for line in part]
+        log_parts = pool.map(lambda run: read(*run), runs[:MAX_LOGS])
+        return [line for part in log_parts for line in part]
 
 
 def _read_log(

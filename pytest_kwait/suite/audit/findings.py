@@ -131,14 +131,16 @@ class AuditCounts:
 
     def findings(self) -> list[Finding]:
         """Return the findings: transients, then limits, then waits met at the first look."""
-        found: list[list[tuple[tuple[float, str], Finding]]] = [[], [], []]
+        ranked_findings: list[list[tuple[tuple[float, str], Finding]]] = [[], [], []]
         for (site, wait), tests in self.calls.items():
             call = _Call(site, wait, tests)
             for kind, ranked in enumerate((call.transient(), call.limit(), call.first_look())):
                 if ranked is not None:
-                    found[kind].append(ranked)
+                    ranked_findings[kind].append(ranked)
         return [
-            finding for kind in found for _, finding in sorted(kind, key=lambda ranked: ranked[0])
+            finding
+            for kind in ranked_findings
+            for _, finding in sorted(kind, key=lambda ranked: ranked[0])
         ]
 
     @property
@@ -170,7 +172,7 @@ class _Call:
         broken = {test: counts for test, counts in self._tests.items() if counts.broken}
         if not broken:
             return None
-        test, worst = min(broken.items(), key=lambda each: (-each[1].broken, each[0]))
+        test, worst = min(broken.items(), key=lambda item: (-item[1].broken, item[0]))
         times = sum(counts.broken for counts in broken.values())
         observed = sum(counts.observed for counts in self._tests.values())
         shortest = min(counts.broke_after for counts in broken.values())
@@ -184,10 +186,14 @@ class _Call:
 
     def limit(self) -> tuple[tuple[float, str], Finding] | None:
         """Return the finding that its limit was used by more than half; None if it was not."""
-        near = {test: each for test, each in self._tests.items() if each.share > _USED_SHARE}
+        near = {
+            test: test_counts
+            for test, test_counts in self._tests.items()
+            if test_counts.share > _USED_SHARE
+        }
         if not near:
             return None
-        test, worst = min(near.items(), key=lambda each: (-each[1].share, each[0]))
+        test, worst = min(near.items(), key=lambda item: (-item[1].share, item[0]))
         text = (
             f"used {min(round(worst.share * 100), 100)} % of its limit: "
             f"{format_rounded(worst.seconds)} of {format_rounded(worst.limit)}"
@@ -202,7 +208,7 @@ class _Call:
         """Return the finding that it was always met at the first look; None if it was not."""
         if not self.is_at_first_look or self.waits < MIN_FIRST_LOOKS:
             return None
-        test, _ = min(self._tests.items(), key=lambda each: (-each[1].waits, each[0]))
+        test, _ = min(self._tests.items(), key=lambda item: (-item[1].waits, item[0]))
         text = f"met at the first look in all of {self.waits} runs"
         instead = _suggest_for_first_look(self._wait)
         return (-self.waits, self._site), self._finding(test, len(self._tests), text, instead)
@@ -238,16 +244,16 @@ def render_findings(counts: AuditCounts, *, more: str, show_all: bool = False) -
         show_all: whether none is left out.
     """
     findings = counts.findings()
-    shown = findings if show_all else findings[:_MAX_ROWS]
+    rows = findings if show_all else findings[:_MAX_ROWS]
     lines = []
-    for finding in shown:
+    for finding in rows:
         tests = f" and {finding.more_tests} more" if finding.more_tests else ""
         lines += _wrap(f"{finding.site}: {finding.wait}" if finding.site else finding.wait, "")
         lines += _wrap(f"in {finding.test}{tests}" if finding.test else "outside of tests", "  ")
         lines += _wrap(finding.text, "  ")
         lines += _wrap(f"instead: {finding.instead}", "  ")
-    if len(findings) > len(shown):
-        lines += _wrap(f"{len(findings) - len(shown)} more findings: {more}", "")
+    if len(findings) > len(rows):
+        lines += _wrap(f"{len(findings) - len(rows)} more findings: {more}", "")
     if not findings:
         lines.append("no findings")
     lines += _wrap(_summarize(counts), "")
@@ -256,14 +262,16 @@ def render_findings(counts: AuditCounts, *, more: str, show_all: bool = False) -
 
 def _summarize(counts: AuditCounts) -> str:
     calls = len(counts.calls)
-    waits = sum(each.waits for tests in counts.calls.values() for each in tests.values())
+    waits = sum(
+        test_counts.waits for tests in counts.calls.values() for test_counts in tests.values()
+    )
     parts = [
         f"{count_noun(waits, 'met wait')} of {count_noun(calls, 'call')}",
         f"{counts.observed} observed afterwards",
     ]
     parts += [
         f"{count} not: {reason}"
-        for reason, count in sorted(counts.unchecked.items(), key=lambda each: (-each[1], each[0]))
+        for reason, count in sorted(counts.unchecked.items(), key=lambda item: (-item[1], item[0]))
     ]
     if counts.rare_first_looks:
         parts.append(

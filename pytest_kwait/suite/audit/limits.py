@@ -130,8 +130,8 @@ def _format_change(row: LimitRow) -> str:
 
 def _render_table(title: str, rows: Sequence[LimitRow]) -> list[str]:
     """Return a table; the names of calls, which are long, have lines of their own."""
-    shown = [(row.name if row.is_named else "", *_cells(row)) for row in rows]
-    cells = [(title, *_HEADINGS), *shown]
+    row_cells = [(row.name if row.is_named else "", *_cells(row)) for row in rows]
+    cells = [(title, *_HEADINGS), *row_cells]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = []
     for line, row in zip(cells, [None, *rows], strict=True):
@@ -147,7 +147,7 @@ def _render_table(title: str, rows: Sequence[LimitRow]) -> list[str]:
 def _cells(row: LimitRow) -> tuple[str, ...]:
     return (
         str(row.waits),
-        *(format_rounded(each) for each in (row.median, row.p95, row.p99, row.longest)),
+        *(format_rounded(duration) for duration in (row.median, row.p95, row.p99, row.longest)),
         format_limit(row.limit),
         "-" if row.suggested is None else format_limit(row.suggested),
     )

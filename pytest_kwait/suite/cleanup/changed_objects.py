@@ -73,18 +73,18 @@ def read_undo_records(obj: Mapping[str, Any]) -> list[UndoRecord]:
         if not key.startswith(_RECORD):
             continue
         try:
-            found = json.loads(text)
-            expires = parse_time_or_none(found["expires"])
-            fields = tuple((tuple(path), was, given) for path, was, given in found["fields"])
+            content = json.loads(text)
+            expires = parse_time_or_none(content["expires"])
+            fields = tuple((tuple(path), was, value) for path, was, value in content["fields"])
             if expires is not None and all(
                 isinstance(part, str) for path, _, _ in fields for part in path
             ):
                 records.append(
                     UndoRecord(
                         key,
-                        str(found["run"]),
-                        str(found["test"]),
-                        str(found["heartbeat"]),
+                        str(content["run"]),
+                        str(content["test"]),
+                        str(content["heartbeat"]),
                         expires,
                         fields,
                     )
@@ -117,8 +117,8 @@ def _restored(keys: frozenset[str], obj: Obj) -> Obj:
         if record.key not in keys:
             continue
         fields = _to_fields(obj)
-        for path, was, given in reversed(record.fields):
-            if fields.get(path, _ABSENT) == given:
+        for path, was, value in reversed(record.fields):
+            if fields.get(path, _ABSENT) == value:
                 if was == _ABSENT:
                     fields.pop(path, None)
                 else:
@@ -178,9 +178,9 @@ class ChangedObjects:
             registration.record(format_kind(resource))
         earlier = {record.key: record for record in read_undo_records(before)}.get(self._key)
         fields = list(earlier.fields) if earlier is not None else []
-        was, given = _to_fields(before), _to_fields(after)
-        for path in sorted(was.keys() | given.keys()):
-            old, new = was.get(path, _ABSENT), given.get(path, _ABSENT)
+        was, after_fields = _to_fields(before), _to_fields(after)
+        for path in sorted(was.keys() | after_fields.keys()):
+            old, new = was.get(path, _ABSENT), after_fields.get(path, _ABSENT)
             if old != new:
                 fields.append((path, old, new))
         text = json.dumps(

@@ -97,9 +97,9 @@ class Leftover:
         metadata = obj["metadata"]
         conditions = (obj.get("status") or {}).get("conditions") or []
         blocked = [
-            str(each.get("message"))
-            for each in (conditions if resource == NAMESPACES else [])
-            if each.get("status") == "True"
+            str(condition.get("message"))
+            for condition in (conditions if resource == NAMESPACES else [])
+            if condition.get("status") == "True"
         ]
         finalizers = metadata.get("finalizers") or []
         if finalizers and not blocked:
@@ -207,8 +207,10 @@ class SweepResult:
     def revived(self, place: str) -> None:
         """Record that a run showed life after it was taken for dead."""
         self.runs = [
-            RunFindings(each.lease, Liveness.ALIVE, each.now) if each.lease.place == place else each
-            for each in self.runs
+            RunFindings(run_findings.lease, Liveness.ALIVE, run_findings.now)
+            if run_findings.lease.place == place
+            else run_findings
+            for run_findings in self.runs
         ]
 
     @property
@@ -218,11 +220,11 @@ class SweepResult:
 
     def summary(self) -> str:
         """Return a summary in one line; empty if there was nothing to do."""
-        removed = [each for each in self.going if each.terminating is None]
+        removed = [leftover for leftover in self.going if leftover.terminating is None]
         if not (removed or self.leases or self.problems or self.restored):
             return ""
-        spaces = sum(each.resource == NAMESPACES for each in removed)
-        runs = {each.provenance.owner.run for each in removed}
+        spaces = sum(leftover.resource == NAMESPACES for leftover in removed)
+        runs = {leftover.provenance.owner.run for leftover in removed}
         parts = [
             _format_count(spaces, "namespace"),
             _format_count(len(removed) - spaces, "other object"),
@@ -243,35 +245,38 @@ class SweepResult:
 
     def lines(self) -> list[str]:
         """Return the whole report."""
-        lines = [str(each) for each in self.runs]
+        lines = [str(run) for run in self.runs]
         verb = "would delete" if self.dry_run else "deleted"
-        for each in self.going:
-            done = verb if each.terminating is None else "is being deleted"
-            lines.append(f"{done} {each} ({each.provenance.owner.test})")
+        for leftover in self.going:
+            done = verb if leftover.terminating is None else "is being deleted"
+            lines.append(f"{done} {leftover} ({leftover.provenance.owner.test})")
         verb = "would restore" if self.dry_run else "restored"
-        lines += [f"{verb} {each} ({each.record.test})" for each in self.restored]
-        for each in self.kept:
-            until = format_time(each.provenance.expires)
-            why = "kept" if each.provenance.kept else "of a run without a Lease"
-            lines.append(f"left {each}: {why}, expires {until}")
+        lines += [
+            f"{verb} {changed_object} ({changed_object.record.test})"
+            for changed_object in self.restored
+        ]
+        for leftover in self.kept:
+            until = format_time(leftover.provenance.expires)
+            why = "kept" if leftover.provenance.kept else "of a run without a Lease"
+            lines.append(f"left {leftover}: {why}, expires {until}")
         if self.foreign:
-            what = "object that has" if self.foreign == 1 else "objects that have"
-            lines.append(f"left {self.foreign} {what} our label and no seal that fits")
+            noun = "object that has" if self.foreign == 1 else "objects that have"
+            lines.append(f"left {self.foreign} {noun} our label and no seal that fits")
         lines += [
             f"left what names lease {place}, which could not be read: {why}"
             for place, why in sorted(self.unknown.items())
         ]
-        for each in self.staying:
-            why = each.blocked or "no reason is given"
-            lines.append(f"{each} is still there: {why}")
+        for leftover in self.staying:
+            why = leftover.blocked or "no reason is given"
+            lines.append(f"{leftover} is still there: {why}")
         lines += self.stuck
         lines += self.problems
         lines.append(self.summary() or "nothing to remove")
         return lines
 
 
-def _format_count(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Scanner:
@@ -379,17 +384,17 @@ class Scanner:
         objects: list[dict[str, Any]],
         sweep: SweepResult | None,
     ) -> list[Leftover]:
-        found = []
+        leftovers = []
         for obj in objects:
             if obj["metadata"].get("ownerReferences"):
                 # A dependent: its owner passed on the label, and its deletion deletes it.
                 continue
             provenance = read_provenance(resource, obj)
             if provenance is not None:
-                found.append(Leftover.of(resource, scope, obj, provenance))
+                leftovers.append(Leftover.of(resource, scope, obj, provenance))
             elif sweep is not None and not (resource == LEASES and read_run_lease(obj)):
                 sweep.foreign += 1
-        return found
+        return leftovers
 
     def _list(
         self, resource: Resource, namespace: str | None, selector: str, deadline: Deadline
@@ -453,17 +458,19 @@ class Janitor:
         """
         sweep = SweepResult(dry_run=self._dry_run)
         # Namespaces first: each of them is newer than its Lease.
-        found = self._scan.find(NAMESPACES, None, sweep, deadline)
+        leftovers = self._scan.find(NAMESPACES, None, sweep, deadline)
         leases = {lease.place: lease for lease in self._scan.leases(deadline)}
-        for place in {each.heartbeat for each in found if each.heartbeat} - set(leases):
+        for place in {leftover.heartbeat for leftover in leftovers if leftover.heartbeat} - set(
+            leases
+        ):
             self._scan.look_up(place, leases, sweep, deadline)
         liveness = self._decide(leases, sweep, watch, deadline)
         scanned = frozenset(leases)
-        looked_up = {each.heartbeat for each in found} | scanned
+        looked_up = {leftover.heartbeat for leftover in leftovers} | scanned
         changed: list[ChangedObject] = []
         for resource, namespace in self._places(leases, liveness, all_kinds, sweep, deadline):
             for leftover in self._scan.find(resource, namespace, sweep, deadline):
-                found.append(leftover)
+                leftovers.append(leftover)
                 place = leftover.heartbeat
                 if place and place not in looked_up:
                     # Its run may have started after the Leases were read.
@@ -473,13 +480,15 @@ class Janitor:
                         liveness[place] = leases[place].liveness_at(self._scan.now)
             if not resource.namespaced:
                 changed += self._scan.find_changed(resource, deadline)
-        for place in {each.record.heartbeat for each in changed} - looked_up - {""}:
+        for place in (
+            {changed_object.record.heartbeat for changed_object in changed} - looked_up - {""}
+        ):
             self._scan.look_up(place, leases, sweep, deadline)
             if place in leases:
                 liveness[place] = leases[place].liveness_at(self._scan.now)
         if all_kinds:
             scanned = frozenset(leases)
-        self._remove(found, changed, leases, liveness, scanned, sweep, deadline)
+        self._remove(leftovers, changed, leases, liveness, scanned, sweep, deadline)
         return sweep
 
     def sweep_own(
@@ -497,17 +506,19 @@ class Janitor:
             DeadlineExceeded: no answer in time.
         """
         sweep = SweepResult(dry_run=self._dry_run)
-        found = self._scan.find(NAMESPACES, None, sweep, deadline)
+        leftovers = self._scan.find(NAMESPACES, None, sweep, deadline)
         changed: list[ChangedObject] = []
         scope = place.partition("/")[0]
         for kind in kinds:
             resource = self._scan.resolve(kind, sweep, deadline)
             if resource is not None:
-                found += self._scan.find(resource, scope, sweep, deadline)
+                leftovers += self._scan.find(resource, scope, sweep, deadline)
                 if not resource.namespaced:
                     changed += self._scan.find_changed(resource, deadline)
-        own = [each for each in found if each.heartbeat == place]
-        own_changes = [each for each in changed if each.record.heartbeat == place]
+        own = [leftover for leftover in leftovers if leftover.heartbeat == place]
+        own_changes = [
+            changed_object for changed_object in changed if changed_object.record.heartbeat == place
+        ]
         if keep:
             # What was changed belongs to others.
             self._restore(own_changes, sweep, deadline)
@@ -522,14 +533,18 @@ class Janitor:
         going = list(sweep.going)
         while going:
             staying = []
-            for resource, namespace in dict.fromkeys((each.resource, each.scope) for each in going):
+            for resource, namespace in dict.fromkeys(
+                (leftover.resource, leftover.scope) for leftover in going
+            ):
                 there = {
-                    each.uid: each for each in self._scan.find(resource, namespace, None, deadline)
+                    leftover.uid: leftover
+                    for leftover in self._scan.find(resource, namespace, None, deadline)
                 }
                 staying += [
-                    there[each.uid]
-                    for each in going
-                    if (each.resource, each.scope) == (resource, namespace) and each.uid in there
+                    there[leftover.uid]
+                    for leftover in going
+                    if (leftover.resource, leftover.scope) == (resource, namespace)
+                    and leftover.uid in there
                 ]
             going = staying
             if not going or deadline.remaining <= _POLL_INTERVAL:
@@ -554,13 +569,13 @@ class Janitor:
                 "those of runs that live change"
             )
             pause = min(_POLL_INTERVAL, watchman.duration / 4)
-            seen = clock.monotonic()
-            while watchman.undecided(seen) and limit.remaining > pause:
+            now = clock.monotonic()
+            while watchman.undecided(now) and limit.remaining > pause:
                 clock.sleep(pause)
                 # The time of the request counts: later changes are not seen.
-                seen = clock.monotonic()
+                now = clock.monotonic()
                 watchman.observe(self._scan.leases(deadline))
-            liveness |= {each.place: watchman.decide(each, seen) for each in open_ones}
+            liveness |= {lease.place: watchman.decide(lease, now) for lease in open_ones}
         living = {
             leases[place].run
             for place, life in liveness.items()
@@ -592,37 +607,42 @@ class Janitor:
                 if resource is not None:
                     kinds.setdefault(resource, lease.namespace)
         if all_kinds:
-            wanted = {"list", "delete"}
+            needed_verbs = {"list", "delete"}
             every = request_with_retry(
                 lambda deadline: self._session.list_kinds(deadline=deadline), deadline
             )
             for resource in every:
-                known = {each.qualified for each in kinds}
-                if wanted <= resource.verbs and resource.qualified not in known:
+                known = {kind.qualified for kind in kinds}
+                if needed_verbs <= resource.verbs and resource.qualified not in known:
                     kinds[resource] = self._namespace
-        return [each for each in kinds.items() if each[0].qualified != NAMESPACES.qualified]
+        return [item for item in kinds.items() if item[0].qualified != NAMESPACES.qualified]
 
     def _restore(
         self, changed: list[ChangedObject], sweep: SweepResult, deadline: Deadline
     ) -> set[str]:
         """Restore objects that tests changed; return the Leases of those that could not be."""
         failed = set()
-        for each in changed:
+        for changed_object in changed:
             if not self._dry_run:
-                keys = frozenset({each.record.key})
+                keys = frozenset({changed_object.record.key})
                 problem = restore_object(
-                    self._session, each.resource, each.name, None, keys, deadline
+                    self._session,
+                    changed_object.resource,
+                    changed_object.name,
+                    None,
+                    keys,
+                    deadline,
                 )
                 if problem is not None:
-                    failed.add(each.record.heartbeat)
-                    sweep.problems.append(f"{each} could not be restored: {problem}")
+                    failed.add(changed_object.record.heartbeat)
+                    sweep.problems.append(f"{changed_object} could not be restored: {problem}")
                     continue
-            sweep.restored.append(each)
+            sweep.restored.append(changed_object)
         return failed
 
     def _remove(
         self,
-        found: list[Leftover],
+        leftovers: list[Leftover],
         changed: list[ChangedObject],
         leases: dict[str, RunLease],
         liveness: dict[str, Liveness],
@@ -643,19 +663,23 @@ class Janitor:
         dead = {
             place for place, life in liveness.items() if life in (Liveness.DEAD, Liveness.ENDED)
         }
-        named = {each.heartbeat for each in found} | {each.record.heartbeat for each in changed}
+        named = {leftover.heartbeat for leftover in leftovers} | {
+            changed_object.record.heartbeat for changed_object in changed
+        }
         gone = named - liveness.keys() - sweep.unknown.keys() - {""}
         going: list[Leftover] = []
         staying: set[str] = set()
-        for each in found:
-            delete_kept = self._kept and each.provenance.kept and each.heartbeat in dead | gone
-            if (each.provenance.kept and not delete_kept) or not each.heartbeat:
-                past = self._scan.now is not None and each.provenance.expires < self._scan.now
-                (going if past else sweep.kept).append(each)
+        for leftover in leftovers:
+            delete_kept = (
+                self._kept and leftover.provenance.kept and leftover.heartbeat in dead | gone
+            )
+            if (leftover.provenance.kept and not delete_kept) or not leftover.heartbeat:
+                past = self._scan.now is not None and leftover.provenance.expires < self._scan.now
+                (going if past else sweep.kept).append(leftover)
                 if not past:
-                    staying.add(each.heartbeat)
-            elif each.heartbeat in dead | gone:
-                going.append(each)
+                    staying.add(leftover.heartbeat)
+            elif leftover.heartbeat in dead | gone:
+                going.append(leftover)
         restoring = []
         for change in changed:
             place = change.record.heartbeat
@@ -666,18 +690,22 @@ class Janitor:
         for place in sorted(dead & leases.keys()):
             fences[place] = self._fence(leases[place], deadline)
             if fences[place] is None:
-                going = [each for each in going if each.heartbeat != place]
-                restoring = [each for each in restoring if each.record.heartbeat != place]
+                going = [leftover for leftover in going if leftover.heartbeat != place]
+                restoring = [
+                    changed_object
+                    for changed_object in restoring
+                    if changed_object.record.heartbeat != place
+                ]
                 sweep.revived(place)
         staying |= self._restore(restoring, sweep, deadline)
-        for each in sorted(going, key=_deletion_order):
-            problem = self._delete(each, deadline)
+        for leftover in sorted(going, key=_deletion_order):
+            problem = self._delete(leftover, deadline)
             if problem is None:
-                sweep.going.append(each)
-                self._record_stuck(each, sweep)
+                sweep.going.append(leftover)
+                self._record_stuck(leftover, sweep)
             else:
-                staying.add(each.heartbeat)
-                sweep.problems.append(f"{each} could not be deleted: {problem}")
+                staying.add(leftover.heartbeat)
+                sweep.problems.append(f"{leftover} could not be deleted: {problem}")
         for place, version in fences.items():
             # The Lease is still needed for the kinds that it names.
             kinds = leases[place].kinds
@@ -700,10 +728,10 @@ class Janitor:
     def _keep(self, own: list[Leftover], sweep: SweepResult, deadline: Deadline) -> None:
         notes = kept_annotations(self._session.clock.time())
         belongings = CreatedObjects(self._session)
-        for each in own:
-            if not each.provenance.kept and each.terminating is None:
-                belongings.remember(each.belonging)
-                sweep.kept.append(each)
+        for leftover in own:
+            if not leftover.provenance.kept and leftover.terminating is None:
+                belongings.remember(leftover.belonging)
+                sweep.kept.append(leftover)
         sweep.problems += belongings.keep(notes, lambda: deadline)
 
     def _fence(self, lease: RunLease, deadline: Deadline) -> str | None:

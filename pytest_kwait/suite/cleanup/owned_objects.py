@@ -466,7 +466,7 @@ def read_provenance(resource: Resource, obj: Mapping[str, Any]) -> Provenance | 
         return None
     name, prefix = str(metadata.get("name", "")), metadata.get("generateName")
     names = [name, *([f"{prefix}*"] if prefix and name.startswith(prefix) else [])]
-    seals = {owner.seal(resource, metadata.get("namespace"), each) for each in names}
+    seals = {owner.seal(resource, metadata.get("namespace"), name) for name in names}
     if notes.get(ANNOTATION_PREFIX + "seal") not in seals:
         return None
     return Provenance(

@@ -360,7 +360,9 @@ def is_run_alive(session: ApiSession, place: str, deadline: Deadline) -> bool:
     namespace, _, name = place.partition("/")
     try:
         answer = request_with_retry(
-            lambda left: session.request("GET", LEASES.path(namespace, name), deadline=left),
+            lambda attempt_deadline: session.request(
+                "GET", LEASES.path(namespace, name), deadline=attempt_deadline
+            ),
             deadline,
         )
     except (ApiError, DeadlineExceeded):
@@ -438,8 +440,8 @@ class LivenessWatch:
         """
         if lease.place in self._alive:
             return Liveness.ALIVE
-        seen = now - self._started
-        return Liveness.DEAD if seen >= lease.duration else Liveness.UNDECIDED
+        watched_seconds = now - self._started
+        return Liveness.DEAD if watched_seconds >= lease.duration else Liveness.UNDECIDED
 
     def undecided(self, now: float) -> list[RunLease]:
         """Return the undecided Leases.
@@ -508,32 +510,32 @@ def find_duplicate_run(
         own = duplicates.pop(place, None)
         # Later runs find our Lease and end.
         open_ones = {
-            each: duplicate
-            for each, duplicate in duplicates.items()
+            run_place: duplicate
+            for run_place, duplicate in duplicates.items()
             if not duplicate.lease.ended and (own is None or duplicate.created <= own.created)
         }
         started, reported = clock.monotonic(), False
         while True:
             elapsed = clock.monotonic() - started
-            for each, duplicate in list(open_ones.items()):
+            for run_place, duplicate in list(open_ones.items()):
                 age = max(now - duplicate.lease.renewed, 0.0) if now is not None else 0.0
                 if age + elapsed > duplicate.overdue:
-                    del open_ones[each]
+                    del open_ones[run_place]
             if not open_ones or deadline.remaining <= _POLL_INTERVAL:
                 return None
             if not reported:
                 report(f"a run {run} was here a moment ago: looking whether it lives")
                 reported = True
             clock.sleep(_POLL_INTERVAL)
-            seen, _ = _list_runs(session, run, shard, place, deadline)
-            for each, duplicate in list(open_ones.items()):
-                current = seen.get(each)
+            current_runs, _ = _list_runs(session, run, shard, place, deadline)
+            for run_place, duplicate in list(open_ones.items()):
+                current = current_runs.get(run_place)
                 if (
                     current is None
                     or current.lease.uid != duplicate.lease.uid
                     or current.lease.ended
                 ):
-                    del open_ones[each]
+                    del open_ones[run_place]
                 elif current.lease.version != duplicate.lease.version:
                     return current
     except (ApiError, DeadlineExceeded):
@@ -553,12 +555,12 @@ def _list_runs(
         ),
         deadline,
     )
-    found = {}
+    duplicates = {}
     for obj in decode_object(answer.data).get("items") or []:
         lease = read_run_lease(obj)
         labels = obj["metadata"].get("labels") or {}
         if lease is not None and labels.get(LABEL_SHARD, "") == shard_label_value(shard):
             holder = str((obj.get("spec") or {}).get("holderIdentity") or "an unknown holder")
             created = str(obj["metadata"].get("creationTimestamp"))
-            found[lease.place] = DuplicateRun(lease, holder, created)
-    return found, read_server_time(answer.headers)
+            duplicates[lease.place] = DuplicateRun(lease, holder, created)
+    return duplicates, read_server_time(answer.headers)

@@ -517,10 +517,10 @@ GROUPS: tuple[tuple[str, type], ...] = (
 """Groups of settings with their titles in `pytest --help`."""
 
 SETTING_DEFINITIONS: Mapping[str, SettingDefinition[Any]] = {
-    name: each
+    name: definition
     for _, group in GROUPS
-    for name, each in vars(group).items()
-    if isinstance(each, SettingDefinition)
+    for name, definition in vars(group).items()
+    if isinstance(definition, SettingDefinition)
 }
 """All settings except the timeout table."""
 
@@ -539,9 +539,9 @@ OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition[Any], ...]], ...] = tupl
     (
         title,
         tuple(
-            each
-            for each in SETTING_DEFINITIONS.values()
-            if each.option and each.name in vars(group)
+            definition
+            for definition in SETTING_DEFINITIONS.values()
+            if definition.option and definition.name in vars(group)
         )
         + ((TIMEOUTS,) if group is WaitingSettings else ()),
     )
@@ -549,13 +549,13 @@ OPTION_GROUPS: tuple[tuple[str, tuple[SettingDefinition[Any], ...]], ...] = tupl
 )
 """Definitions with an option, by the groups of `pytest --help`."""
 
-OPTIONS = tuple(each for _, definitions in OPTION_GROUPS for each in definitions)
+OPTIONS = tuple(definition for _, definitions in OPTION_GROUPS for definition in definitions)
 """Definitions with an option, an environment name and an ini name."""
 
 MARKER_KEYS = tuple(
     key
-    for name, each in SETTING_DEFINITIONS.items()
-    if each.scope == "test"
+    for name, definition in SETTING_DEFINITIONS.items()
+    if definition.scope == "test"
     for key in ((name, "timeouts") if name == TIMEOUTS.name else (name,))
 )
 """Names of the settings that a marker `kwait` takes."""

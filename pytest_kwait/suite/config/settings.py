@@ -83,14 +83,14 @@ class Settings(
 
     def merged(
         self,
-        given: Mapping[str, Any],
+        raw_values: Mapping[str, Any],
         source: Callable[[SettingDefinition[Any]], str],
         timeouts: Any = None,
     ) -> Settings:
         """Return these settings overridden by a further layer.
 
         Args:
-            given: raw values by name; None counts as not given.
+            raw_values: raw values by name; None counts as not given.
             source: returns the source of a definition's value.
             timeouts: raw `NAME=DURATION` text or mapping; a list of them is merged in order.
 
@@ -99,7 +99,7 @@ class Settings(
         """
         values, limits = dict(self._values), dict(self._timeouts)
         layer = self._layers + 1
-        for name, raw in given.items():
+        for name, raw in raw_values.items():
             if raw is None:
                 continue
             definition = SETTING_DEFINITIONS.get(name)
@@ -156,8 +156,10 @@ class Settings(
     @property
     def run_deletion_wait(self) -> float | None:
         """Seconds that the end of the run waits for deletions; None if it only looks once."""
-        given = self.setting("deletion_wait")
-        return None if given.source == DEFAULT_SOURCE else cast("float", given.value)
+        deletion_wait = self.setting("deletion_wait")
+        return (
+            None if deletion_wait.source == DEFAULT_SOURCE else cast("float", deletion_wait.value)
+        )
 
     @property
     def recorded(self) -> Literal["never", "failed", "always"]:
@@ -250,11 +252,11 @@ def reader_of(definition: SettingDefinition[Any]) -> Reader:
     return read
 
 
-def complete_timeouts(given: Any, table: Timeouts) -> Timeouts:
+def complete_timeouts(fixture_value: Any, table: Timeouts) -> Timeouts:
     """Return the table that a conftest's fixture `kwait_timeouts` gives, completed from `table`.
 
     Args:
-        given: a table, or a mapping of names to durations; names of a suite's own are kept.
+        fixture_value: a table, or a mapping of names to durations; names of a suite's own are kept.
         table: the table of the settings.
 
     Raises:
@@ -262,14 +264,14 @@ def complete_timeouts(given: Any, table: Timeouts) -> Timeouts:
     """
     from pytest_kwait.engine.options import TimeoutEntry, Timeouts
 
-    if isinstance(given, Timeouts):
-        return given
+    if isinstance(fixture_value, Timeouts):
+        return fixture_value
     fixture = "fixture kwait_timeouts"
-    if not isinstance(given, Mapping):
+    if not isinstance(fixture_value, Mapping):
         valid = 'it returns a mapping of names to durations, for example {"job": "5m"}'
-        raise InvalidArgument(fixture, given, valid)
+        raise InvalidArgument(fixture, fixture_value, valid)
     entries = {name: table.entry(name) for name in table}
-    for name, duration in given.items():
+    for name, duration in fixture_value.items():
         seconds = read_positive_duration(duration, f"timeout {name}", fixture)
         kind = entries[name].kind if name in entries else "limit"
         entries[name] = TimeoutEntry(name, seconds, fixture, kind)

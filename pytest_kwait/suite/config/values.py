@@ -78,9 +78,9 @@ def suggest_name(name: str, known: Sequence[str], *, prefix: str = "") -> str:
     """
     from difflib import get_close_matches
 
-    endings = [each.removeprefix(prefix) for each in known]
+    endings = [known_name.removeprefix(prefix) for known_name in known]
     near = get_close_matches(name.removeprefix(prefix), endings, n=3, cutoff=0.6)
-    return f"did you mean {' or '.join(prefix + each for each in near)}? " if near else ""
+    return f"did you mean {' or '.join(prefix + ending for ending in near)}? " if near else ""
 
 
 def read_duration(value: Any, what: str, source: str | None) -> float:
@@ -238,10 +238,10 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
         texts = value.splitlines()
     else:
         texts = value if isinstance(value, (list, tuple)) else [value]
-    found = [parse_image_mapping(one, source) for one in texts if not _is_blank(one)]
-    if not found and isinstance(value, str):
+    mappings = [parse_image_mapping(text, source) for text in texts if not _is_blank(text)]
+    if not mappings and isinstance(value, str):
         parse_image_mapping(value, source)  # a blank text is refused
-    return tuple(found)
+    return tuple(mappings)
 
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:
@@ -252,7 +252,7 @@ def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget
         texts = value if isinstance(value, (list, tuple)) else [value]
         return tuple(read_egress_list(texts, source))
     # A blank text is refused.
-    lines = [one for one in value.splitlines() if not _is_blank(one)]
+    lines = [line for line in value.splitlines() if not _is_blank(line)]
     return tuple(read_egress_list(lines or [value], source))
 
 

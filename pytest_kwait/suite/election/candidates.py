@@ -98,9 +98,9 @@ class CuttableProxy:
         with self._lock:
             self._closed = True
             sockets = [*self._sockets, self._listening]
-        for each in sockets:
+        for connection in sockets:
             with contextlib.suppress(OSError):  # already disconnected
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._passing.set()
 
@@ -138,9 +138,9 @@ class CuttableProxy:
             while data := source.recv(_CHUNK_SIZE):
                 self._passing.wait()
                 target.sendall(data)
-        for each in (source, target):
+        for connection in (source, target):
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     @contextlib.contextmanager
     def _entered(self, *sockets: socket.socket) -> Iterator[bool]:
@@ -487,12 +487,12 @@ class Candidates:
     @property
     def leaders(self) -> list[Candidate]:
         """The candidates that lead by their own view; more than one is a split brain."""
-        return [each for each in self.candidates if each.leads]
+        return [candidate for candidate in self.candidates if candidate.leads]
 
     @property
     def terms(self) -> list[LeaderTerm]:
         """All terms so far, as noted by the candidates, in order."""
-        terms = [term for each in self.candidates for term in each.terms]
+        terms = [term for candidate in self.candidates for term in candidate.terms]
         return sorted(terms, key=lambda term: term.started)
 
     @property
@@ -523,10 +523,10 @@ class Candidates:
             # In tenths, for a readable message.
             limit = max(math.floor(time_budget.seconds * 10) / 10, _MIN_TIMEOUT)
         deadline = Deadline.after(limit)
-        eligible = [each for each in self.candidates if each is not ignoring]
-        found = self._wait_for_leader(eligible, deadline)
-        if found is not None:
-            return found
+        eligible = [candidate for candidate in self.candidates if candidate is not ignoring]
+        leader = self._wait_for_leader(eligible, deadline)
+        if leader is not None:
+            return leader
         if not deadline.expired:
             raise KwaitError(f"no candidate of lease {self.lease} can lead: {self._state()}")
         error = WaitTimeout(
@@ -547,11 +547,11 @@ class Candidates:
         timeline, began = Timeline(), SYSTEM_CLOCK.monotonic()
         pending = ActiveWait(f"lease {self.lease}", "have a leader", deadline, timeline, began)
         with ACTIVE_WAITS.entered(pending):
-            while not deadline.expired and any(each.alive for each in eligible):
+            while not deadline.expired and any(candidate.alive for candidate in eligible):
                 with self._changed:
-                    for each in eligible:
-                        if each.leads:
-                            return each
+                    for candidate in eligible:
+                        if candidate.leads:
+                            return candidate
                     timeline.record(
                         SYSTEM_CLOCK.monotonic() - began, ", ".join(map(str, self.candidates))
                     )
@@ -578,29 +578,29 @@ class Candidates:
             )
             stolen["leaseDurationSeconds"] = math.ceil(seconds)
         request_with_retry(
-            lambda left: self._session.patch(
-                LEASES, self._name, {"spec": stolen}, self._namespace, deadline=left
+            lambda attempt_deadline: self._session.patch(
+                LEASES, self._name, {"spec": stolen}, self._namespace, deadline=attempt_deadline
             ),
             Deadline.after(_STOP_TIMEOUT),
         )
 
     def stop(self) -> None:
         """Stop all candidates, gracefully where possible; then the lease is released."""
-        for each in self.candidates:
-            each.begin_stop()
+        for candidate in self.candidates:
+            candidate.begin_stop()
         deadline = Deadline.after(_STOP_TIMEOUT)
-        for each in self.candidates:
-            each.end_stop(deadline)
+        for candidate in self.candidates:
+            candidate.end_stop(deadline)
 
     def _state(self) -> str:
-        for each in self.candidates:
-            each.drain_output()
+        for candidate in self.candidates:
+            candidate.drain_output()
         states = ", ".join(map(str, self.candidates))
         try:
             held = self.holder
         except KwaitError as error:
             return f"{states}; the lease cannot be read: {error}"
-        output = [each.output[-1] for each in self.candidates if each.output]
+        output = [candidate.output[-1] for candidate in self.candidates if candidate.output]
         last = f"; {output[0]}" if output else ""
         holder = f"is held by {held}" if held else "has no holder"
         return f"{states}; the lease {holder}{last}"
@@ -608,7 +608,9 @@ class Candidates:
     def _read(self) -> dict[str, Any]:
         try:
             lease = request_with_retry(
-                lambda left: self._session.get(LEASES, self._name, self._namespace, deadline=left),
+                lambda attempt_deadline: self._session.get(
+                    LEASES, self._name, self._namespace, deadline=attempt_deadline
+                ),
                 Deadline.after(_STOP_TIMEOUT),
             )
         except ApiError as error:

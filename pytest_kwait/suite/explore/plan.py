@@ -90,13 +90,13 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
     if isinstance(value, str) and value.startswith("@"):
         texts = _read_lines(value, what, source)
     else:
-        given = value.split(",") if isinstance(value, str) else value
-        texts = list(given) if isinstance(given, (list, tuple)) else [given]
+        items = value.split(",") if isinstance(value, str) else value
+        texts = list(items) if isinstance(items, (list, tuple)) else [items]
         if not all(isinstance(text, str) for text in texts):
             raise InvalidArgument(what, value, "use names of perturbations as texts", source)
-    found = [text.strip() for text in texts if text.strip()]
-    known = [each.name for each in PERTURBATIONS]
-    for text in found:
+    names = [text.strip() for text in texts if text.strip()]
+    known = [perturbation.name for perturbation in PERTURBATIONS]
+    for text in names:
         name, at, event = text.partition("@")
         if name not in known or (at and not event):
             raise InvalidArgument(
@@ -105,11 +105,11 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
                 f"use NAME or NAME@EVENT; the names are {', '.join(known)}",
                 source,
             )
-    if not found:
+    if not names:
         raise InvalidArgument(
             what, value, f"give at least one; the names are {', '.join(known)}", source
         )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(names))
 
 
 def _read_lines(value: str, what: str, source: str | None) -> list[str]:
@@ -222,16 +222,16 @@ class Plan:
             self._stopped = True
 
     def _take(self) -> Assignment | None:
-        found = self._peek()
-        if found is None:
+        assignment = self._peek()
+        if assignment is None:
             return None
         if self._returned:
-            found = self._returned.pop()
+            assignment = self._returned.pop()
         else:
             run, unit = self._next
             is_last = unit + 1 >= len(self._units or ())
             self._next = (run + 1, 0) if is_last else (run, unit + 1)
-        return found._replace(left=self.left)
+        return assignment._replace(left=self.left)
 
     def _peek(self) -> Assignment | None:
         """Return the next assignment, without taking it; skips units with nothing to run."""
@@ -245,7 +245,7 @@ class Plan:
             run, unit = self._next
             if self.effort.runs and run >= self.effort.runs:
                 return None
-            tests = [each for each in units[unit] if each not in self._over]
+            tests = [test for test in units[unit] if test not in self._over]
             if tests:
                 seed = self.base if self.effort.runs == 1 else derive_seed(self.base, run)
                 return Assignment(run, seed, tests)

@@ -106,21 +106,21 @@ def minimize(
     current, parts = list(items), 2
     while len(current) >= 2:
         chunks = _split(current, min(parts, len(current)))
-        found = None
+        failing_part = None
         for candidate in _candidates(chunks):
             if not allows():
                 return current
             if fails(candidate):
-                found = candidate
+                failing_part = candidate
                 break
-        if found is None:
+        if failing_part is None:
             if parts >= len(current):
                 return current
             parts = min(2 * parts, len(current))
         else:
             # A chunk is split in two again; of a complement the other chunks stay.
-            parts = max(parts - 1, 2) if len(found) > len(chunks[0]) else 2
-            current = found
+            parts = max(parts - 1, 2) if len(failing_part) > len(chunks[0]) else 2
+            current = failing_part
     return current
 
 
@@ -134,7 +134,8 @@ def _candidates(chunks: list[list[str]]) -> list[list[str]]:
     if len(chunks) == 2:
         return chunks
     complements = [
-        [item for other in chunks if other is not chunk for item in other] for chunk in chunks
+        [item for other_chunk in chunks if other_chunk is not chunk for item in other_chunk]
+        for chunk in chunks
     ]
     return [*chunks, *complements]
 
@@ -164,7 +165,9 @@ def shrink(
         return search.result(None, whole)
     search.is_stable = whole.failed == whole.runs
     names = minimize(_names_of(decisions), search.fails, budget.allows)
-    remaining = [each for each in search.applied or decisions if _name_of(each) in names]
+    remaining = [
+        decision for decision in search.applied or decisions if _name_of(decision) in names
+    ]
     if search.fails(remaining):
         minimize(remaining, search.fails, budget.allows)
     return search.choose(whole)
@@ -221,15 +224,15 @@ class _Search:
         Args:
             whole: the runs with all of the seed.
         """
-        found: list[tuple[list[str] | None, _Count]] = [(None, whole)]
+        results: list[tuple[list[str] | None, _Count]] = [(None, whole)]
         for only in reversed(self._failing):
             counts = self.count(only, _CONFIRMATIONS)
-            if 2 * counts.failed > counts.runs or not (counts.runs or found[1:]):
+            if 2 * counts.failed > counts.runs or not (counts.runs or results[1:]):
                 # It is the smallest one if no run is left to confirm it.
                 return self.result(only, counts)
             if counts.runs:
-                found.append((only, counts))
-        return self.result(*max(found, key=lambda each: each[1].failed / each[1].runs))
+                results.append((only, counts))
+        return self.result(*max(results, key=lambda result: result[1].failed / result[1].runs))
 
     def result(self, only: list[str] | None, counts: _Count) -> Shrunk:
         return Shrunk(only, counts.failed, counts.runs, not self._budget.is_exhausted)

@@ -42,8 +42,8 @@ def make_signature(kind: str, headline: str, place: str) -> str:
         headline: the failure in one line.
         place: the failing line, for example `test_shop.py:31`.
     """
-    said = normalize(headline)
+    summary = normalize(headline)
     if kind == "WaitTimeout":
-        said = ": ".join(said.split(": ")[:2])
-    text = "\n".join((kind, said, place))
+        summary = ": ".join(summary.split(": ")[:2])
+    text = "\n".join((kind, summary, place))
     return blake2b(text.encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()

@@ -115,7 +115,7 @@ class TestVerdict:
     @property
     def failures(self) -> list[DistinctFailure]:
         """The distinct failures, the most frequent first."""
-        return sorted(self._failures.values(), key=lambda each: -each.runs)
+        return sorted(self._failures.values(), key=lambda failure: -failure.runs)
 
     def add(self, result: ExploredRun) -> str:
         """Count a run.
@@ -192,16 +192,16 @@ def describe_cause(failure: ExploredFailure) -> list[str]:
         if shrunk.is_confirmed:
             return [f"all {_count_perturbations(failure.applied)} of the seed ({again})"]
         if not shrunk.runs:
-            what = f"not shrunk: {_count_perturbations(failure.applied)} in this run"
-            return [f"{what}; the time was up"]
-        what = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
-        return [f"{what}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
+            heading = f"not shrunk: {_count_perturbations(failure.applied)} in this run"
+            return [f"{heading}; the time was up"]
+        heading = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
+        return [f"{heading}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
     confirmed = again if shrunk.runs else "not confirmed: the time was up"
-    shown, left = shrunk.only[:_MAX_SHOWN], len(shrunk.only) - _MAX_SHOWN
+    decisions, hidden_count = shrunk.only[:_MAX_SHOWN], len(shrunk.only) - _MAX_SHOWN
     return [
         f"{_count_perturbations(len(shrunk.only))} ({confirmed}):",
-        *(f"  {each}" for each in shown),
-        *([f"  and {left} more"] if left > 0 else []),
+        *(f"  {decision}" for decision in decisions),
+        *([f"  and {hidden_count} more"] if hidden_count > 0 else []),
     ]
 
 

@@ -123,7 +123,7 @@ class LockState:
         if ahead:
             more = f" ({len(ahead) - 1} more in the queue)" if len(ahead) > 1 else ""
             return f"{'held' if self.held else 'awaited'} by {ahead[0]}{more}"
-        names = ", ".join(str(each) for each in members[:3])
+        names = ", ".join(str(member) for member in members[:3])
         more = f" and {len(members) - 3} more" if len(members) > 3 else ""
         return f"shared by {names}{more}"
 
@@ -176,22 +176,22 @@ def build_lock_lease(
         now: the time, for readers.
         held: whether the first ticket holds the lock.
     """
-    found = (lock or {}).get("metadata") or {}
+    metadata = (lock or {}).get("metadata") or {}
     if held:
         spec: Mapping[str, Any] = {"holderIdentity": str(queue[0]), "acquireTime": now}
     else:
         # A process behind the holder does not change that.
         spec = (lock or {}).get("spec") or {} if read_queue(lock)[:1] == (queue[0],) else {}
-    owners = {each.member: each.name for each in queue}
+    owners = {ticket.member: ticket.name for ticket in queue}
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
         "metadata": {
-            **({"resourceVersion": found["resourceVersion"]} if lock else {}),
+            **({"resourceVersion": metadata["resourceVersion"]} if lock else {}),
             "name": LOCK_NAME,
             "labels": {LABEL_MANAGED_BY: MANAGED_BY, LABEL_LOCK: _QUEUE},
             "annotations": {
-                ANNOTATION_PREFIX + "queue": json.dumps([asdict(each) for each in queue])
+                ANNOTATION_PREFIX + "queue": json.dumps([asdict(ticket) for ticket in queue])
             },
             "ownerReferences": [build_owner_reference(name, uid) for uid, name in owners.items()],
         },
@@ -374,13 +374,13 @@ class LockLeases:
             call = self._session.create if lock is None else self._session.replace
             return call(LEASES, lease, self._namespace, deadline=self._soon(deadline))
         if lock is not None:
-            found = lock["metadata"]
+            metadata = lock["metadata"]
             self._session.delete(
                 LEASES,
                 LOCK_NAME,
                 self._namespace,
-                uid=found["uid"],
-                resource_version=found["resourceVersion"],
+                uid=metadata["uid"],
+                resource_version=metadata["resourceVersion"],
                 deadline=self._soon(deadline),
             )
         return None

@@ -304,7 +304,9 @@ class ClusterLock:
                     member = self._own.member
                     if member is None or member.uid != hold.member:
                         return True
-                    if hold.ticket and hold.ticket not in {each.id for each in snapshot.queue}:
+                    if hold.ticket and hold.ticket not in {
+                        queued_ticket.id for queued_ticket in snapshot.queue
+                    }:
                         return True
                     self._own.change(member, hold.test, limit, out=member.out)
                 except ClusterEnded:
@@ -408,26 +410,29 @@ class ClusterLock:
         queue, me = snapshot.queue, self._own.member
         test = shorten_text(test)
         if me is None:
-            free = shared and all(each.shared for each in queue)
+            free = shared and all(queued_ticket.shared for queued_ticket in queue)
             self._own.join(test, deadline, out=not free)
             return _Step.ACTED
         proper = [
-            each
-            for each in queue
-            if each.member in snapshot.members and (each.member != me.uid or each.id == ticket)
+            queued_ticket
+            for queued_ticket in queue
+            if queued_ticket.member in snapshot.members
+            and (queued_ticket.member != me.uid or queued_ticket.id == ticket)
         ]
         if len(proper) < len(queue):
             self._leases.write(snapshot, proper, deadline)
             return _Step.ACTED
-        place = next((n for n, each in enumerate(queue) if each.id == ticket), None)
+        place = next(
+            (n for n, queued_ticket in enumerate(queue) if queued_ticket.id == ticket), None
+        )
         ahead = queue[:place]
-        barred = not shared or any(not each.shared for each in ahead)
+        barred = not shared or any(not queued_ticket.shared for queued_ticket in ahead)
         if me.out != barred or self._own.due:
             self._own.change(me, test, deadline, out=barred)
             return _Step.ACTED
         if not barred:
             if place is not None:
-                rest = [each for each in queue if each.id != ticket]
+                rest = [queued_ticket for queued_ticket in queue if queued_ticket.id != ticket]
                 self._leases.write(snapshot, rest, deadline)
             return self._granted(Hold(test, me.uid, None))
         if place is None:
@@ -435,13 +440,13 @@ class ClusterLock:
             self._leases.write(snapshot, [*queue, own], deadline)
             return _Step.ACTED
         if ahead:
-            blocking = [snapshot.members[each.member] for each in ahead]
+            blocking = [snapshot.members[queued_ticket.member] for queued_ticket in ahead]
         else:
-            others = (each for each in snapshot.members.values() if each.uid != me.uid)
-            blocking = [each for each in others if not each.out]
-        vanished = [each for each in blocking if self._own.has_expired(each)]
-        for each in vanished:
-            self._leases.remove_member(each, deadline)
+            other_members = (member for member in snapshot.members.values() if member.uid != me.uid)
+            blocking = [member for member in other_members if not member.out]
+        vanished = [member for member in blocking if self._own.has_expired(member)]
+        for member in vanished:
+            self._leases.remove_member(member, deadline)
         if vanished:
             return _Step.ACTED
         if blocking:
@@ -475,10 +480,14 @@ class ClusterLock:
             self._leave_or_clean_up(self._read_state(limit), limit)
 
     def _leave_or_clean_up(self, snapshot: LockState, limit: Deadline) -> None:
-        me, kept = self._own.member, self._kept
+        me, kept_ticket = self._own.member, self._kept
         if me is None:
             return
-        rest = [each for each in snapshot.queue if each.member != me.uid or each.id == kept]
+        rest = [
+            queued_ticket
+            for queued_ticket in snapshot.queue
+            if queued_ticket.member != me.uid or queued_ticket.id == kept_ticket
+        ]
         if len(rest) < len(snapshot.queue):
             self._leases.write(snapshot, rest, limit)
         with self._own.guard:
@@ -496,15 +505,17 @@ class ClusterLock:
             self._queue = snapshot.queue
         return snapshot
 
-    def _give_back(self, ticket: str, holder: str, seen: LockState | None) -> bool:
+    def _give_back(self, ticket: str, holder: str, state: LockState | None) -> bool:
         """Return a ticket, or leave that to `maintain`; False if it was no longer queued."""
         seconds = self._leases.availability.limit_cleanup(_REQUEST_TIMEOUT)
         limit = Deadline.after(seconds, self._clock)
         unsure = False
         while not limit.expired:
             try:
-                snapshot = seen or self._read_state(limit)
-                rest = [each for each in snapshot.queue if each.id != ticket]
+                snapshot = state or self._read_state(limit)
+                rest = [
+                    queued_ticket for queued_ticket in snapshot.queue if queued_ticket.id != ticket
+                ]
                 if len(rest) == len(snapshot.queue):
                     member = self._own.member
                     return unsure and member is not None and member.uid == holder
@@ -513,13 +524,13 @@ class ClusterLock:
                 return True
             except (ApiError, DeadlineExceeded) as error:
                 unsure |= not is_conflict(error)
-                if seen is None:
+                if state is None:
                     self._pause(
                         self._random.uniform(
                             0, CONFLICT_PAUSE if is_conflict(error) else _POLL_INTERVAL
                         )
                     )
-                seen = None
+                state = None
             else:
                 with self._own.guard:
                     self._queue = tuple(rest)
@@ -528,14 +539,15 @@ class ClusterLock:
 
     @property
     def _wanted(self) -> bool:
-        return any(not each.shared for each in self._queue)
+        return any(not queued_ticket.shared for queued_ticket in self._queue)
 
     @property
     def _needs_cleanup(self) -> bool:
         """Return whether the queue contains an unused ticket of ours."""
-        member, kept = self._own.member, self._kept
+        member, kept_ticket = self._own.member, self._kept
         return member is not None and any(
-            each.member == member.uid and each.id != kept for each in self._queue
+            queued_ticket.member == member.uid and queued_ticket.id != kept_ticket
+            for queued_ticket in self._queue
         )
 
     @property

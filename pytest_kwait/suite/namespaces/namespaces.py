@@ -181,8 +181,8 @@ class NamespaceQuota:
             )
             return
         listed = {
-            each["metadata"]["name"]: each["metadata"]
-            for each in decode_object(answer.data).get("items") or []
+            namespace["metadata"]["name"]: namespace["metadata"]
+            for namespace in decode_object(answer.data).get("items") or []
         }
         self._seen |= listed.keys() & self._created.keys()
         there = {
@@ -253,32 +253,34 @@ class NamespaceDeletions:
         deadline = Deadline.after(limit, clock)
         reported = False
         try:
-            left = self._left(deadline)
-            while left and deadline.remaining > _POLL_INTERVAL:
+            namespaces = self._left(deadline)
+            while namespaces and deadline.remaining > _POLL_INTERVAL:
                 waited = clock.monotonic() - started
                 if not reported and waited >= _REPORT_AFTER:
                     report(
-                        f"waiting up to {format_duration(limit)} until {_format_count(left)} gone"
+                        f"waiting up to {format_duration(limit)} until {_format_count(namespaces)} "
+                        "gone"
                     )
                     reported = True
                 clock.sleep(
                     _POLL_INTERVAL if waited < 10 * _SLOW_POLL_INTERVAL else _SLOW_POLL_INTERVAL
                 )
                 try:
-                    left = self._left(deadline)
+                    namespaces = self._left(deadline)
                 except (ApiError, DeadlineExceeded):
                     # The limit came during the request: the last result still holds.
                     if deadline.remaining > 0:
                         raise
         except (ApiError, DeadlineExceeded) as error:
             return [f"whether {_format_count(self._going)} gone cannot be seen: {error}"]
-        if not left:
+        if not namespaces:
             return []
         lines = [
-            f"{_format_count(left)} not gone after {format_duration(limit)}; the server is still "
+            f"{_format_count(namespaces)} not gone after {format_duration(limit)}; the server is "
+            "still "
             "deleting:"
         ]
-        return [*lines, *self._describe(left)]
+        return [*lines, *self._describe(namespaces)]
 
     def look(self) -> list[str]:
         """Return lines about those that are not gone now, without waiting for them.
@@ -288,15 +290,19 @@ class NamespaceDeletions:
         clock = self._session.clock
         limit = self._session.availability.limit_cleanup(_LOOK_TIMEOUT)
         try:
-            left = self._left(Deadline.after(limit, clock))
+            namespaces = self._left(Deadline.after(limit, clock))
         except (ApiError, DeadlineExceeded) as error:
             return [f"whether {_format_count(self._going)} gone cannot be seen: {error}"]
         now = clock.time() if self._server_time is None else self._server_time
-        late = [each for each in left if _seconds_deleting(each, now) >= _USUAL_SECONDS]
+        late = [
+            namespace
+            for namespace in namespaces
+            if _seconds_deleting(namespace, now) >= _USUAL_SECONDS
+        ]
         lines = []
-        if len(left) > len(late):
+        if len(namespaces) > len(late):
             lines.append(
-                f"{_format_count(left[len(late) :])} still being deleted; later runs and "
+                f"{_format_count(namespaces[len(late) :])} still being deleted; later runs and "
                 "`kwait janitor` report what stays (--kwait-deletion-wait waits)"
             )
         if late:
@@ -307,16 +313,16 @@ class NamespaceDeletions:
             lines += self._describe(late)
         return lines
 
-    def _describe(self, left: list[dict[str, Any]]) -> Iterator[str]:
+    def _describe(self, namespaces: list[dict[str, Any]]) -> Iterator[str]:
         """Yield a line for each remaining namespace, with what holds it."""
         asking = Deadline.after(_REQUEST_TIMEOUT, self._session.clock)
-        for namespace in left[:MAX_SHOWN]:
+        for namespace in namespaces[:MAX_SHOWN]:
             name, notes = namespace["metadata"]["name"], namespace["metadata"].get("annotations")
             test = (notes or {}).get(ANNOTATION_PREFIX + "test")
             title = f"{name} ({test})" if test else name
             yield f"  {title}: {'; '.join(self._holders(namespace, asking))}"
-        if len(left) > MAX_SHOWN:
-            yield f"  and {len(left) - MAX_SHOWN} more"
+        if len(namespaces) > MAX_SHOWN:
+            yield f"  and {len(namespaces) - MAX_SHOWN} more"
 
     def _left(self, deadline: Deadline) -> list[dict[str, Any]]:
         """Return those that still exist, by UID."""
@@ -324,13 +330,15 @@ class NamespaceDeletions:
         if there is None:
             self._listed = False
             there = list(filter(None, (self._one(name, deadline) for name in self._going)))
-        left = [
-            each
-            for each in there
-            if self._going.get(each["metadata"]["name"]) == each["metadata"]["uid"]
+        namespaces = [
+            namespace
+            for namespace in there
+            if self._going.get(namespace["metadata"]["name"]) == namespace["metadata"]["uid"]
         ]
-        self._going = {each["metadata"]["name"]: each["metadata"]["uid"] for each in left}
-        return left
+        self._going = {
+            namespace["metadata"]["name"]: namespace["metadata"]["uid"] for namespace in namespaces
+        }
+        return namespaces
 
     def _by_label(self, deadline: Deadline) -> list[dict[str, Any]] | None:
         """Return all namespaces of the run by one request; None if listing is refused."""
@@ -362,17 +370,21 @@ class NamespaceDeletions:
     def _holders(self, namespace: dict[str, Any], deadline: Deadline) -> Iterator[str]:
         """Return why a namespace remains: objects with finalizers, else its status conditions."""
         name = namespace["metadata"]["name"]
-        found: list[str] = []
+        holders: list[str] = []
         for plural, group in _remaining_kinds(namespace):
             try:
-                found += self._objects(f"{plural}.{group}" if group else plural, name, deadline)
+                holders += self._objects(f"{plural}.{group}" if group else plural, name, deadline)
             except (KwaitError, DeadlineExceeded):
                 # Its status has kinds and numbers, reported below.
                 continue
-        yield from found[:MAX_SHOWN]
-        if len(found) > MAX_SHOWN:
-            yield f"and {len(found) - MAX_SHOWN} more objects"
-        if not found or namespace["metadata"].get("finalizers") or _has_deletion_problem(namespace):
+        yield from holders[:MAX_SHOWN]
+        if len(holders) > MAX_SHOWN:
+            yield f"and {len(holders) - MAX_SHOWN} more objects"
+        if (
+            not holders
+            or namespace["metadata"].get("finalizers")
+            or _has_deletion_problem(namespace)
+        ):
             yield describe_remaining(namespace)
 
     def _objects(self, kind: str, namespace: str, deadline: Deadline) -> list[str]:
@@ -381,15 +393,15 @@ class NamespaceDeletions:
             if not resource.namespaced:
                 raise InvalidArgument("kind", kind, "a kind that is in namespaces")
             listed = self._session.list(resource, namespace, deadline=deadline)
-            return [{**each.object, "kind": resource.kind} for each in listed.items]
+            return [{**item.object, "kind": resource.kind} for item in listed.items]
 
-        return [_finalizers_of(each) for each in request_with_retry(get_pods, deadline)]
+        return [_finalizers_of(obj) for obj in request_with_retry(get_pods, deadline)]
 
 
 def _finalizers_of(obj: Mapping[str, Any]) -> str:
     metadata = obj["metadata"]
     title = f"{obj['kind'].lower()}/{metadata['name']}"
-    finalizers = [str(each) for each in metadata.get("finalizers") or ()]
+    finalizers = [str(finalizer) for finalizer in metadata.get("finalizers") or ()]
     if finalizers:
         noun = "finalizer" if len(finalizers) == 1 else "finalizers"
         return f"{title} is held by {noun} {', '.join(finalizers)}"
@@ -408,8 +420,8 @@ def _remaining_kinds(namespace: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _has_deletion_problem(namespace: Mapping[str, Any]) -> bool:
     return any(
-        str(each.get("type")).endswith("Failure") and each.get("status") == "True"
-        for each in (namespace.get("status") or {}).get("conditions") or ()
+        str(condition.get("type")).endswith("Failure") and condition.get("status") == "True"
+        for condition in (namespace.get("status") or {}).get("conditions") or ()
     )
 
 
@@ -604,10 +616,10 @@ class Namespaces:
         )
         deadline = Deadline.after(moment, self._session.clock)
         pause = _DEFAULT_OBJECTS_DELAY / 64
-        for resource, one in _DEFAULT_OBJECTS:
+        for resource, object_name in _DEFAULT_OBJECTS:
             while True:
                 try:
-                    self._session.get(resource, one, name, deadline=deadline)
+                    self._session.get(resource, object_name, name, deadline=deadline)
                 except (ApiError, DeadlineExceeded) as error:
                     if not isinstance(error, ApiError) or error.status != 404:
                         return False
@@ -664,9 +676,9 @@ class Namespaces:
                 raise silence from error
             else:
                 metadata = made["metadata"]
-                theirs = (metadata.get("annotations") or {}).get(ANNOTATION_PREFIX + "seal")
-                ours = manifest["metadata"]["annotations"][ANNOTATION_PREFIX + "seal"]
-                if not metadata.get("deletionTimestamp") and theirs in (None, ours):
+                stored_seal = (metadata.get("annotations") or {}).get(ANNOTATION_PREFIX + "seal")
+                own_seal = manifest["metadata"]["annotations"][ANNOTATION_PREFIX + "seal"]
+                if not metadata.get("deletionTimestamp") and stored_seal in (None, own_seal):
                     return made
             owner = replace(owner, nonce=f"{owner.nonce}.{number}")
         raise ClusterError(

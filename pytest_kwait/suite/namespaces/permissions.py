@@ -96,14 +96,14 @@ class Right:
     @property
     def place(self) -> str:
         """The scope of the right, as a phrase."""
-        what = self.resource.qualified
+        text = self.resource.qualified
         if self.subresource:
-            what += f"/{self.subresource}"
+            text += f"/{self.subresource}"
         if self.name:
-            return f"{what} {self.name}"
+            return f"{text} {self.name}"
         if not self.resource.namespaced:
-            return what
-        return f"{what} in {self.namespace or 'every namespace'}"
+            return text
+        return f"{text} in {self.namespace or 'every namespace'}"
 
     @property
     def attributes(self) -> dict[str, str]:
@@ -140,20 +140,20 @@ class MissingRights(NamedTuple):
 
 def needed_rights(settings: Settings) -> tuple[Right, ...]:
     """Return the rights that a run needs for itself, whatever its tests do."""
-    given = settings.namespace or ""
+    namespace = settings.namespace or ""
     rights = [
-        *([Right("get", NAMESPACES, given)] if given else _namespace_rights(settings)),
+        *([Right("get", NAMESPACES, namespace)] if namespace else _namespace_rights(settings)),
         *_rights_on(
             ("create", "delete", "get", "list", "patch", "update", "watch"),
             LEASES,
             "what it leaves if it is killed stays until it expires, and no serial test is run",
-            given or LEASE_NAMESPACE,
+            namespace or LEASE_NAMESPACE,
         ),
         *_rights_on(
             ("list",),
             NAMESPACES,
             "what dead runs have left stays"
-            + ("" if given else ", and nothing bounds how many namespaces there are at a time"),
+            + ("" if namespace else ", and nothing bounds how many namespaces there are at a time"),
         ),
     ]
     for resource, subresource, verb in (
@@ -162,7 +162,7 @@ def needed_rights(settings: Settings) -> tuple[Right, ...]:
         (PODS, "log", "get"),
     ):
         loss = "failures are told without them"
-        rights += _rights_on((verb,), resource, loss, given, subresource)
+        rights += _rights_on((verb,), resource, loss, namespace, subresource)
     if settings.session_waits:
         loss = "not awaited before the first test"
         rights += _rights_on(("list", "watch"), NODES, loss)

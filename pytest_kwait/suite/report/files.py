@@ -165,8 +165,8 @@ def _wait_row(wait: WaitRecord, runs: dict[str, int], base: float, texts: _TextT
         texts.number(wait.outcome),
         [
             part
-            for each in wait.changes
-            for part in (round(each.at * 1000), texts.number(each.text))
+            for change in wait.changes
+            for part in (round(change.at * 1000), texts.number(change.text))
         ],
         wait.retries,
         texts.number(wait.trouble),

@@ -64,11 +64,11 @@ def format_summary(
         size: maximum bytes; less than its first lines gives an empty text.
     """
     counted = ", ".join(
-        f"{number} {'errors' if what == 'error' and number > 1 else _escape_cell(what)}"
-        for what, number in counts.items()
+        f"{number} {'errors' if outcome == 'error' and number > 1 else _escape_cell(outcome)}"
+        for outcome, number in counts.items()
         if number
     )
-    artifacts = any(each.folder for each in failures)
+    artifacts = any(failure.folder for failure in failures)
     columns = ["test", "what happened", "awaited", *(["artifacts"] if artifacts else [])]
     head = [
         f"### pytest-kwait: {counted}",
@@ -78,15 +78,15 @@ def format_summary(
         f"| {' | '.join(columns)} |",
         f"|{' --- |' * len(columns)}",
     ]
-    rows = [_row(each, link, artifacts) for each in failures]
+    rows = [_row(failure, link, artifacts) for failure in failures]
     # Room for the line with the number of omitted failures.
-    left = size - _bytes(head) - 100
-    if left < 0:
+    remaining_size = size - _bytes(head) - 100
+    if remaining_size < 0:
         return ""
     fitting = 0
     for row in rows:
-        left -= _bytes([row])
-        if left < 0:
+        remaining_size -= _bytes([row])
+        if remaining_size < 0:
             break
         fitting += 1
     tail = [""]
@@ -111,7 +111,7 @@ def _row(failed: FailedTest, link: str, artifacts: bool) -> str:
 def _escape_cell(text: str) -> str:
     """Escape a text for a cell of a Markdown table."""
     escaped = html.escape(" ".join(text.split()), quote=False)
-    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", escaped)
+    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", escaped)
 
 
 def _escape_data(text: str) -> str:

@@ -127,10 +127,10 @@ def _read_history(recording: Recording, redact: Callable[[str], str]) -> _Histor
             failure = (at, line.outcome, truncate_middle(line.text, 2 * _MAX_TEXT))
         elif line.type in _CHANGES and line.resource == _EVENTS:
             if line.key.partition("/")[0] in own and line.type != "DELETED":
-                found = read_event(line.object)
-                if found.type == "Warning":
-                    message = truncate_middle(redact(found.message), 2 * _MAX_TEXT)
-                    history.events.append((at, found.subject, found.reason, found.times, message))
+                event = read_event(line.object)
+                if event.type == "Warning":
+                    message = truncate_middle(redact(event.message), 2 * _MAX_TEXT)
+                    history.events.append((at, event.subject, event.reason, event.times, message))
         elif line.type in _CHANGES and _is_shown(line, own):
             identity = (line.resource, line.key)
             row = None if line.type == "DELETED" else printer.row(line)
@@ -192,23 +192,23 @@ class _Printer:
 
     def row(self, line: RecordedLine) -> tuple[str, ...]:
         """Return the cells of an object but for its name; none if it cannot be printed."""
-        columns, shown = self._find(line)
+        columns, indexes = self._find(line)
         try:
             cells = columns.cells(line.object)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             # The object of another program, without a field that all others have.
             return ()
-        texts = [_format_cell(cells[index]) for index in shown]
+        texts = [_format_cell(cells[index]) for index in indexes]
         if line.resource == "pods":
             texts = [_AGO.sub("", text) for text in texts]
         return tuple(truncate_middle(self._redact(text), _MAX_CELL) for text in texts)
 
     def _find(self, line: RecordedLine) -> tuple[Columns, list[int]]:
-        found = self._columns.get(line.resource)
-        if found is None:
+        entry = self._columns.get(line.resource)
+        if entry is None:
             columns = self._columns_of(line)
             is_built_in = line.resource in BUILT_IN_COLUMNS
-            shown = [
+            indexes = [
                 index
                 for index, head in enumerate(columns.definitions)
                 if index > 0
@@ -216,18 +216,20 @@ class _Printer:
                 and head["type"] != "date"
                 and not (is_built_in and head["name"] in _COUNTING)
             ]
-            found = self._columns[line.resource] = (columns, shown)
-            self.heads[line.resource] = [columns.definitions[index]["name"] for index in shown]
-        return found
+            entry = self._columns[line.resource] = (columns, indexes)
+            self.heads[line.resource] = [columns.definitions[index]["name"] for index in indexes]
+        return entry
 
     def _columns_of(self, line: RecordedLine) -> Columns:
         definition = self._definitions.get(line.resource)
         if definition is None:
             return BUILT_IN_COLUMNS.get(line.resource, GENERIC_COLUMNS)
         version = str(line.object.get("apiVersion")).rpartition("/")[2]
-        for each in definition["spec"]["versions"]:
-            if each["name"] == version:
-                return custom_resource_columns(each.get("additionalPrinterColumns") or ())
+        for definition_version in definition["spec"]["versions"]:
+            if definition_version["name"] == version:
+                return custom_resource_columns(
+                    definition_version.get("additionalPrinterColumns") or ()
+                )
         return GENERIC_COLUMNS
 
 
@@ -241,11 +243,11 @@ def _format_cell(cell: Any) -> str:
 
 def _compose(recording: Recording, history: _History, divisor: int) -> Playback:
     header = recording.header
-    kept, left_out = _choose_objects(history.changes, _MAX_OBJECTS // divisor)
+    identities, left_out = _choose_objects(history.changes, _MAX_OBJECTS // divisor)
     own = next(iter(header.namespaces), "")
-    resources = sorted({resource for resource, _ in kept}, key=_rank)
+    resources = sorted({resource for resource, _ in identities}, key=_rank)
     kinds = {resource: number for number, resource in enumerate(resources)}
-    ordered = sorted(kept, key=lambda each: (kinds[each[0]], each[1]))
+    ordered = sorted(identities, key=lambda identity: (kinds[identity[0]], identity[1]))
     numbers = {identity: number for number, identity in enumerate(ordered)}
     changes = [change for change in history.changes if change.identity in numbers]
     changes, dropped, begin = _limit_changes(changes, _MAX_CHANGES // divisor)
@@ -301,14 +303,16 @@ def _choose_objects(changes: list[_Change], limit: int) -> tuple[set[_Identity],
     by_resource: dict[str, list[_Change]] = {}
     for change in last.values():
         by_resource.setdefault(change.identity[0], []).append(change)
-    kept: set[_Identity] = set()
+    identities: set[_Identity] = set()
     left_out: dict[str, int] = {}
-    for resource, found in by_resource.items():
-        if len(found) > limit:
-            found.sort(key=lambda each: (shared[each.identity[0], each.row], -each.at))
-            left_out[resource] = len(found) - limit
-        kept.update(change.identity for change in found[:limit])
-    return kept, left_out
+    for resource, resource_changes in by_resource.items():
+        if len(resource_changes) > limit:
+            resource_changes.sort(
+                key=lambda change: (shared[change.identity[0], change.row], -change.at)
+            )
+            left_out[resource] = len(resource_changes) - limit
+        identities.update(change.identity for change in resource_changes[:limit])
+    return identities, left_out
 
 
 def _limit_changes(changes: list[_Change], limit: int) -> tuple[list[_Change], int, float]:

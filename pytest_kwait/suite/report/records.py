@@ -327,12 +327,12 @@ def limit_size(value: Any, items: int, length: int) -> Any:
     if isinstance(value, str):
         return truncate_middle(value, length)
     if isinstance(value, (list, tuple)):
-        return [limit_size(each, items, length) for each in value[:items]]
+        return [limit_size(element, items, length) for element in value[:items]]
     if isinstance(value, dict):
-        parts = {str(key): limit_size(each, items, length) for key, each in value.items()}
-        for key, each in value.items():
-            if isinstance(each, (list, tuple)) and len(each) > items:
-                parts[f"{key}_left_out"] = len(each) - items
+        parts = {str(key): limit_size(element, items, length) for key, element in value.items()}
+        for key, element in value.items():
+            if isinstance(element, (list, tuple)) and len(element) > items:
+                parts[f"{key}_left_out"] = len(element) - items
         return parts
     return value
 

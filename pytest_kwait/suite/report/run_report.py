@@ -139,11 +139,11 @@ def encode_report(report: RunReport) -> bytes:
     return b"".join(
         (
             b'{"kwait_report":%d,\n"runs":[' % report.kwait_report,
-            b",\n".join(msgspec.json.encode(each) for each in report.runs),
+            b",\n".join(msgspec.json.encode(run) for run in report.runs),
             b'],\n"tests":[',
-            b",\n".join(msgspec.json.encode(each) for each in report.tests),
+            b",\n".join(msgspec.json.encode(test) for test in report.tests),
             b'],\n"waits":[',
-            b",\n".join(msgspec.json.encode(each) for each in report.waits),
+            b",\n".join(msgspec.json.encode(wait_record) for wait_record in report.waits),
             b"]}\n",
         )
     )
@@ -205,11 +205,13 @@ def list_omissions(report: RunReport) -> list[str]:
         part, _, parts = run.shard.partition("/")
         if part.isdecimal() and parts.isdecimal() and 0 < int(parts) <= MAX_WAITS:
             shards.setdefault(int(parts), {}).setdefault(int(part), []).append(run)
-    for total, present in sorted(shards.items()):
-        missing = [f"{index}/{total}" for index in range(1, total + 1) if index not in present]
+    for total, runs_by_index in sorted(shards.items()):
+        missing = [
+            f"{index}/{total}" for index in range(1, total + 1) if index not in runs_by_index
+        ]
         if missing:
             notes.append(f"not in this report: {_format_names('shard', missing)}")
-        for index, runs in sorted(present.items()):
+        for index, runs in sorted(runs_by_index.items()):
             if len(runs) > 1:
                 names = ", ".join(run.name for run in runs)
                 notes.append(f"shard {index}/{total} is here {len(runs)} times: runs {names}")
@@ -234,9 +236,9 @@ def list_omissions(report: RunReport) -> list[str]:
 
 
 def _format_names(noun: str, names: list[str]) -> str:
-    shown = names[:10]
+    shown_names = names[:10]
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(shown)}{more}"
+    return f"{noun}{'s' if len(names) > 1 else ''} {', '.join(shown_names)}{more}"
 
 
 def _merge_record(
@@ -268,15 +270,15 @@ def _attach_playbacks(tests: Iterable[TestRecord], played: list[PlayedTest]) -> 
         attempts.setdefault((test.run, test.test, test.worker), []).append(test)
     # A recording may be written again, with a failure of the teardown.
     latest: dict[tuple[str, str, str, str], PlayedTest] = {}
-    for each in played:
-        key = (each.run, each.test, each.worker, each.recording)
-        latest[key] = max(latest.get(key, each), each, key=_end_of)
-    for each in latest.values():
-        made = _end_of(each) - _CLOCK_SKEW
-        for test in attempts.get((each.run, each.test, each.worker), ()):
+    for played_test in played:
+        key = (played_test.run, played_test.test, played_test.worker, played_test.recording)
+        latest[key] = max(latest.get(key, played_test), played_test, key=_end_of)
+    for played_test in latest.values():
+        made = _end_of(played_test) - _CLOCK_SKEW
+        for test in attempts.get((played_test.run, played_test.test, played_test.worker), ()):
             if test.ended >= made and test.playback is None:
-                test.playback = each.playback
-                test.recording = test.recording or each.recording
+                test.playback = played_test.playback
+                test.recording = test.recording or played_test.recording
                 break
 
 
@@ -290,14 +292,14 @@ def limit_playbacks(tests: Iterable[TestRecord], room: int) -> list[TestRecord]:
     Args:
         room: maximum bytes of all.
     """
-    kept = []
+    retained_tests = []
     for test in sorted(tests, key=lambda test: (test.outcome == "passed", test.ended, test.id)):
         if test.playback is not None:
             size = len(msgspec.json.encode(test.playback))
             if size <= room:
                 room -= size
-                kept.append(test)
-    return kept
+                retained_tests.append(test)
+    return retained_tests
 
 
 def _update_latest(latest: dict[str, float], run: str, at: float) -> None:
@@ -326,20 +328,20 @@ def _report(
     dropped: dict[str, int],
 ) -> RunReport:
     _drop_waits(waits, dropped)
-    for each, count in dropped.items():
-        if each in runs:
-            runs[each].waits_left_out += count
-    kept = sorted(waits.values(), key=lambda wait: (wait.started, wait.id))
+    for run_id, count in dropped.items():
+        if run_id in runs:
+            runs[run_id].waits_left_out += count
+    wait_records = sorted(waits.values(), key=lambda wait: (wait.started, wait.id))
     room = MAX_EVIDENCE
-    for wait in kept:
+    for wait in wait_records:
         if wait.text or wait.evidence:
             room -= _size(wait)
             if room < 0:
                 wait.text, wait.evidence = "", {}
                 if wait.run in runs:
                     runs[wait.run].evidence_left_out += 1
-    waited = {(wait.run, wait.test) for wait in kept}
-    shown = [
+    waited = {(wait.run, wait.test) for wait in wait_records}
+    test_records = [
         test
         for test in tests.values()
         if test.outcome in ("failed", "error", "crashed")
@@ -348,11 +350,11 @@ def _report(
         or (test.run, test.test) in waited
     ]
     # Keep failures first.
-    shown = sorted(shown, key=lambda test: (test.outcome == "passed", test.ended, test.id))[
-        :MAX_TESTS
-    ]
-    played = {test.id for test in limit_playbacks(shown, MAX_PLAYBACKS)}
-    for test in shown:
+    test_records = sorted(
+        test_records, key=lambda test: (test.outcome == "passed", test.ended, test.id)
+    )[:MAX_TESTS]
+    played = {test.id for test in limit_playbacks(test_records, MAX_PLAYBACKS)}
+    for test in test_records:
         if test.playback is not None and test.id not in played:
             test.playback = None
             if test.run in runs:
@@ -360,6 +362,6 @@ def _report(
     return RunReport(
         VERSION,
         sorted(runs.values(), key=lambda run: (run.started, run.id)),
-        kept,
-        sorted(shown, key=lambda test: (test.ended, test.id)),
+        wait_records,
+        sorted(test_records, key=lambda test: (test.ended, test.id)),
     )

@@ -38,13 +38,13 @@ CI_SYSTEMS = (
 
 
 def read_ci_shard(
-    environ: Mapping[str, str], total: int | None, given: str, source: str
+    environ: Mapping[str, str], total: int | None, text: str, source: str
 ) -> tuple[Shard, str]:
     """Return the shard given by the environment, and its source.
 
     Args:
         total: the required number of shards; None if the system gives it.
-        given: the setting's value, for messages: `auto` or `auto/N`.
+        text: the setting's value, for messages: `auto` or `auto/N`.
         source: the source of the setting.
 
     Raises:
@@ -53,11 +53,11 @@ def read_ci_shard(
     speaking = [system for system in CI_SYSTEMS if _is_present(system, environ)]
     if len(speaking) > 1:
         several = " and ".join(
-            f"{each.name} ({_format_variables(each, environ)})" for each in speaking
+            f"{system.name} ({_format_variables(system, environ)})" for system in speaking
         )
         raise InvalidArgument(
             "shard",
-            given,
+            text,
             f"{several} each say which job this is; use I/N, for example 2/4",
             source,
         )
@@ -66,16 +66,16 @@ def read_ci_shard(
             # GitLab sets a total of 1 and no index for a job that is not parallel.
             return Shard(1, 1), "GitLab: CI_NODE_TOTAL=1"
         raise InvalidArgument(
-            "shard", given, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source
+            "shard", text, f"{_NO_CI_SYSTEM}; or use I/N, for example 2/4", source
         )
     system = speaking[0]
-    source_text = f"{system.name}, as {source} asks for {given}"
-    jobs = _read_total(system, environ, total, given, source, source_text)
+    source_text = f"{system.name}, as {source} asks for {text}"
+    jobs = _read_total(system, environ, total, text, source, source_text)
     index = _read_number(
         system.index, environ, source_text, f"{system.name} counts from {system.first}"
     )
     if not system.first <= index < system.first + jobs:
-        named = f"{system.total}={jobs}" if environ.get(system.total) else given
+        named = f"{system.total}={jobs}" if environ.get(system.total) else text
         raise InvalidArgument(
             system.index,
             environ[system.index],
@@ -89,10 +89,10 @@ def read_ci_shard(
 
 
 _NO_CI_SYSTEM = "no CI system says which job this is: auto reads " + ", ".join(
-    f"{each.index} and {each.total} ({each.name})"
-    if each.total
-    else f"{each.index} ({each.name}; use auto/N)"
-    for each in CI_SYSTEMS
+    f"{system.index} and {system.total} ({system.name})"
+    if system.total
+    else f"{system.index} ({system.name}; use auto/N)"
+    for system in CI_SYSTEMS
 )
 
 
@@ -112,7 +112,7 @@ def _read_total(
     system: CISystem,
     environ: Mapping[str, str],
     total: int | None,
-    given: str,
+    text: str,
     source: str,
     source_text: str,
 ) -> int:
@@ -141,7 +141,7 @@ def _read_total(
     if total is not None and jobs != total:
         raise InvalidArgument(
             "shard",
-            given,
+            text,
             f"{system.name} says {system.total}={jobs}; use auto, or auto/{jobs}",
             source,
         )

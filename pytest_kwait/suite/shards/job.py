@@ -84,7 +84,7 @@ class ShardSuite:
         metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
         spec = template.setdefault("spec", {})
         containers = spec.setdefault("containers", [])
-        named = [each for each in containers if each.get("name") == CONTAINER]
+        named = [container for container in containers if container.get("name") == CONTAINER]
         container = (named or containers or [{"name": CONTAINER}])[0]
         if not containers:
             containers.append(container)
@@ -227,7 +227,7 @@ class ShardJob:
         except DeadlineExceeded as error:
             raise ClusterError(f"the cluster does not answer: {error}") from error
         nodes = decode_object(answer.data).get("items") or []
-        infos = [(each.get("status") or {}).get("nodeInfo") or {} for each in nodes]
+        infos = [(node.get("status") or {}).get("nodeInfo") or {} for node in nodes]
         if any(info.get("osImage") == _SIMULATED_OS for info in infos):
             raise ClusterError(
                 "the nodes of this cluster are simulated and run no images; `kwait shards run` "
@@ -259,7 +259,7 @@ class ShardJob:
             ),
             deadline,
         )
-        return [each.object for each in listed.items]
+        return [item.object for item in listed.items]
 
     def _report_pod(self, pod: Mapping[str, Any]) -> None:
         metadata, status = pod.get("metadata") or {}, pod.get("status") or {}
@@ -319,14 +319,14 @@ class ShardJob:
 
 
 def _container(pod: Mapping[str, Any]) -> str:
-    names = [each["name"] for each in pod["spec"]["containers"]]
+    names = [container["name"] for container in pod["spec"]["containers"]]
     return CONTAINER if CONTAINER in names else str(names[0])
 
 
 def _termination_reason(pod: Mapping[str, Any], container: str) -> str:
     status = pod.get("status") or {}
-    for each in status.get("containerStatuses") or []:
-        ended = (each.get("state") or {}).get("terminated")
-        if each.get("name") == container and ended:
+    for container_status in status.get("containerStatuses") or []:
+        ended = (container_status.get("state") or {}).get("terminated")
+        if container_status.get("name") == container and ended:
             return f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode')}"
     return str(status.get("message") or status.get("reason") or f"pod {status.get('phase')}")

@@ -72,10 +72,10 @@ def unpack_results(log: str) -> ShardResults | None:
     Args:
         log: the pod's log.
     """
-    before, found, rest = log.rpartition(_HEADER + " ")
+    before, separator, rest = log.rpartition(_HEADER + " ")
     # If a test's output has no final newline, the mark follows on the same line.
     lines = rest.splitlines()
-    if not found or _TRAILER not in lines:
+    if not separator or _TRAILER not in lines:
         return None
     try:
         data = base64.b64decode("".join(lines[1 : lines.index(_TRAILER)]), validate=True)
@@ -94,14 +94,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: pytest's arguments; those of the process by default.
     """
-    given = sys.argv[1:] if argv is None else argv
+    arguments = sys.argv[1:] if argv is None else argv
     # A background shell ignores SIGINT, and its children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="kwait-shard-") as folder:
         made = [Path(folder) / JUNIT, Path(folder) / REPORT]
         options = [f"--junitxml={made[0]}", f"--kwait-report={made[1]}"]
         process = subprocess.Popen(  # noqa: S603 - whoever gives the arguments runs the suite
-            [sys.executable, "-m", "pytest", *given, *options]
+            [sys.executable, "-m", "pytest", *arguments, *options]
         )
 
         def interrupt(_number: int, _frame: FrameType | None) -> None:

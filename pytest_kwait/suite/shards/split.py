@@ -221,7 +221,7 @@ def read_durations(path: Path, source: str) -> Durations | None:
         raise _invalid_durations(path, f"it is no JSON ({error})", source) from None
     if isinstance(contents, list):
         # The file format of the first versions of pytest-split, which it still reads.
-        pairs = all(isinstance(each, list) and len(each) == 2 for each in contents)
+        pairs = all(isinstance(pair, list) and len(pair) == 2 for pair in contents)
         contents = {str(name): seconds for name, seconds in contents} if pairs else None
     if not isinstance(contents, dict):
         raise _invalid_durations(path, "it does not hold seconds by the ids of tests", source)

@@ -59,16 +59,19 @@ def build_admission_request(kind: Kind, attributes: Attributes) -> Obj:
     """Return the `request` of a review, with objects in the version `kind`."""
     requested = attributes.requested_kind or attributes.kind
     caller = attributes.caller
-    shown, original = attributes.subresource_kind or kind, attributes.subresource_kind or requested
+    object_kind, original = (
+        attributes.subresource_kind or kind,
+        attributes.subresource_kind or requested,
+    )
     request: Obj = {
-        "kind": _group_version_field(shown, "kind", shown.kind),
+        "kind": _group_version_field(object_kind, "kind", object_kind.kind),
         "resource": _group_version_field(kind, "resource", kind.plural),
         "requestKind": _group_version_field(original, "kind", original.kind),
         "requestResource": _group_version_field(requested, "resource", requested.plural),
         "operation": attributes.operation,
         "userInfo": caller.identity.info(),
-        "object": to_reviewed_version(shown, attributes.obj),
-        "oldObject": to_reviewed_version(shown, attributes.old),
+        "object": to_reviewed_version(object_kind, attributes.obj),
+        "oldObject": to_reviewed_version(object_kind, attributes.old),
         "dryRun": caller.dry_run,
         "options": _operation_options(attributes),
     }
@@ -131,8 +134,8 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
     patch, kind = response.get("patch") or "", response.get("patchType")
     if version == "v1":
         if response.get("uid", "") != uid:
-            given = response.get("uid", "")
-            raise _response_error(f'expected response.uid="{uid}", got "{given}"')
+            response_uid = response.get("uid", "")
+            raise _response_error(f'expected response.uid="{uid}", got "{response_uid}"')
         if type_meta != ("admission.k8s.io/v1", "AdmissionReview"):
             raise _response_error(
                 unexpected_type_text(*type_meta, "admission.k8s.io", "AdmissionReview")
@@ -150,8 +153,8 @@ def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool
 
 def unknown_conversion_text(api_version: str, kind: str, version: str, review: str) -> str:
     """Return the error of a response of another type than the version's review."""
-    given = api_version.rpartition("/")[2]
-    return f"converting ({given}.{kind}) to ({version}.{review}): unknown conversion"
+    version_name = api_version.rpartition("/")[2]
+    return f"converting ({version_name}.{kind}) to ({version}.{review}): unknown conversion"
 
 
 def unexpected_type_text(api_version: str, kind: str, group: str, review: str) -> str:

@@ -109,9 +109,11 @@ def match_kind(cluster: Cluster, webhook: Obj, attributes: Attributes) -> Kind |
     if any(_matches_rule(rule, attributes, requested) for rule in rules):
         return requested
     if webhook.get("matchPolicy", "Equivalent") == "Equivalent":
-        others = [kind for kind in _equivalent_kinds(cluster, requested) if kind is not requested]
+        other_kinds = [
+            kind for kind in _equivalent_kinds(cluster, requested) if kind is not requested
+        ]
         for rule in rules:
-            for kind in others:
+            for kind in other_kinds:
                 if _matches_rule(rule, attributes, kind):
                     return kind
     return None
@@ -119,9 +121,9 @@ def match_kind(cluster: Cluster, webhook: Obj, attributes: Attributes) -> Kind |
 
 def _equivalent_kinds(cluster: Cluster, kind: Kind) -> Iterator[Kind]:
     for group, version in cluster.kinds.group_versions():
-        for other in (cluster.kinds.served(group, version) or {}).values():
-            if other.bucket == kind.bucket and "get" in other.verbs:
-                yield other
+        for other_kind in (cluster.kinds.served(group, version) or {}).values():
+            if other_kind.bucket == kind.bucket and "get" in other_kind.verbs:
+                yield other_kind
 
 
 def _matches_namespace_selector(cluster: Cluster, webhook: Obj, attributes: Attributes) -> bool:
@@ -139,9 +141,9 @@ def _matches_object_selector(webhook: Obj, attributes: Attributes) -> bool:
     selector = webhook.get("objectSelector")
     if not selector:
         return True
-    shown = (attributes.obj, attributes.old)
+    objects = (attributes.obj, attributes.old)
     return any(
-        obj is not None and matches_label_selector(selector, labels_of(obj)) for obj in shown
+        obj is not None and matches_label_selector(selector, labels_of(obj)) for obj in objects
     )
 
 

@@ -150,7 +150,7 @@ def _resolve_service(cluster: Cluster, name: str, namespace: str, port: int) -> 
     address = spec.get("clusterIP", "")
     if address == "None":
         return "", 'cannot route to service with ClusterIP "None"'
-    if not any(one.get("port") == port for one in spec.get("ports", ())):
+    if not any(service_port.get("port") == port for service_port in spec.get("ports", ())):
         return "", f'no service port {port} found for service "{name}"'
     if get_pod_networks(cluster).current is not None:
         return f"{address}:{port}", ""
@@ -160,8 +160,8 @@ def _resolve_service(cluster: Cluster, name: str, namespace: str, port: int) -> 
 
 def call_webhooks(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
     """Call webhooks concurrently; the calling task is suspended."""
-    wanted = list(calls)
-    return await_result(lambda: fetch_replies(wanted)) if wanted else []
+    webhook_calls = list(calls)
+    return await_result(lambda: fetch_replies(webhook_calls)) if webhook_calls else []
 
 
 async def fetch_replies(calls: Iterable[WebhookCall]) -> list[WebhookReply]:
@@ -238,8 +238,8 @@ def _status_error_text(code: int, body: bytes, *, plain: bool) -> str:
     if code in _STATUS_TEXTS:
         return _STATUS_TEXTS[code]
     if code >= 500:
-        shown = quote_go(text or "unknown")
-        return f"an error on the server ({shown}) has prevented the request from succeeding"
+        quoted_text = quote_go(text or "unknown")
+        return f"an error on the server ({quoted_text}) has prevented the request from succeeding"
     return f"the server responded with the status code {code} but did not return more information"
 
 

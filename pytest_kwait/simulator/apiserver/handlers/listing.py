@@ -229,12 +229,12 @@ def _token_content(token: str) -> dict[str, Any]:
             f"json: cannot unmarshal {_describe_type(content)} into Go value of type "
             "storage.continueToken"
         )
-    for name, (kind, shown) in _TOKEN_TYPES.items():
+    for name, (kind, type_name) in _TOKEN_TYPES.items():
         value = content.get(name)
         if value is not None and type(value) is not kind:
             raise _invalid_token_error(
                 f"json: cannot unmarshal {_describe_type(value)} into Go struct field "
-                f"continueToken.{name} of type {shown}"
+                f"continueToken.{name} of type {type_name}"
             )
     return content
 
@@ -346,8 +346,10 @@ async def _build_page(
     limit = 0 if any_time else options.limit
     if not kind.custom:
         return _take_page(entries, options, revision, prefix, limit)
-    seen = await entries_to_requested_version(kind, entries) if options.is_selective else entries
-    page = _take_page(seen, options, revision, prefix, limit)
+    converted_entries = (
+        await entries_to_requested_version(kind, entries) if options.is_selective else entries
+    )
+    page = _take_page(converted_entries, options, revision, prefix, limit)
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 

@@ -130,9 +130,9 @@ async def patch_object(
         )
         _resolve_name(cluster, kind, configuration, target)
         key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
-        present = cluster.store.get(kind.bucket, key)
-        if present is not None:
-            _check_uid(kind, configuration, present.obj)
+        entry = cluster.store.get(kind.bucket, key)
+        if entry is not None:
+            _check_uid(kind, configuration, entry.obj)
         force = request.flag("force")
         stored, created = await run_write(
             cluster,
@@ -167,10 +167,11 @@ def _patch(
             cluster, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
         )
     if not isinstance(metadata, dict) or metadata.get("name") != target.name:
-        given = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        body_name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise bad_request(
-            f"the name of the object ({given}) does not match the name on the URL ({target.name})"
-            if given
+            f"the name of the object ({body_name}) does not match the name on the URL "
+            f"({target.name})"
+            if body_name
             else f"the name of the object ({target.name} based on URL) was undeterminable: "
             "name must be provided"
         )
@@ -197,17 +198,17 @@ def _repeated_fields(media: str, data: bytes) -> list[str]:
     )
 
 
-def _check_uid(kind: Kind, new: Obj, present: Obj) -> None:
+def _check_uid(kind: Kind, new: Obj, stored_object: Obj) -> None:
     """Check that the patch keeps the object's UID.
 
     Raises:
         StatusError: 422, the UID differs.
     """
     uid = new["metadata"].get("uid")
-    if uid and uid != present["metadata"]["uid"]:
+    if uid and uid != stored_object["metadata"]["uid"]:
         error = invalid_value("metadata.uid", uid, "field is immutable")
         errors = [error] if kind.custom else [error] * 2
-        raise invalid(kind.group, kind.kind, present["metadata"]["name"], errors)
+        raise invalid(kind.group, kind.kind, stored_object["metadata"]["name"], errors)
 
 
 def _resolve_name(cluster: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
@@ -245,13 +246,15 @@ def _decode_result(
         why = error.message.partition(f" cannot be handled as a {kind.kind}: ")[2]
         if not why:
             raise
-    shown = {name: result[name] for name in sorted(result)}
+    ordered_object = {name: result[name] for name in sorted(result)}
     metadata = result.get("metadata")
     if isinstance(metadata, dict):
         ordered = [name for name in go_fields(_META) if name in metadata]
-        shown["metadata"] = {name: metadata[name] for name in dict.fromkeys([*ordered, *metadata])}
+        ordered_object["metadata"] = {
+            name: metadata[name] for name in dict.fromkeys([*ordered, *metadata])
+        }
     # Custom objects are maps, whose fields Go sorts; of others, nested fields keep their order.
-    text = json.dumps(shown, separators=(",", ":"), sort_keys=kind.custom)
+    text = json.dumps(ordered_object, separators=(",", ":"), sort_keys=kind.custom)
     if strategic is not None:
         text = format_go_value(_strip_directives(read_patch(strategic)))
         why = from_unstructured_error(result, shape_of(kind.group, kind.version, kind.kind)) or why
@@ -261,6 +264,6 @@ def _decode_result(
 def _strip_directives(patch: Any) -> Any:
     """Remove the directives from a strategic merge patch."""
     if isinstance(patch, dict):
-        kept = {name: value for name, value in patch.items() if name != "$retainKeys"}
-        return {name: _strip_directives(value) for name, value in kept.items()}
-    return [_strip_directives(one) for one in patch] if isinstance(patch, list) else patch
+        value_by_name = {name: value for name, value in patch.items() if name != "$retainKeys"}
+        return {name: _strip_directives(value) for name, value in value_by_name.items()}
+    return [_strip_directives(element) for element in patch] if isinstance(patch, list) else patch

@@ -233,9 +233,9 @@ class ResourceHandler:
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
         )
-        kept = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
+        is_pending = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
         return object_response(
-            request, kind, await to_requested_version(kind, outcome), 202 if kept else 200
+            request, kind, await to_requested_version(kind, outcome), 202 if is_pending else 200
         )
 
     async def _delete_collection(

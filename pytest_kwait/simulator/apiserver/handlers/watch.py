@@ -319,12 +319,12 @@ class WatchStream:
         """Send bookmarks until the timeout or the end of the stream."""
         deadline = self._loop.time() + seconds
         while not self._done.is_set():
-            left = deadline - self._loop.time()
-            if left <= 0:
+            remaining_seconds = deadline - self._loop.time()
+            if remaining_seconds <= 0:
                 break
-            pause = min(_BOOKMARK_PAUSE, left)
-            if self._options.bookmarks and left > 2 * _LAST_BOOKMARK_LEAD:
-                pause = min(pause, left - _LAST_BOOKMARK_LEAD)
+            pause = min(_BOOKMARK_PAUSE, remaining_seconds)
+            if self._options.bookmarks and remaining_seconds > 2 * _LAST_BOOKMARK_LEAD:
+                pause = min(pause, remaining_seconds - _LAST_BOOKMARK_LEAD)
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
@@ -332,7 +332,7 @@ class WatchStream:
                     return
                 if (
                     self._options.bookmarks
-                    and left > 2 * _LAST_BOOKMARK_LEAD
+                    and remaining_seconds > 2 * _LAST_BOOKMARK_LEAD
                     and self._current
                     and not self._skips_bookmark()
                 ):
@@ -412,8 +412,10 @@ class WatchStream:
         self, entries: Iterable[Entry], revision: int
     ) -> Iterator[tuple[bytes, str]]:
         """Yield each event with the name of its object, empty for a bookmark."""
-        for one in entries:
-            entry = self._entry_to_watched_version(one) if self._kind.custom else one
+        for stored_entry in entries:
+            entry = (
+                self._entry_to_watched_version(stored_entry) if self._kind.custom else stored_entry
+            )
             if self._selects(entry):
                 yield self._chunk("ADDED", entry), entry.obj["metadata"]["name"]
         if self._options.initial_events and self._options.bookmarks:
@@ -545,8 +547,8 @@ class ConvertedWatchStream(WatchStream):
         if options.initial_events or (options.initial_events is None and not self._revision):
             self._initial_revision = store.revision
             try:
-                found = store.entries(bucket, namespace or None)
-                self._initial = await entries_to_requested_version(self._kind, found)
+                entries = store.entries(bucket, namespace or None)
+                self._initial = await entries_to_requested_version(self._kind, entries)
             except StatusError:
                 self._unsubscribe()
                 raise

@@ -63,11 +63,11 @@ def service_cells(obj: Obj) -> list[Any]:
 def _external_addresses(obj: Obj) -> str:
     """Return a service's external addresses."""
     spec = obj.get("spec", {})
-    kind, given = spec.get("type"), list(spec.get("externalIPs") or ())
+    kind, addresses = spec.get("type"), list(spec.get("externalIPs") or ())
     if kind in ("ClusterIP", "NodePort"):
-        return ",".join(given) or NONE
+        return ",".join(addresses) or NONE
     if kind == "LoadBalancer":
-        return ",".join([*_load_balancer_addresses(obj), *given]) or "<pending>"
+        return ",".join([*_load_balancer_addresses(obj), *addresses]) or "<pending>"
     return str(spec.get("externalName", "")) if kind == "ExternalName" else "<unknown>"
 
 
@@ -86,13 +86,13 @@ def ingress_cells(obj: Obj) -> list[Any]:
         more = more or len(hosts) == _MAX_SHOWN_ADDRESSES
         if not more and rule.get("host"):
             hosts.append(rule["host"])
-    shown = ",".join(hosts) or "*"
+    hosts_text = ",".join(hosts) or "*"
     if more:
-        shown += f" + {len(rules) - _MAX_SHOWN_ADDRESSES} more..."
+        hosts_text += f" + {len(rules) - _MAX_SHOWN_ADDRESSES} more..."
     return [
         name_of(obj),
         spec.get("ingressClassName", NONE),
-        shown,
+        hosts_text,
         ",".join(_load_balancer_addresses(obj)),
         "80, 443" if spec.get("tls") else "80",
         age_cell(obj),
@@ -104,27 +104,27 @@ def ingress_class_cells(obj: Obj) -> list[Any]:
     spec, name = obj.get("spec", {}), name_of(obj)
     if (obj["metadata"].get("annotations") or {}).get(_DEFAULT_INGRESS_CLASS_ANNOTATION) == "true":
         name += " (default)"
-    parameters, shown = spec.get("parameters"), NONE
+    parameters, parameters_text = spec.get("parameters"), NONE
     if parameters:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") is not None else ""
-        shown = f"{parameters['kind']}{group}/{parameters['name']}"
-    return [name, spec.get("controller", ""), shown, age_cell(obj)]
+        parameters_text = f"{parameters['kind']}{group}/{parameters['name']}"
+    return [name, spec.get("controller", ""), parameters_text, age_cell(obj)]
 
 
 def endpoints_cells(obj: Obj) -> list[Any]:
     """An Endpoints row: the first addresses and their number."""
-    found = []
+    all_addresses = []
     for subset in obj.get("subsets") or ():
         addresses = [address["ip"] for address in subset.get("addresses") or ()]
         ports = subset.get("ports")
         if not ports:
-            found += addresses
+            all_addresses += addresses
         for port in ports or ():
-            found += [_join_address(address, port["port"]) for address in addresses]
-    shown = ",".join(found[:_MAX_SHOWN_ADDRESSES])
-    if len(found) > _MAX_SHOWN_ADDRESSES:
-        shown += f" + {len(found) - _MAX_SHOWN_ADDRESSES} more..."
-    return [name_of(obj), shown if obj.get("subsets") else NONE, age_cell(obj)]
+            all_addresses += [_join_address(address, port["port"]) for address in addresses]
+    text = ",".join(all_addresses[:_MAX_SHOWN_ADDRESSES])
+    if len(all_addresses) > _MAX_SHOWN_ADDRESSES:
+        text += f" + {len(all_addresses) - _MAX_SHOWN_ADDRESSES} more..."
+    return [name_of(obj), text if obj.get("subsets") else NONE, age_cell(obj)]
 
 
 def _join_address(address: str, port: int) -> str:
@@ -153,10 +153,10 @@ def endpoint_slice_cells(obj: Obj) -> list[Any]:
 
 def _join_first(values: list[str]) -> str:
     """Join the first values; append the number of the others."""
-    shown = ",".join(values[:_MAX_SHOWN_ADDRESSES])
+    text = ",".join(values[:_MAX_SHOWN_ADDRESSES])
     if len(values) > _MAX_SHOWN_ADDRESSES:
-        return f"{shown} + {len(values) - _MAX_SHOWN_ADDRESSES} more..."
-    return shown or UNSET
+        return f"{text} + {len(values) - _MAX_SHOWN_ADDRESSES} more..."
+    return text or UNSET
 
 
 def network_policy_cells(obj: Obj) -> list[Any]:
@@ -171,12 +171,12 @@ def service_range_cells(obj: Obj) -> list[Any]:
 
 def ip_address_cells(obj: Obj) -> list[Any]:
     """An IP address's row; upstream it has an age without a column."""
-    parent, shown = obj.get("spec", {}).get("parentRef"), NONE
+    parent, parent_text = obj.get("spec", {}).get("parentRef"), NONE
     if parent:
         group = f".{parent['group']}" if parent.get("group") else ""
         place = f"/{parent['namespace']}" if parent.get("namespace") else ""
-        shown = f"{parent.get('resource', '')}{group}".lower() + f"{place}/{parent['name']}"
-    return [name_of(obj), shown, age_cell(obj)]
+        parent_text = f"{parent.get('resource', '')}{group}".lower() + f"{place}/{parent['name']}"
+    return [name_of(obj), parent_text, age_cell(obj)]
 
 
 def _annotations(obj: Obj) -> dict[str, str]:
@@ -273,7 +273,9 @@ def driver_cells(obj: Obj) -> list[Any]:
         spec.get("attachRequired", True),
         spec.get("podInfoOnMount", False),
         spec.get("storageCapacity", False),
-        UNSET if requests is None else ",".join(one.get("audience", "") for one in requests),
+        UNSET
+        if requests is None
+        else ",".join(request.get("audience", "") for request in requests),
         spec.get("requiresRepublish", False),
         ",".join(spec.get("volumeLifecycleModes") or ()) or NONE,
         age_cell(obj),
@@ -440,8 +442,8 @@ def quota_cells(obj: Obj) -> list[Any]:
     requests: list[str] = []
     limits: list[str] = []
     for resource, hard in sorted(status.get("hard", {}).items()):
-        shown = f"{resource}: {used.get(resource, '0')}/{hard}"
-        (limits if resource.startswith("limits.") else requests).append(shown)
+        text = f"{resource}: {used.get(resource, '0')}/{hard}"
+        (limits if resource.startswith("limits.") else requests).append(text)
     return [name_of(obj), ", ".join(requests), ", ".join(limits), age_cell(obj)]
 
 
@@ -459,12 +461,12 @@ def budget_cells(obj: Obj) -> list[Any]:
 
 def revision_cells(obj: Obj) -> list[Any]:
     """A controller revision's row."""
-    owner, shown = owner_of(obj), NONE
+    owner, owner_text = owner_of(obj), NONE
     if owner is not None:
         group = owner["apiVersion"].rpartition("/")[0]
         kind = f"{owner['kind']}.{group}" if group else owner["kind"]
-        shown = f"{kind.lower()}/{owner['name']}"
-    return [name_of(obj), shown, obj.get("revision", 0), age_cell(obj)]
+        owner_text = f"{kind.lower()}/{owner['name']}"
+    return [name_of(obj), owner_text, obj.get("revision", 0), age_cell(obj)]
 
 
 def priority_class_cells(obj: Obj) -> list[Any]:
@@ -512,20 +514,20 @@ def policy_cells(obj: Obj) -> list[Any]:
     """An admission policy's row, validating or mutating."""
     spec = obj.get("spec", {})
     kind = spec.get("paramKind")
-    shown = f"{kind['apiVersion']}/{kind['kind']}" if kind else UNSET
+    kind_text = f"{kind['apiVersion']}/{kind['kind']}" if kind else UNSET
     rules = spec.get("mutations") or spec.get("validations") or ()
-    return [name_of(obj), len(rules), shown, age_cell(obj)]
+    return [name_of(obj), len(rules), kind_text, age_cell(obj)]
 
 
 def policy_binding_cells(obj: Obj) -> list[Any]:
     """An admission policy binding's row."""
     spec = obj.get("spec", {})
-    reference, shown = spec.get("paramRef"), UNSET
+    reference, params_text = spec.get("paramRef"), UNSET
     if reference and reference.get("name"):
-        shown = f"{reference.get('namespace') or '*'}/{reference['name']}"
+        params_text = f"{reference.get('namespace') or '*'}/{reference['name']}"
     elif reference and reference.get("selector"):
-        shown = format_label_selector(reference["selector"])
-    return [name_of(obj), spec.get("policyName", ""), shown, age_cell(obj)]
+        params_text = format_label_selector(reference["selector"])
+    return [name_of(obj), spec.get("policyName", ""), params_text, age_cell(obj)]
 
 
 def flow_schema_cells(obj: Obj) -> list[Any]:

@@ -383,10 +383,10 @@ def table_row(kind: Kind, obj: Obj, include: str, version: str = "v1") -> Obj:
     cells: list[Any] = find_columns(kind).cells(obj)
     if include == "None":
         return {"cells": cells, "object": None}
-    shown = to_version_without_webhook(kind, obj)
+    row_object = to_version_without_webhook(kind, obj)
     if include != "Object":
-        shown = to_partial_object_metadata(shown, version)
-    return {"cells": cells, "object": shown}
+        row_object = to_partial_object_metadata(row_object, version)
+    return {"cells": cells, "object": row_object}
 
 
 def to_table(
@@ -400,11 +400,11 @@ def to_table(
 ) -> Obj:
     """Return a table of stored objects; of a watch only the first has columns."""
     include = query.get("includeObject", "")
-    kept = ("resourceVersion", "continue", "remainingItemCount")
+    list_fields = ("resourceVersion", "continue", "remainingItemCount")
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": {key: metadata[key] for key in kept if key in metadata},
+        "metadata": {key: metadata[key] for key in list_fields if key in metadata},
         "columnDefinitions": find_columns(kind).definitions if headed else None,
         "rows": [table_row(kind, obj, include, version) for obj in objects],
     }

@@ -167,7 +167,11 @@ def job_cells(obj: Obj) -> list[Any]:
         completions = f"{succeeded}/1 of {spec['parallelism']}"
     else:
         completions = f"{succeeded}/1"
-    true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+    true = {
+        condition["type"]
+        for condition in status.get("conditions", ())
+        if condition["status"] == "True"
+    }
     state = "Running"
     if obj["metadata"].get("deletionTimestamp"):
         true.add("Terminating")
@@ -213,8 +217,13 @@ def pod_template_cells(obj: Obj) -> list[Any]:
 
 def scale_cells(obj: Obj) -> list[Any]:
     """A scale's row."""
-    wanted, present = obj.get("spec", {}), obj.get("status", {})
-    return [name_of(obj), wanted.get("replicas", 0), present.get("replicas", 0), age_cell(obj)]
+    scale_spec, scale_status = obj.get("spec", {}), obj.get("status", {})
+    return [
+        name_of(obj),
+        scale_spec.get("replicas", 0),
+        scale_status.get("replicas", 0),
+        age_cell(obj),
+    ]
 
 
 def pod_cells(pod: Obj) -> list[Any]:
@@ -318,37 +327,37 @@ def autoscaler_cells(obj: Obj) -> list[Any]:
     ]
 
 
-def _metrics_cell(wanted: Any, measured: Any) -> str:
-    shown = []
-    for index, metric in enumerate(wanted):
+def _metrics_cell(metrics: Any, measured: Any) -> str:
+    texts = []
+    for index, metric in enumerate(metrics):
         source = _METRIC_SOURCE_FIELDS.get(metric.get("type", ""))
         if source is None:
-            shown.append("<unknown type>")
+            texts.append("<unknown type>")
             continue
-        found = measured[index] if index < len(measured) else {}
-        present = found.get(source)
-        current = None if present is None else present.get("current", {})
-        shown.append(_metric_text(source, metric.get(source, {}), current))
-    text = ", ".join(shown[:_MAX_SHOWN_METRICS])
-    if len(shown) > _MAX_SHOWN_METRICS:
-        text += f" + {len(shown) - _MAX_SHOWN_METRICS} more..."
+        measurement = measured[index] if index < len(measured) else {}
+        metric_status = measurement.get(source)
+        current = None if metric_status is None else metric_status.get("current", {})
+        texts.append(_metric_text(source, metric.get(source, {}), current))
+    text = ", ".join(texts[:_MAX_SHOWN_METRICS])
+    if len(texts) > _MAX_SHOWN_METRICS:
+        text += f" + {len(texts) - _MAX_SHOWN_METRICS} more..."
     return text or NONE
 
 
-def _metric_text(source: str, wanted: Obj, current: Obj | None) -> str:
+def _metric_text(source: str, metric_spec: Obj, current: Obj | None) -> str:
     """Format one metric; `current` is None if it is unmeasured."""
-    target = wanted.get("target", {})
+    target = metric_spec.get("target", {})
     average = target.get("averageValue")
     measured = UNKNOWN
     if source in ("resource", "containerResource"):
         if average is not None:
             if current is not None:
                 measured = current.get("averageValue", "0")
-            return f"{wanted.get('name', '')}: {measured}/{average}"
+            return f"{metric_spec.get('name', '')}: {measured}/{average}"
         if current is not None and current.get("averageUtilization") is not None:
             measured = f"{current['averageUtilization']}%"
         aim = target.get("averageUtilization")
-        return f"{wanted.get('name', '')}: {measured}/{'<auto>' if aim is None else f'{aim}%'}"
+        return f"{metric_spec.get('name', '')}: {measured}/{'<auto>' if aim is None else f'{aim}%'}"
     if source == "pods":
         if current is not None:
             measured = current.get("averageValue", "0")

@@ -44,7 +44,9 @@ def choose_container(pod: Obj, attributes: str) -> str:
     Raises:
         StatusError: 400, it does not exist or the choice is ambiguous.
     """
-    every = [one["name"] for field in _CONTAINER_FIELDS for one in pod["spec"].get(field, ())]
+    every = [
+        container["name"] for field in _CONTAINER_FIELDS for container in pod["spec"].get(field, ())
+    ]
     if attributes:
         if attributes not in every:
             raise bad_request(f"container {attributes} is not valid for pod {name_of(pod)}")

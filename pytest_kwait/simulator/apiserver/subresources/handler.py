@@ -150,7 +150,7 @@ def _evict(cluster: Cluster, pod: Obj, options: Obj) -> None:
                 _BUDGETS,
                 name_of(budget),
                 namespace,
-                lambda one: one.update(status=status),
+                lambda changed_pod: changed_pod.update(status=status),
                 subresource="status",
             )
     admitted = options.get("preconditions") or {}
@@ -161,7 +161,7 @@ def _evict(cluster: Cluster, pod: Obj, options: Obj) -> None:
             "pods",
             name,
             namespace,
-            lambda one: _set_disruption_target(one, cluster.clock.stamp()),
+            lambda changed_pod: _set_disruption_target(changed_pod, cluster.clock.stamp()),
             subresource="status",
         )
         if admitted.get("resourceVersion"):
@@ -174,13 +174,16 @@ def _set_disruption_target(pod: Obj, stamp: str) -> None:
     """Add the DisruptionTarget condition."""
     status = pod.setdefault("status", {})
     conditions = list(status.get("conditions") or ())
-    before = next((one for one in conditions if one["type"] == EVICTION_SUCCESS["type"]), None)
+    before = next(
+        (condition for condition in conditions if condition["type"] == EVICTION_SUCCESS["type"]),
+        None,
+    )
     since = stamp
     if before is not None and before["status"] == EVICTION_SUCCESS["status"]:
         since = before.get("lastTransitionTime", stamp)
     condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
-    others = [one for one in conditions if one is not before]
-    status["conditions"] = [*others, condition]
+    other_conditions = [condition for condition in conditions if condition is not before]
+    status["conditions"] = [*other_conditions, condition]
 
 
 async def serve_scale(
@@ -267,14 +270,14 @@ def _store_scale(
 ) -> Obj:
     """Apply `change` to the Scale, and store and return the object."""
     before = _scale_of(kind, entry.obj)
-    wanted = change(before)
+    scale = change(before)
     metadata = entry.obj["metadata"]
     attributes = Attributes(
-        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], wanted, before, "scale",
+        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], scale, before, "scale",
         caller, subresource_kind=SCALE_KIND,
     )  # fmt: skip
     cluster.admission.admit_subresource(attributes)
-    changed = write_scale(kind, entry.obj, attributes.obj or wanted)
+    changed = write_scale(kind, entry.obj, attributes.obj or scale)
     cluster.admission.validate_subresource(attributes)
     return cluster.replace(kind, entry, changed, "scale", caller)
 
@@ -288,27 +291,33 @@ def _apply_scale(
         StatusError: 409, another manager owns the replicas and `force` is not given.
     """
     path = _replicas_path(kind)
-    wanted = (applied.get("spec") or {}).get("replicas")
-    others = read_managed_fields(_scale_of(kind, entry.obj))
+    replicas = (applied.get("spec") or {}).get("replicas")
+    other_managers = read_managed_fields(_scale_of(kind, entry.obj))
     before = read_scale(kind, entry.obj)["spec"].get("replicas", 0)
-    others = [one for one in others if (one.name, one.operation) != (caller.manager, "Apply")]
-    if wanted is not None and wanted != before:
-        check_conflicts(others, {_REPLICAS}, force=force)
-    scale = {**applied, "spec": {"replicas": before if wanted is None else wanted}}
+    other_managers = [
+        manager
+        for manager in other_managers
+        if (manager.name, manager.operation) != (caller.manager, "Apply")
+    ]
+    if replicas is not None and replicas != before:
+        check_conflicts(other_managers, {_REPLICAS}, force=force)
+    scale = {**applied, "spec": {"replicas": before if replicas is None else replicas}}
     changed = write_scale(kind, entry.obj, cluster.decode(SCALE_KIND, scale, caller))
-    this = ManagedFieldsEntry(
+    manager_entry = ManagedFieldsEntry(
         caller.manager, "Apply", kind.api_version, "scale", cluster.clock.stamp(),
-        {path[:length] for length in range(1, len(path) + 1)} if wanted is not None else set(),
+        {path[:length] for length in range(1, len(path) + 1)} if replicas is not None else set(),
     )  # fmt: skip
 
     def record(new: Obj) -> None:
-        kept = [
-            field for field in read_managed_fields(entry.obj) if field.identity != this.identity
+        manager_entries = [
+            field
+            for field in read_managed_fields(entry.obj)
+            if field.identity != manager_entry.identity
         ]
-        if wanted != before:
-            for one in kept:
-                one.fields.discard(path)
-        write_managed_fields(new, [*kept, this])
+        if replicas != before:
+            for other_entry in manager_entries:
+                other_entry.fields.discard(path)
+        write_managed_fields(new, [*manager_entries, manager_entry])
 
     new = cluster.decode(kind, changed, caller)
     return cluster.replace_decoded(kind, entry, new, "scale", caller, record)

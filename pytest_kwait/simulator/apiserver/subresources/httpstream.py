@@ -95,7 +95,7 @@ async def open_websocket(
     if request.header("Upgrade").lower() != "websocket":
         raise bad_request("Upgrade request required")
     offered, protocols = read_offered_protocols(request), tuple(known)
-    protocol = next((one for one in offered if one in protocols), "")
+    protocol = next((offer for offer in offered if offer in protocols), "")
     if offered and not protocol:
         return web.Response(status=403)
     socket = web.WebSocketResponse(

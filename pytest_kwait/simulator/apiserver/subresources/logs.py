@@ -147,9 +147,9 @@ def _check_started(pod: Obj, container: str, *, previous: bool) -> None:
     status = pod.get("status", {})
     state: Obj = {}
     for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        for one in status.get(field, ()):
-            if one["name"] == container:
-                state = one
+        for container_status in status.get(field, ()):
+            if container_status["name"] == container:
+                state = container_status
     waiting = state.get("state", {}).get("waiting")
     ended = state.get("lastState", {}).get("terminated")
     if previous:
@@ -240,14 +240,14 @@ async def _send_messages(request: ApiRequest, chunks: AsyncIterator[bytes]) -> w
 
 async def _format_lines(lines: AsyncIterator[LogLine], options: LogOptions) -> AsyncIterator[bytes]:
     """Yield lines as bytes, up to the limit."""
-    left = options.limit
+    remaining_bytes = options.limit
     async for line in lines:
         data = _format_line(line, options)
-        if left is not None:
-            data = data[:left]
-            left -= len(data)
+        if remaining_bytes is not None:
+            data = data[:remaining_bytes]
+            remaining_bytes -= len(data)
         yield data
-        if left == 0:
+        if remaining_bytes == 0:
             return
 
 
@@ -261,8 +261,8 @@ async def _new_lines(
 ) -> AsyncIterator[LogLine]:
     for line in selected:
         yield line
-    seen = 0
+    count = 0
     async for line in lines:
-        seen += 1
-        if seen > known:
+        count += 1
+        if count > known:
             yield line

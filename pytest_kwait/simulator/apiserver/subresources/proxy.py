@@ -62,16 +62,16 @@ def rewrite_links(page: str, base: str) -> str:
     Opening tags are written as the server does: names in lower case, values in double quotes.
     """
 
-    def tag(found: re.Match[str]) -> str:
-        name = found[1].lower()
+    def tag(tag_match: re.Match[str]) -> str:
+        name = tag_match[1].lower()
         links = _LINK_ATTRIBUTES.get(name, ())
         parts = [name]
-        for each in _ATTRIBUTE.finditer(found[2]):
-            attribute, value = each[1].lower(), (each[2] or "").strip("\"'")
+        for attribute_match in _ATTRIBUTE.finditer(tag_match[2]):
+            attribute, value = attribute_match[1].lower(), (attribute_match[2] or "").strip("\"'")
             if attribute in links and value.startswith("/") and not value.startswith("//"):
                 value = f"{base}{value}"
             parts.append(f'{attribute}="{value}"')
-        return f"<{' '.join(parts)}{found[3]}>"
+        return f"<{' '.join(parts)}{tag_match[3]}>"
 
     return _TAG.sub(tag, page)
 
@@ -118,9 +118,9 @@ async def serve_pod_proxy(
     port = place.port
     if not port:
         declared = (
-            str(one["containerPort"])
+            str(container_port["containerPort"])
             for container in pod["spec"].get("containers", ())
-            for one in container.get("ports", ())
+            for container_port in container.get("ports", ())
         )
         port = next(declared, "")
     addresses = pod.get("status", {}).get("podIPs") or ()
@@ -140,13 +140,15 @@ async def serve_service_proxy(
     place = split_scheme_name_port(target.name)
     if place is None:
         raise bad_request(f'invalid service request "{target.name}"')
-    namespace, wanted = target.namespace or "", place.port
-    if wanted.lstrip("-").isdigit():
+    namespace, port_name = target.namespace or "", place.port
+    if port_name.lstrip("-").isdigit():
         ports = cluster.get("services", place.name, namespace)["spec"].get("ports", ())
-        named = [one.get("name", "") for one in ports if one["port"] == int(wanted)]
+        named = [port.get("name", "") for port in ports if port["port"] == int(port_name)]
         if not named:
-            raise _unavailable_error(f'no service port {wanted} found for service "{place.name}"')
-        wanted = named[0]
+            raise _unavailable_error(
+                f'no service port {port_name} found for service "{place.name}"'
+            )
+        port_name = named[0]
     endpoints = cluster.find("endpoints", place.name, namespace)
     if endpoints is None:
         # As upstream: missing endpoints are reported as a service.
@@ -157,7 +159,7 @@ async def serve_service_proxy(
     for subset in subsets:
         for port in subset.get("ports") or ():
             for address in subset.get("addresses") or ():
-                if port.get("name", "") == wanted and "targetRef" in address:
+                if port.get("name", "") == port_name and "targetRef" in address:
                     where = (address["ip"], str(port["port"]))
                     return await _forward(cluster, request, target, place.scheme, *where)
     raise _unavailable_error(f'no endpoints available for service "{target.name}"')
@@ -264,13 +266,13 @@ async def _build_response(
     base = "/".join(
         request.path.split("/")[: _NAMESPACED_PARTS if target.namespace else _NODE_PARTS]
     )
-    left: int | None = None
+    content_length: int | None = None
     page = False
     for line in lines:
         name, _, value = line.partition(":")
         lower, value = name.strip().lower(), value.strip()
         if lower == "content-length" and value.isdigit():
-            left = int(value)
+            content_length = int(value)
         if lower == "content-type":
             page = value.partition(";")[0].strip() == "text/html"
         if lower == "location" and value.startswith("/"):
@@ -280,7 +282,7 @@ async def _build_response(
             response.headers.add("-".join(words), value)
     if page and request.method != "HEAD":
         response.headers.popall("Content-Length", None)
-    pieces = _iterate_body(rest, left, stream)
+    pieces = _iterate_body(rest, content_length, stream)
     whole = b""
     if page and request.method != "HEAD":
         text = b"".join([piece async for piece in pieces]).decode("utf-8", "surrogateescape")
@@ -299,17 +301,17 @@ async def _build_response(
 
 
 async def _iterate_body(
-    first: bytes, left: int | None, stream: AsyncIterator[bytes]
+    first: bytes, remaining_bytes: int | None, stream: AsyncIterator[bytes]
 ) -> AsyncIterator[bytes]:
-    """Yield the body in pieces: `left` bytes, or until the stream ends."""
+    """Yield the body in pieces: `remaining_bytes` bytes, or until the stream ends."""
     piece = first
-    while left is None or left > 0:
-        if left is not None:
-            piece = piece[:left]
-            left -= len(piece)
+    while remaining_bytes is None or remaining_bytes > 0:
+        if remaining_bytes is not None:
+            piece = piece[:remaining_bytes]
+            remaining_bytes -= len(piece)
         if piece:
             yield piece
-        if left == 0:
+        if remaining_bytes == 0:
             return
         piece = await anext(stream, b"")
         if not piece:

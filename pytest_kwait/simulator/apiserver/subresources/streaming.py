@@ -101,10 +101,10 @@ async def serve_remote_command(
 
 def _has_tty(pod: Obj, container: str) -> bool:
     return any(
-        one.get("tty", False)
+        spec_container.get("tty", False)
         for field in ("initContainers", "containers", "ephemeralContainers")
-        for one in pod["spec"].get(field, ())
-        if one["name"] == container
+        for spec_container in pod["spec"].get(field, ())
+        if spec_container["name"] == container
     )
 
 

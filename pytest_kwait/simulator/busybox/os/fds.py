@@ -280,10 +280,10 @@ def open_path(
     node = files.open(path, create=mode != "r", truncate=mode == "w")
     if isinstance(node, Device):
         if node.kind.startswith("fd"):
-            found = fds.get(int(node.kind[2:]))
-            if found is None:
+            open_file = fds.get(int(node.kind[2:]))
+            if open_file is None:
                 raise FileSystemError("No such file or directory")
-            return found
+            return open_file
         return DeviceEnd(node.kind)
     if isinstance(node, Directory) or not isinstance(node, File):
         raise FileSystemError("Is a directory")
@@ -292,11 +292,11 @@ def open_path(
 
 def copy_fds(fds: dict[int, OpenFile]) -> dict[int, OpenFile]:
     """Copy the open files for another process."""
-    return {number: one.retain() for number, one in fds.items()}
+    return {number: open_file.retain() for number, open_file in fds.items()}
 
 
 def release_fds(fds: dict[int, OpenFile]) -> None:
     """Close all open files."""
-    for one in tuple(fds.values()):
-        one.release()
+    for open_file in tuple(fds.values()):
+        open_file.release()
     fds.clear()

@@ -208,11 +208,11 @@ class FileSystem:
                 if mounted is not None:
                     self.put(path, mounted)
                     self._mounted.append((path.rstrip("/"), mounted))
-            mounted_nodes = {id(one) for _, one in self._mounted}
+            mounted_nodes = {id(mounted_node) for _, mounted_node in self._mounted}
             for path in self._protected:
-                found = self.find(path)
-                if isinstance(found, Directory):
-                    _protect(found, mounted_nodes, is_root=found is self._root)
+                mount_point = self.find(path)
+                if isinstance(mount_point, Directory):
+                    _protect(mount_point, mounted_nodes, is_root=mount_point is self._root)
         return self._root
 
     def protect(self, path: str) -> None:
@@ -278,18 +278,18 @@ class FileSystem:
         for index, piece in enumerate(pieces):
             if not isinstance(node, Directory):
                 raise FileSystemError(ENOTDIR)
-            parent, found = node, node.entries.get(piece)
-            if found is None:
+            parent, child = node, node.entries.get(piece)
+            if child is None:
                 raise FileSystemError(ENOENT)
             last = index == len(pieces) - 1
-            if isinstance(found, Symlink) and (follow or not last or path.endswith("/")):
+            if isinstance(child, Symlink) and (follow or not last or path.endswith("/")):
                 if links >= _MAX_SYMLINKS:
                     raise FileSystemError("Too many levels of symbolic links")
                 here = "/" + "/".join(pieces[:index])
                 rest = "/".join(pieces[index + 1 :])
-                target = self.join_path(here, f"{found.target}/{rest}" if rest else found.target)
+                target = self.join_path(here, f"{child.target}/{rest}" if rest else child.target)
                 return self._walk(target, follow=follow, links=links + 1)
-            node = found
+            node = child
         if path.endswith("/") and not isinstance(node, Directory):
             raise FileSystemError(ENOTDIR)
         return parent, node
@@ -311,8 +311,8 @@ class FileSystem:
 
     def list_names(self, path: str) -> Iterable[str] | None:
         """Return the names in a folder; None if it does not exist."""
-        found = self.find(path)
-        return list(found.entries) if isinstance(found, Directory) else None
+        folder = self.find(path)
+        return list(folder.entries) if isinstance(folder, Directory) else None
 
     def get_parent(self, path: str) -> tuple[Directory, str]:
         """Return the writable folder of a path, and the name in it.
@@ -334,8 +334,8 @@ class FileSystem:
 
     def read(self, path: str) -> bytes | None:
         """Return the contents of a file; None if it does not exist."""
-        found = self.find(path)
-        return bytes(found.data) if isinstance(found, File) else None
+        node = self.find(path)
+        return bytes(node.data) if isinstance(node, File) else None
 
     def open(self, path: str, *, create: bool = True, truncate: bool = False) -> Inode:
         """Return the file or device at a path, created if missing.
@@ -344,7 +344,7 @@ class FileSystem:
             FileSystemError: it cannot be opened.
         """
         try:
-            parent, found = self._walk(path, follow=True)
+            parent, node = self._walk(path, follow=True)
         except FileSystemError as fault:
             if not create or str(fault) != ENOENT:
                 raise
@@ -357,14 +357,14 @@ class FileSystem:
             entries[name] = File(mtime=self._now())
             # A folder of the machine has a file of its own.
             return entries[name]
-        if isinstance(found, Directory):
+        if isinstance(node, Directory):
             raise FileSystemError(EISDIR)
         if parent is not None and parent.read_only and (truncate or create):
             raise FileSystemError(EROFS)
-        if truncate and isinstance(found, File):
-            found.data = bytearray()
-            found.mtime = self._now()
-        return found
+        if truncate and isinstance(node, File):
+            node.data = bytearray()
+            node.mtime = self._now()
+        return node
 
     def write(self, path: str, data: bytes) -> None:
         """Replace the contents of a file.
@@ -372,10 +372,10 @@ class FileSystem:
         Raises:
             FileSystemError: it cannot be written.
         """
-        found = self.open(path, truncate=True)
-        if isinstance(found, File):
+        node = self.open(path, truncate=True)
+        if isinstance(node, File):
             self.reserve(len(data), path)
-            found.data += data
+            node.data += data
 
     def make_directory(self, path: str, *, parents: bool = False) -> None:
         """Create a folder.
@@ -416,14 +416,14 @@ class FileSystem:
         folder, name = self.get_parent(path)
         if not name:
             raise FileSystemError("Device or resource busy")
-        found = folder.entries[name]
-        if isinstance(found, Directory) and any(p == path.rstrip("/") for p, _ in self._mounts):
+        node = folder.entries[name]
+        if isinstance(node, Directory) and any(p == path.rstrip("/") for p, _ in self._mounts):
             raise FileSystemError("Device or resource busy")
         del folder.writable_entries()[name]
 
-    def measure_memory(self, seen: set[int]) -> int:
+    def measure_memory(self, counted_files: set[int]) -> int:
         """Return the bytes of memory of all files; see `get_stored_size`."""
-        return 0 if self._root is None else get_stored_size(self._root, seen)
+        return 0 if self._root is None else get_stored_size(self._root, counted_files)
 
     def close(self) -> None:
         """Drop all files."""
@@ -452,27 +452,27 @@ def _protect(folder: Directory, apart: Container[int], *, is_root: bool = False)
             _protect(node, apart)
 
 
-def get_stored_size(folder: Directory, seen: set[int]) -> int:
+def get_stored_size(folder: Directory, counted: set[int]) -> int:
     """Return the bytes of memory that a folder takes.
 
     Args:
-        seen: identities of folders that were counted already; updated.
+        counted: identities of folders that were counted already; updated.
     """
     if not isinstance(folder.entries, dict):
         # A folder of the machine.
         return 0
     # Read-only mounts share their entries.
-    if id(folder.entries) in seen:
+    if id(folder.entries) in counted:
         return 0
-    seen.add(id(folder.entries))
-    found = 0
+    counted.add(id(folder.entries))
+    total = 0
     for node in folder.entries.values():
-        found += _INODE_SIZE
+        total += _INODE_SIZE
         if isinstance(node, Directory):
-            found += get_stored_size(node, seen)
+            total += get_stored_size(node, counted)
         elif isinstance(node, File):
-            found += len(node.data)
-    return found
+            total += len(node.data)
+    return total
 
 
 def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool = False) -> int:
@@ -482,12 +482,12 @@ def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool
         apart: identities of nodes that are not counted.
         image: whether files without a time belong to the image and are not counted.
     """
-    found = 0
+    total = 0
     for node in folder.entries.values():
         if id(node) in apart:
             continue
         if isinstance(node, Directory):
-            found += get_disk_usage(node, apart, image=image)
+            total += get_disk_usage(node, apart, image=image)
         elif isinstance(node, File) and (node.mtime or not image):
-            found += -(-len(node.data) // _BLOCK_SIZE) * _BLOCK_SIZE
-    return found
+            total += -(-len(node.data) // _BLOCK_SIZE) * _BLOCK_SIZE
+    return total

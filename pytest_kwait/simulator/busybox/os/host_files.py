@@ -73,16 +73,16 @@ class HostEntries(MutableMapping[str, Inode]):
     def __getitem__(self, name: str) -> Inode:
         path = self.path / name
         try:
-            found = path.lstat()
-            if stat.S_ISLNK(found.st_mode):
+            status = path.lstat()
+            if stat.S_ISLNK(status.st_mode):
                 return Symlink(str(path.readlink()))
         except OSError:
             raise KeyError(name) from None
-        mode = stat.S_IMODE(found.st_mode)
-        if stat.S_ISDIR(found.st_mode):
-            return Directory(HostEntries(path), mode, found.st_mtime, owned=True)
-        if stat.S_ISREG(found.st_mode):
-            return HostFile(path, mode, found.st_mtime)
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode):
+            return Directory(HostEntries(path), mode, status.st_mtime, owned=True)
+        if stat.S_ISREG(status.st_mode):
+            return HostFile(path, mode, status.st_mtime)
         return Device("null")
 
     def __setitem__(self, name: str, node: Inode) -> None:
@@ -164,11 +164,11 @@ class _ReadOnlyFile(HostFile):
 
 def make_read_only_copy(path: Path) -> Inode:
     """Return a file or folder of the machine as it is now; nothing can be written to it."""
-    found = path.stat()
-    mode = stat.S_IMODE(found.st_mode)
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
     if not path.is_dir():
-        return _ReadOnlyFile(path, mode, found.st_mtime)
-    folder = Directory(mode=mode, mtime=found.st_mtime, read_only=True)
+        return _ReadOnlyFile(path, mode, status.st_mtime)
+    folder = Directory(mode=mode, mtime=status.st_mtime, read_only=True)
     for name in sorted(os.listdir(path)):  # noqa: PTH208 - names alone
         with suppress(OSError):  # a dangling link, or a file without rights
             folder.entries[name] = make_read_only_copy(path / name)

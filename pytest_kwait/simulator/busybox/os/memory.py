@@ -179,10 +179,10 @@ class Machine:
             self._held -= size
 
     def _stored(self) -> int:
-        seen: set[int] = set()
-        own = sum(account.files(seen) for account in list(self.accounts))
+        counted: set[int] = set()
+        own = sum(account.files(counted) for account in list(self.accounts))
         return own + sum(
-            get_stored_size(folder, seen)
+            get_stored_size(folder, counted)
             for owner in list(self.storage_owners)
             for folder in owner.folders()
         )

@@ -147,17 +147,17 @@ class CpuScheduler:
 
         The kubelet relists once a second; short programs should have ended by then.
         """
-        mine = deque(each for each in self._ready if each[0] is table)
-        self._ready = deque(each for each in self._ready if each[0] is not table)
+        own_tasks = deque(turn for turn in self._ready if turn[0] is table)
+        self._ready = deque(turn for turn in self._ready if turn[0] is not table)
         spent = 0.0
-        while mine and spent <= _TIME_SLICE:
+        while own_tasks and spent <= _TIME_SLICE:
             before = len(self._ready)
-            spent += self.run_turn(*mine.popleft())
+            spent += self.run_turn(*own_tasks.popleft())
             # Processes that this one has woken come next.
             wake_waiting = [self._ready.pop() for _ in range(len(self._ready) - before)]
-            for each in reversed(wake_waiting):
-                (mine if each[0] is table else self._ready).append(each)
-        self._ready.extend(mine)
+            for turn in reversed(wake_waiting):
+                (own_tasks if turn[0] is table else self._ready).append(turn)
+        self._ready.extend(own_tasks)
 
     def wake(self, table: ProcessTable, task: Task) -> None:
         """Resume a process after a sleep, at once unless many were just woken."""
@@ -514,11 +514,11 @@ class ProcessTable:
         def ready() -> None:
             if task.reads is not effect or task.code is not None:
                 return
-            found = target.read(effect.most, line=effect.line)
-            if found is None:
+            data = target.read(effect.most, line=effect.line)
+            if data is None:
                 target.when_ready(ready)
                 return
-            effect.data = found
+            effect.data = data
             task.reads = None
             self._resume(task)
 

@@ -224,10 +224,10 @@ class Terminal:
 
     def send(self, data: bytes) -> None:
         """Handle typed keys."""
-        shown, stopped = bytearray(), False
+        echoed, stopped = bytearray(), False
         for key in data:
             if key in _NEWLINES:
-                shown += b"\r\n"
+                echoed += b"\r\n"
                 self._flush(b"\n")
             elif key == _END_OF_INPUT:
                 if self._line:
@@ -235,17 +235,17 @@ class Terminal:
                 elif self._stdin is not None:
                     self._stdin.close()
             elif key == _INTERRUPT:
-                shown += b"^C\r\n"
+                echoed += b"^C\r\n"
                 self._line.clear()
                 stopped = True
             elif key in _ERASE:
                 if self._line:
                     del self._line[-1]
-                    shown += b"\b \b"
+                    echoed += b"\b \b"
             else:
                 self._line.append(key)
-                shown.append(key)
-        self._output.write(1, bytes(shown))
+                echoed.append(key)
+        self._output.write(1, bytes(echoed))
         if stopped and self.interrupted is not None:
             self.interrupted()
 

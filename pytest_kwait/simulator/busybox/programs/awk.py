@@ -160,12 +160,12 @@ class _Machine:
             return []
         if len(separator) == 1 and separator not in "\\|":
             return text.split(separator)
-        found, start = [], 0
+        parts, start = [], 0
         for match in _compile(separator if separator != "|" else r"\|").finditer(text):
             if match.end() > match.start():
-                found.append(text[start : match.start()])
+                parts.append(text[start : match.start()])
                 start = match.end()
-        return [*found, text[start:]]
+        return [*parts, text[start:]]
 
     def get_field(self, number: int) -> Value:
         """Return a field; 0 for the record."""
@@ -227,8 +227,8 @@ class _Machine:
     def evaluate(self, node: Node) -> Value:
         match node:
             case ("number" | "string", value):
-                found: Value = value
-                return found
+                constant: Value = value
+                return constant
             case ("regex", pattern):
                 return float(_compile(pattern).search(self.record) is not None)
             case ("grouped", inner):
@@ -263,8 +263,8 @@ class _Machine:
                 return -number if sign == "-" else number
             case ("call", name, arguments):
                 return self.call(name, arguments)
-            case ("choose", condition, one, other):
-                return self.evaluate(one if self.is_so(condition) else other)
+            case ("choose", condition, true_branch, false_branch):
+                return self.evaluate(true_branch if self.is_so(condition) else false_branch)
         return float(self.is_so(node))
 
     def is_so(self, node: Node) -> bool:
@@ -359,7 +359,7 @@ class _Machine:
         def replace(match: re.Match[str]) -> str:
             return re.sub(
                 r"\\\\|\\&|&",
-                lambda one: {"\\\\": "\\", "\\&": "&"}.get(one[0], match[0]),
+                lambda escape: {"\\\\": "\\", "\\&": "&"}.get(escape[0], match[0]),
                 replacement,
             )
 
@@ -374,12 +374,16 @@ class _Machine:
         text = _to_text(self.evaluate(arguments[0]))
         separator = _to_text(self.variables.get("FS", " "))
         if len(arguments) > 2:
-            given = arguments[2]
-            separator = given[1] if given[0] == "regex" else _to_text(self.evaluate(given))
+            separator_node = arguments[2]
+            separator = (
+                separator_node[1]
+                if separator_node[0] == "regex"
+                else _to_text(self.evaluate(separator_node))
+            )
         parts = self.split(text, separator)
         self.grow(len(text) + len(parts) * _VALUE_BYTES)
-        found: dict[str, Value] = {str(key): _Text(part) for key, part in enumerate(parts, 1)}
-        self.arrays[arguments[1][1]] = found
+        elements: dict[str, Value] = {str(key): _Text(part) for key, part in enumerate(parts, 1)}
+        self.arrays[arguments[1][1]] = elements
         return float(len(parts))
 
     # -- statements
@@ -582,8 +586,8 @@ def awk(context: ProcessContext, args: list[str]) -> Process:
         machine = _Machine(hold)
         if "F" in options:
             machine.variables["FS"] = "\t" if options["F"] == "t" else unescape(options["F"])
-        for one in options.get("v", "").split("\n") if "v" in options else ():
-            name, sign, value = one.partition("=")
+        for assignment in options.get("v", "").split("\n") if "v" in options else ():
+            name, sign, value = assignment.partition("=")
             if not sign:
                 raise UsageError("awk: -v needs NAME=VALUE")
             machine.variables[name] = _Text(unescape(value))

@@ -61,10 +61,10 @@ class _Token(NamedTuple):
 
 
 def _scan(text: str) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     position = 0
     while position < len(text):
-        before = found[-1] if found else _Token("newline", "\n")
+        before = tokens[-1] if tokens else _Token("newline", "\n")
         is_operand = before.kind in ("number", "string", "regex") or before.text in (")", "]", "$")
         is_operand = is_operand or (before.kind == "name" and before.text not in _KEYWORDS)
         if text[position] == "/" and not is_operand:
@@ -72,7 +72,7 @@ def _scan(text: str) -> list[_Token]:
             end = match.end() if match is not None else len(text)
             if text[end : end + 1] != "/":
                 raise UsageError("awk: cmd. line:1: Unexpected end of string")
-            found.append(_Token("regex", text[position + 1 : end].replace("\\/", "/")))
+            tokens.append(_Token("regex", text[position + 1 : end].replace("\\/", "/")))
             position = end + 1
             continue
         match = _TOKEN.match(text, position)
@@ -80,8 +80,8 @@ def _scan(text: str) -> list[_Token]:
             raise UsageError("awk: cmd. line:1: Unexpected token")
         position = match.end()
         if match.lastgroup is not None:
-            found.append(_Token(match.lastgroup, match[match.lastgroup]))
-    return [*found, _Token("end", "")]
+            tokens.append(_Token(match.lastgroup, match[match.lastgroup]))
+    return [*tokens, _Token("end", "")]
 
 
 @dataclass(slots=True)
@@ -167,10 +167,10 @@ class _Parser:
         word = self._accept("if", "while", "do", "for")
         if word:
             return getattr(self, f"_{word}_statement")()  # type: ignore[no-any-return]
-        found = self._simple_statement()
+        statement = self._simple_statement()
         if not self._is("}") and self._token.kind != "end" and not self._accept(";", "\n"):
             raise UsageError("awk: cmd. line:1: Unexpected token")
-        return found
+        return statement
 
     def _body(self) -> Node:
         self._skip_newlines()
@@ -178,9 +178,9 @@ class _Parser:
 
     def _condition(self) -> Node:
         self._expect("(")
-        found = self._expression()
+        condition = self._expression()
         self._expect(")")
-        return found
+        return condition
 
     def _if_statement(self) -> Node:
         condition, body = self._condition(), self._body()
@@ -241,11 +241,11 @@ class _Parser:
             arguments = self._list(")")
         if not self._ends_print():
             self._position = here
-            found = [self._expression(prints=True)]
+            expressions = [self._expression(prints=True)]
             while self._accept(","):
                 self._skip_newlines()
-                found.append(self._expression(prints=True))
-            arguments = tuple(found)
+                expressions.append(self._expression(prints=True))
+            arguments = tuple(expressions)
         if self._is(">", ">>", "|"):
             raise UsageError(f"awk: redirection: {NOT_SIMULATED}")
         return (word, arguments, None)
@@ -254,13 +254,13 @@ class _Parser:
         return self._is(";", "\n", "}", ">", ">>", "|") or self._token.kind == "end"
 
     def _list(self, end: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+        expressions: list[Node] = []
         while not self._accept(end):
-            if found:
+            if expressions:
                 self._expect(",")
                 self._skip_newlines()
-            found.append(self._expression())
-        return tuple(found)
+            expressions.append(self._expression())
+        return tuple(expressions)
 
     # -- expressions, by precedence
 
@@ -285,86 +285,86 @@ class _Parser:
         return condition
 
     def _or(self, prints: bool) -> Node:
-        found = self._and(prints)
+        node = self._and(prints)
         while self._accept("||"):
             self._skip_newlines()
-            found = ("or", found, self._and(prints))
-        return found
+            node = ("or", node, self._and(prints))
+        return node
 
     def _and(self, prints: bool) -> Node:
-        found = self._in(prints)
+        node = self._in(prints)
         while self._accept("&&"):
             self._skip_newlines()
-            found = ("and", found, self._in(prints))
-        return found
+            node = ("and", node, self._in(prints))
+        return node
 
     def _in(self, prints: bool) -> Node:
-        found = self._match(prints)
+        node = self._match(prints)
         while self._accept("in"):
             name = self._token.text
             self._position += 1
-            keys = found[1] if found[0] == "group" else (found,)
-            found = ("in", keys, name)
-        return found
+            keys = node[1] if node[0] == "group" else (node,)
+            node = ("in", keys, name)
+        return node
 
     def _match(self, prints: bool) -> Node:
-        found = self._comparison(prints)
+        node = self._comparison(prints)
         while sign := self._accept("~", "!~"):
-            found = ("match", sign, found, self._comparison(prints))
-        return found
+            node = ("match", sign, node, self._comparison(prints))
+        return node
 
     def _comparison(self, prints: bool) -> Node:
-        found = self._concatenation()
+        node = self._concatenation()
         if prints and self._is(">"):
-            return found
+            return node
         sign = self._accept(*_COMPARISONS)
-        return ("compare", sign, found, self._concatenation()) if sign else found
+        return ("compare", sign, node, self._concatenation()) if sign else node
 
     def _concatenation(self) -> Node:
-        found = self._additive()
+        node = self._additive()
         while (
             self._token.kind in ("number", "string", "regex")
             or self._is("$", "!", "(", "++", "--")
             or (self._token.kind == "name" and self._token.text not in _KEYWORDS)
         ):
-            found = ("join", found, self._additive())
-        return found
+            node = ("join", node, self._additive())
+        return node
 
     def _additive(self) -> Node:
-        found = self._multiplicative()
+        node = self._multiplicative()
         while sign := self._accept("+", "-"):
-            found = ("calculate", sign, found, self._multiplicative())
-        return found
+            node = ("calculate", sign, node, self._multiplicative())
+        return node
 
     def _multiplicative(self) -> Node:
-        found = self._unary()
+        node = self._unary()
         while sign := self._accept("*", "/", "%"):
-            found = ("calculate", sign, found, self._unary())
-        return found
+            node = ("calculate", sign, node, self._unary())
+        return node
 
     def _unary(self) -> Node:
         sign = self._accept("!", "-", "+")
         return ("unary", sign, self._unary()) if sign else self._power()
 
     def _power(self) -> Node:
-        found = self._postfix()
+        node = self._postfix()
         if self._accept("^", "**"):
             sign = self._accept("-", "+")
             exponent = self._power()
             exponent = ("unary", sign, exponent) if sign else exponent
-            return ("calculate", "^", found, exponent)
-        return found
+            return ("calculate", "^", node, exponent)
+        return node
 
     def _postfix(self) -> Node:
         sign = self._accept("++", "--")
         if sign:
             return ("increase", self._primary(), 1.0 if sign == "++" else -1.0, True)
-        found = self._primary()
-        if found[0] in ("variable", "field", "element"):
+        node = self._primary()
+        if node[0] in ("variable", "field", "element"):
             sign = self._accept("++", "--")
             if sign:
-                return ("increase", found, 1.0 if sign == "++" else -1.0, False)
-        return found
+                return ("increase", node, 1.0 if sign == "++" else -1.0, False)
+        return node
 
     def _primary(self) -> Node:
         token = self._token

@@ -50,8 +50,8 @@ def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     """Yield a path and everything below it, parents first."""
     yield name, node
     if isinstance(node, Directory):
-        for entry, one in list(node.entries.items()):
-            yield from walk(f"{name.rstrip('/')}/{entry}", one)
+        for entry, child in list(node.entries.items()):
+            yield from walk(f"{name.rstrip('/')}/{entry}", child)
 
 
 def _format_long(name: str, node: Inode) -> str:
@@ -61,9 +61,9 @@ def _format_long(name: str, node: Inode) -> str:
     size = len(node.data) if isinstance(node, File) else 0
     stamp = datetime.fromtimestamp(node.mtime, UTC).strftime("%b %e %H:%M")
     links = 2 if isinstance(node, Directory) else 1
-    shown = f"{name} -> {node.target}" if isinstance(node, Symlink) else name
+    label = f"{name} -> {node.target}" if isinstance(node, Symlink) else name
     kind = _TYPE_LETTERS.get(type(node), "-")
-    return f"{kind}{mode}    {links} root     root     {size:9d} {stamp} {shown}"
+    return f"{kind}{mode}    {links} root     root     {size:9d} {stamp} {label}"
 
 
 def ls(context: ProcessContext, args: list[str]) -> Process:
@@ -80,7 +80,7 @@ def ls(context: ProcessContext, args: list[str]) -> Process:
     plain = [
         (name, node) for name, node in listed if not isinstance(node, Directory) or "d" in options
     ]
-    folders = [one for one in listed if one not in plain]
+    folders = [path for path in listed if path not in plain]
     yield from _sort_entries(plain, options)
     titled = len(names) > 1 or "R" in options
     for index, (name, node) in enumerate(sorted(folders, key=lambda folder: folder[0])):
@@ -100,15 +100,17 @@ def _list_directory(
     if "a" in options:
         entries += [(".", node), ("..", node)]
     elif "A" not in options:
-        entries = [(one, found) for one, found in entries if not one.startswith(".")]
+        entries = [
+            (entry_name, child) for entry_name, child in entries if not entry_name.startswith(".")
+        ]
     if "l" in options:
         yield write_out("total 0\n")
     yield from _sort_entries(entries, options)
     if "R" in options:
-        for entry, found in sorted(entries, key=lambda one: one[0]):
-            if isinstance(found, Directory) and entry not in (".", ".."):
+        for entry, child in sorted(entries, key=lambda entry: entry[0]):
+            if isinstance(child, Directory) and entry not in (".", ".."):
                 yield from _list_directory(
-                    f"{name.rstrip('/')}/{entry}", found, options, titled=True, first=False
+                    f"{name.rstrip('/')}/{entry}", child, options, titled=True, first=False
                 )
 
 
@@ -151,12 +153,12 @@ def find(context: ProcessContext, args: list[str]) -> Process:
             yield write_error(f"find: {name}: No such file or directory")
             code = 1
             continue
-        found = []
+        paths = []
         for path, node in walk(name, start):
             depth = path[len(name.rstrip("/")) :].count("/") if path != name else 0
             if least <= depth <= most and all(_passes_test(path, node, *test) for test in tests):
-                found.append(path)
-        for path in reversed(found) if delete else found:
+                paths.append(path)
+        for path in reversed(paths) if delete else paths:
             if delete:
                 context.files.remove(context.resolve_path(path))
             else:
@@ -188,7 +190,9 @@ def du(context: ProcessContext, args: list[str]) -> Process:
             return 1
         for path, node in [(name, start)] if "s" in options else list(walk(name, start)):
             if isinstance(node, Directory) or path == name:
-                size = sum(len(one.data) for _, one in walk(path, node) if isinstance(one, File))
+                size = sum(
+                    len(child.data) for _, child in walk(path, node) if isinstance(child, File)
+                )
                 yield write_out(f"{(size + 1023) // 1024}\t{path}\n")
     return 0
 
@@ -262,10 +266,10 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
     for name in names:
         path = context.resolve_path(name)
         try:
-            found = context.files.find(path)
-            if found is not None:
+            node = context.files.find(path)
+            if node is not None:
                 context.files.get_parent(path)
-                found.mtime = context.now()
+                node.mtime = context.now()
             elif "c" not in options:
                 context.files.open(path)
         except FileSystemError as fault:
@@ -304,7 +308,9 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
 def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
     files.reserve()
     if isinstance(node, Directory):
-        entries = {name: _copy_inode(one, now, files, path) for name, one in node.entries.items()}
+        entries = {
+            name: _copy_inode(child, now, files, path) for name, child in node.entries.items()
+        }
         made = Directory(mtime=now, mode=node.mode)
         made.entries.update(entries)
         return made
@@ -438,12 +444,12 @@ def readlink(context: ProcessContext, args: list[str]) -> Process:
         raise UsageError("BusyBox: usage: readlink [-fnv] FILE")
     code = 0
     for name in names:
-        found = context.files.find(context.resolve_path(name), follow=False)
-        if isinstance(found, Symlink) and "f" not in options:
-            yield write_out(found.target + "\n")
+        node = context.files.find(context.resolve_path(name), follow=False)
+        if isinstance(node, Symlink) and "f" not in options:
+            yield write_out(node.target + "\n")
         elif "f" in options:
             folder = context.resolve_path(name).rpartition("/")[0]
-            target = found.target if isinstance(found, Symlink) else context.resolve_path(name)
+            target = node.target if isinstance(node, Symlink) else context.resolve_path(name)
             yield write_out(context.files.join_path(folder, target) + "\n")
         else:
             code = 1
@@ -484,12 +490,12 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
         raise UsageError("BusyBox: usage: chmod [-R] MODE[,MODE]... FILE...")
     code = 0
     for name in names[1:]:
-        found = context.files.find(context.resolve_path(name))
-        if found is None:
+        root_node = context.files.find(context.resolve_path(name))
+        if root_node is None:
             yield write_error(f"chmod: {name}: No such file or directory")
             code = 1
             continue
-        for _, node in walk(name, found) if "-R" in flags else ((name, found),):
+        for _, node in walk(name, root_node) if "-R" in flags else ((name, root_node),):
             mode = _parse_mode(node, names[0])
             if mode is None:
                 yield write_error(f"chmod: invalid mode '{names[0]}'")
@@ -565,7 +571,7 @@ def mount(context: ProcessContext, args: list[str]) -> Process:
     for source, path, kind, options in (*_MOUNTS, *volumes):
         if kind != flags.get("t", kind):
             continue
-        found = context.files.find(path)
-        access = "ro" if isinstance(found, Directory) and found.read_only else "rw"
+        mount_node = context.files.find(path)
+        access = "ro" if isinstance(mount_node, Directory) and mount_node.read_only else "rw"
         yield write_out(f"{source} on {path} type {kind} ({access},{options})\n")
     return 0

@@ -52,7 +52,7 @@ def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
             )
         options["e"] = rest.pop(0)
     found_kind = "E" if "E" in options or kind == "E" else "F" if "F" in options else kind
-    searches = [_compile_search(one, found_kind, options) for one in options["e"].split("\n")]
+    searches = [_compile_search(search, found_kind, options) for search in options["e"].split("\n")]
     names = list(_find_files(context, rest or ["."])) if "r" in options else rest
     named = ("H" in options or len(names) > 1 or "r" in options) and "h" not in options
     grep_of = _Grep(context, options, searches, named=named)
@@ -148,7 +148,9 @@ class _Grep:
                     first = waiting[0][0] if waiting else number
                     if (self._before or self._after) and self._apart and first > printed + 1:
                         pieces.append("--\n")
-                    pieces += [self._line(name, at, "-", one) for at, one in waiting]
+                    pieces += [
+                        self._line(name, at, "-", waiting_line) for at, waiting_line in waiting
+                    ]
                     pieces += self._shown(name, number, text)
                     waiting, after, printed, self._apart = [], self._after, number, True
                 if count >= most:
@@ -164,11 +166,11 @@ class _Grep:
     def _shown(self, name: str, number: int, text: str) -> list[str]:
         if "o" not in self._options:
             return [self._line(name, number, ":", text)]
-        found = [
+        matches = [
             match[0] for search in self._searches for match in search.finditer(text) if match[0]
         ]
         return (
-            [self._line(name, number, ":", one) for one in found]
+            [self._line(name, number, ":", match_text) for match_text in matches]
             if "v" not in self._options
             else []
         )
@@ -195,7 +197,7 @@ def xargs(context: ProcessContext, args: list[str]) -> Process:
         code = 0
         for group in groups:
             if "I" in options:
-                argv = [one.replace(options["I"], group[0]) for one in command]
+                argv = [argument.replace(options["I"], group[0]) for argument in command]
             else:
                 argv = [*command, *group]
             if "t" in options:
@@ -214,6 +216,6 @@ def xargs(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _split_words(text: str) -> list[str]:
-    found = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
+    words = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
     quotes = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
-    return [quotes.sub(r"\1\2\3", one) for one in found]
+    return [quotes.sub(r"\1\2\3", word) for word in words]

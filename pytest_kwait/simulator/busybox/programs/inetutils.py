@@ -147,9 +147,9 @@ def _resolve_host(context: ProcessContext, host: str) -> list[str]:
         pass
     else:
         return [host]
-    found = _list_hosts_addresses(context, host)
-    if found:
-        return found
+    addresses = _list_hosts_addresses(context, host)
+    if addresses:
+        return addresses
     resolver = _read_resolver(context)
     names = [host.rstrip(".")]
     if not host.endswith("."):
@@ -157,9 +157,9 @@ def _resolve_host(context: ProcessContext, host: str) -> list[str]:
         names = [*names, *searched] if host.count(".") >= resolver.ndots else [*searched, *names]
     network = _get_network(context)
     for name in names:
-        found = network.resolve(name, resolver.servers[0])
-        if found:
-            return found
+        addresses = network.resolve(name, resolver.servers[0])
+        if addresses:
+            return addresses
     return []
 
 
@@ -172,11 +172,11 @@ def connect(
         UnreachableError: the connection failed.
     """
     network = _get_network(context)
-    found = _resolve_host(context, host)
-    if not found:
+    addresses = _resolve_host(context, host)
+    if not addresses:
         raise UnreachableError(f"bad address '{host}'")
     sink = PipeSink()
-    session = network.connect_to(found[0], port, sink)
+    session = network.connect_to(addresses[0], port, sink)
     if isinstance(session, Connecting):
         session = yield from _await_connection(
             session, min(seconds or _CONNECT_SECONDS, _CONNECT_SECONDS)
@@ -185,19 +185,19 @@ def connect(
         if session == "Connection timed out":
             limit = min(seconds or _CONNECT_SECONDS, _CONNECT_SECONDS)
             yield Await(lambda: False, seconds=limit)
-        raise UnreachableError(f"can't connect to remote host ({found[0]}): {session}")
-    return session, sink.pipe, found[0]
+        raise UnreachableError(f"can't connect to remote host ({addresses[0]}): {session}")
+    return session, sink.pipe, addresses[0]
 
 
 def _await_connection(
     connecting: Connecting, seconds: float
 ) -> Generator[Effect, None, ProcessSession | str]:
     """Wait for a connection to a real program; return it, or an error text."""
-    left = seconds
+    remaining_seconds = seconds
     try:
-        while connecting.result is None and left > 0:
+        while connecting.result is None and remaining_seconds > 0:
             yield Sleep(_CONNECT_POLL_SECONDS)
-            left -= _CONNECT_POLL_SECONDS
+            remaining_seconds -= _CONNECT_POLL_SECONDS
     finally:
         if connecting.result is None:
             connecting.cancel()
@@ -221,22 +221,24 @@ def nslookup(context: ProcessContext, args: list[str]) -> Process:
     if kinds[0] not in ("a", "aaaa"):
         raise UsageError(f"nslookup: -type={kinds[0]}: {NOT_SIMULATED}")
     resolver = _read_resolver(context)
-    found = _resolve_host(context, names[1]) if len(names) > 1 else resolver.servers
-    if not found:
+    addresses = _resolve_host(context, names[1]) if len(names) > 1 else resolver.servers
+    if not addresses:
         raise UsageError(f"nslookup: bad address '{names[1]}'")
-    server = found[0]
+    server = addresses[0]
     yield write_out(f"Server:\t\t{server}\nAddress:\t{server}:53\n\n")
     host = names[0].rstrip(".")
     searched = [] if "." in names[0] else [f"{host}.{domain}" for domain in resolver.search]
     code = 0
     for kind in kinds:
         for name in searched or [host]:
-            found = _get_network(context).resolve(name, server)
-            if not found:
+            addresses = _get_network(context).resolve(name, server)
+            if not addresses:
                 code = 1
                 yield write_out(f"** server can't find {name}: NXDOMAIN\n")
             elif kind == "a":
-                yield write_out("".join(f"Name:\t{name}\nAddress: {one}\n" for one in found))
+                yield write_out(
+                    "".join(f"Name:\t{name}\nAddress: {address}\n" for address in addresses)
+                )
             yield write_out("\n")
     return code
 
@@ -343,11 +345,11 @@ def _fetch(
     except ValueError:
         raise UsageError(f"wget: invalid number '{options['T']}'") from None
     quiet = "q" in options
-    found = _resolve_host(context, host)
+    addresses = _resolve_host(context, host)
     if not quiet:
-        shown = host if address.port is None else f"{host}:{port}"
-        if found:
-            yield write_error(f"Connecting to {shown} ({found[0]}:{port})")
+        host_text = host if address.port is None else f"{host}:{port}"
+        if addresses:
+            yield write_error(f"Connecting to {host_text} ({addresses[0]}:{port})")
     session, received, _ = yield from connect(context, host, port, seconds)
     try:
         body = options.get("p", "")
@@ -408,25 +410,25 @@ def _save_body(
 ) -> Generator[Effect, None, None]:  # fmt: skip
     target = options.get("O") or path.rstrip("/").rpartition("/")[2] or "index.html"
     quiet = "q" in options
-    shown = "stdout" if target == "-" else f"'{target}'"
+    target_text = "stdout" if target == "-" else f"'{target}'"
     if not quiet:
-        yield write_error("writing to stdout" if target == "-" else f"saving to {shown}")
+        yield write_error("writing to stdout" if target == "-" else f"saving to {target_text}")
     with context.tasks.account.hold() as hold:
-        kept = bytearray(rest)
+        buffer = bytearray(rest)
         streams = target == "-" and not chunked
         while True:
-            if streams and kept:
-                yield Write(1, bytes(kept))
-                kept.clear()
+            if streams and buffer:
+                yield Write(1, bytes(buffer))
+                buffer.clear()
             read = Read(received, seconds=seconds)
             yield read
             if read.late:
                 raise UnreachableError("download timed out")
             if not read.data:
                 break
-            kept += read.data
-            hold.resize(len(kept))
-        data = _join_chunks(bytes(kept)) if chunked else bytes(kept)
+            buffer += read.data
+            hold.resize(len(buffer))
+        data = _join_chunks(bytes(buffer)) if chunked else bytes(buffer)
         if target == "-":
             if data:
                 yield Write(1, data)
@@ -435,7 +437,7 @@ def _save_body(
     if not quiet:
         name = "-" if target == "-" else target
         yield write_error(f"{name[:20]:<20} 100% |{'*' * 32}| {len(data):5d}  0:00:00 ETA")
-        yield write_error("written to stdout" if target == "-" else f"{shown} saved")
+        yield write_error("written to stdout" if target == "-" else f"{target_text} saved")
 
 
 def _join_chunks(data: bytes) -> bytes:
@@ -514,8 +516,8 @@ def _answer_request(context: ProcessContext, home: str, stdin: Pipe) -> Process:
         head_text = f"{_make_head(302, 'Found', date, 'text/html')}Location: {path}/\r\n\r\n"
         yield Write(1, head_text.encode())
         return 0
-    found = context.files.find(name)
-    content = bytes(found.data) if isinstance(found, File) else None
+    node = context.files.find(name)
+    content = bytes(node.data) if isinstance(node, File) else None
     if content is None:
         yield Write(1, _make_error(404, date))
         return 0
@@ -568,7 +570,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         return 1
     many = len(options["l"]) > 1 and bool(program)
     accepted: list[Pipe] = []
-    received, left, sent = Pipe(), Pipe(), Pipe()
+    received, end_signal, sent = Pipe(), Pipe(), Pipe()
 
     def serve(inner: ProcessContext, stdin: Pipe) -> Process:
         if accepted and not many:
@@ -580,7 +582,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         else:
             yield from copy_to_stdout(sent)
             code = 0
-        left.close()
+        end_signal.close()
         return code
 
     listen = Listen(port, context, serve)
@@ -592,7 +594,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
         return (yield from _run_idle())
     if program:
         yield Read(received)
-        yield Read(left)
+        yield Read(end_signal)
         return 0
     # Read stdin before a client connects, so that a short-lived client gets it too.
     sender = context.tasks.start(

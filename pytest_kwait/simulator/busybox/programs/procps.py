@@ -67,14 +67,14 @@ def ps(context: ProcessContext, args: list[str]) -> Process:
 def pidof(context: ProcessContext, args: list[str]) -> Process:
     """Print the process numbers of programs by name."""
     _, names = parse_options("pidof", args, "s", "o")
-    found = [
+    pids = [
         str(task.pid)
         for task in reversed(context.tasks.all())
         if task.name.split(" ")[0].rpartition("/")[2] in names
     ]
-    if found:
-        yield write_out(" ".join(found) + "\n")
-    return int(not found)
+    if pids:
+        yield write_out(" ".join(pids) + "\n")
+    return int(not pids)
 
 
 def kill(context: ProcessContext, args: list[str]) -> Process:
@@ -163,6 +163,6 @@ def sysctl(context: ProcessContext, args: list[str]) -> Process:
             code = 1
             continue
         value = content.decode().rstrip("\n")
-        shown = name if "N" in options else value if "n" in options else f"{name} = {value}"
-        yield write_out(f"{shown}\n")
+        text = name if "N" in options else value if "n" in options else f"{name} = {value}"
+        yield write_out(f"{text}\n")
     return code

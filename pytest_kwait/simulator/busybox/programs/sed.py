@@ -45,18 +45,18 @@ class _Script:
         self._text, self._position, self._extended = text, 0, extended
 
     def commands(self, *, nested: bool = False) -> list[_Command]:
-        found: list[_Command] = []
+        commands: list[_Command] = []
         while True:
             while self._peek() in ("\n", ";", " ", "\t") and self._peek():
                 self._position += 1
             if not self._peek():
                 if nested:
                     raise UsageError("sed: unterminated {")
-                return found
+                return commands
             if self._peek() == "}" and nested:
                 self._position += 1
-                return found
-            found.append(self._command())
+                return commands
+            commands.append(self._command())
 
     def _peek(self) -> str:
         return self._text[self._position : self._position + 1]
@@ -356,10 +356,10 @@ def _print_edited(effects: Generator[Effect | str, None, None]) -> Generator[Eff
 def _collect_edited(
     effects: Generator[Effect | str, None, None],
 ) -> Generator[Effect, None, list[str]]:
-    found: list[str] = []
+    lines: list[str] = []
     for effect in effects:
         if isinstance(effect, str):
-            found.append(effect)
+            lines.append(effect)
         else:
             yield effect
-    return found
+    return lines

@@ -85,8 +85,8 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
     faults: list[tuple[int, str]] = []
     used = position = 0
 
-    def wrong(what: str) -> None:
-        faults.append((sum(map(len, pieces)), what))
+    def wrong(fault: str) -> None:
+        faults.append((sum(map(len, pieces)), fault))
 
     def value() -> str | None:
         nonlocal used
@@ -94,11 +94,11 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
         return values[used - 1] if used <= len(values) else None
 
     def number(text: str | None) -> int:
-        found = parse_number(text) if text else None
-        if found is None:
+        parsed = parse_number(text) if text else None
+        if parsed is None:
             wrong(f"invalid number '{(text or '').lstrip()}'")
             return 0
-        return found
+        return parsed
 
     while position < len(template):
         start = template.find("%", position)
@@ -127,11 +127,11 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
         text = value()
         if kind in "sbc":
             ended = False
-            shown = text or ""
+            text_value = text or ""
             if kind == "b":
-                shown, ended = process_escapes(shown, echo=True)
+                text_value, ended = process_escapes(text_value, echo=True)
             spec = spec.replace("0", "", 1) if "0" in flags else spec
-            pieces.append(f"{spec}s" % (shown[:1] if kind == "c" else shown))
+            pieces.append(f"{spec}s" % (text_value[:1] if kind == "c" else text_value))
             if ended:
                 return "".join(pieces), min(used, len(values)), faults, True
         elif kind in "eEfgG":
@@ -141,10 +141,10 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
                 wrong(f"invalid number '{(text or '').lstrip()}'")
                 pieces.append(f"{spec}{kind}" % 0.0)
         else:
-            found = number(text)
-            if kind in "ouxX" and found < 0:
-                found += 1 << 64
-            pieces.append(f"{spec}{'d' if kind in 'iu' else kind}" % found)
+            integer = number(text)
+            if kind in "ouxX" and integer < 0:
+                integer += 1 << 64
+            pieces.append(f"{spec}{'d' if kind in 'iu' else kind}" % integer)
     return "".join(pieces), min(used, len(values)), faults, False
 
 
@@ -306,19 +306,19 @@ def date(context: ProcessContext, args: list[str]) -> Process:
 def env(context: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
     options, rest = parse_options("env", args, "i0", "u", mixed=False)
-    found = {} if "i" in options else dict(context.env)
+    variables = {} if "i" in options else dict(context.env)
     for name in options.get("u", "").split("\n"):
-        found.pop(name, None)
+        variables.pop(name, None)
     while rest and "=" in rest[0]:
         name, _, value = rest.pop(0).partition("=")
-        found[name] = value
+        variables[name] = value
     if rest:
         if not has_program(context, rest[0]):
             yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
-        return (yield from run_program(context.with_env(found), rest))
+        return (yield from run_program(context.with_env(variables), rest))
     end = "\0" if "0" in options else "\n"
-    yield write_out("".join(f"{name}={value}{end}" for name, value in found.items()))
+    yield write_out("".join(f"{name}={value}{end}" for name, value in variables.items()))
     return 0
 
 
@@ -356,7 +356,7 @@ def seq(_: ProcessContext, args: list[str]) -> Process:
     numbers = [float(arg) for arg in args]
     first = numbers[0] if len(numbers) > 1 else 1.0
     step = numbers[1] if len(numbers) > 2 else 1.0
-    width = max(len(f"{one:.{places}f}") for one in (first, numbers[-1])) if wide else 0
+    width = max(len(f"{value:.{places}f}") for value in (first, numbers[-1])) if wide else 0
     index, pieces = 0, []
     while True:
         value = first + index * step
@@ -427,23 +427,27 @@ def id(context: ProcessContext, args: list[str]) -> Process:
         user = ProcessCredentials(number, number)
     every = sorted({user.group, *user.groups})
     if not any(letter in options for letter in "ugG"):
-        shown = (
+        rows = (
             ("uid", users, [user.number]), ("gid", groups, [user.group]), ("groups", groups, every)
         )  # fmt: skip
         parts = []
-        for word, names, ids in shown:
-            texts = [f"{one}({names[one]})" if one in names else str(one) for one in ids]
+        for word, names, ids in rows:
+            texts = [
+                f"{number}({names[number]})" if number in names else str(number) for number in ids
+            ]
             parts.append(f"{word}={','.join(texts)}")
         yield write_out(f"{' '.join(parts)}\n")
         return 0
     names = users if "u" in options else groups
     every.remove(user.group)
     numbers = [user.number if "u" in options else user.group, *(every if "G" in options else ())]
-    texts = [names.get(one, str(one)) if "n" in options else str(one) for one in numbers]
+    texts = [
+        names.get(number, str(number)) if "n" in options else str(number) for number in numbers
+    ]
     yield write_out(f"{' '.join(texts)}\n")
-    unknown = [one for one in numbers if "n" in options and one not in names]
-    for one in unknown:
-        yield write_error(f"id: unknown ID {one}")
+    unknown = [number for number in numbers if "n" in options and number not in names]
+    for unknown_id in unknown:
+        yield write_error(f"id: unknown ID {unknown_id}")
     return 1 if unknown else 0
 
 
@@ -457,7 +461,9 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
         "o": "GNU/Linux", "p": "unknown", "i": "unknown",
     }  # fmt: skip
     letters = (
-        "snrvmo" if "a" in options else "".join(one for one in "snrvmpio" if one in options) or "s"
+        "snrvmo"
+        if "a" in options
+        else "".join(letter for letter in "snrvmpio" if letter in options) or "s"
     )
     yield write_out(" ".join(parts[letter] for letter in letters) + "\n")
     return 0

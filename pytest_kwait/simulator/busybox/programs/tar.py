@@ -86,14 +86,14 @@ def _create(context: ProcessContext, file: str, folder: str, names: list[str]) -
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in names:
-            found = context.files.find(_resolve_within(context, folder, name))
-            if found is None:
+            node = context.files.find(_resolve_within(context, folder, name))
+            if node is None:
                 yield Write(2, f"tar: {name}: No such file or directory\n".encode())
                 code = 1
                 continue
             if name.startswith("/"):
                 yield Write(2, b"tar: removing leading '/' from member names\n")
-            _add(archive, name.strip("/"), found)
+            _add(archive, name.strip("/"), node)
     if code:
         yield Write(2, b"tar: error exit delayed from previous errors\n")
     data = buffer.getvalue()
@@ -114,8 +114,8 @@ def _add(archive: tarfile.TarFile, name: str, node: Inode) -> None:
     if isinstance(node, Directory):
         entry.type = tarfile.DIRTYPE
         archive.addfile(entry)
-        for one in sorted(node.entries):
-            _add(archive, f"{name}/{one}".lstrip("/"), node.entries[one])
+        for child_name in sorted(node.entries):
+            _add(archive, f"{name}/{child_name}".lstrip("/"), node.entries[child_name])
     elif isinstance(node, Symlink):
         entry.type, entry.linkname = tarfile.SYMTYPE, node.target
         archive.addfile(entry)
@@ -147,9 +147,9 @@ def _unpack(
         if parent:
             context.files.make_directory(parent, parents=True)
         context.files.write(path, content.read() if content is not None else b"")
-        found = context.files.find(path)
-        if found is not None:
-            found.mode, found.mtime = member.mode & 0o777, float(member.mtime)
+        node = context.files.find(path)
+        if node is not None:
+            node.mode, node.mtime = member.mode & 0o777, float(member.mtime)
 
 
 def _resolve_within(context: ProcessContext, folder: str, name: str) -> str:

@@ -58,30 +58,30 @@ class _Test:
             return self._binary(*words)
         if len(words) == 4 and words[0] == "!" and words[2] in _BINARY:
             return not self._binary(*words[1:])
-        found = self._or()
+        result = self._or()
         if self._position < len(words):
             raise _ExpressionError(f"{words[self._position]}: unknown operand")
-        return found
+        return result
 
     def _peek(self, ahead: int = 0) -> str | None:
         at = self._position + ahead
         return self._words[at] if at < len(self._words) else None
 
     def _or(self) -> bool:
-        found = self._and()
+        result = self._and()
         while self._peek() == "-o":
             self._position += 1
             right = self._and()
-            found = found or right
-        return found
+            result = result or right
+        return result
 
     def _and(self) -> bool:
-        found = self._not()
+        result = self._not()
         while self._peek() == "-a":
             self._position += 1
             right = self._not()
-            found = found and right
-        return found
+            result = result and right
+        return result
 
     def _not(self) -> bool:
         if self._peek() == "!" and self._peek(1) is not None:
@@ -96,11 +96,11 @@ class _Test:
         following = self._peek(1)
         if word == "(" and following is not None:
             self._position += 1
-            found = self._or()
+            result = self._or()
             if self._peek() != ")":
                 raise _ExpressionError("closing paren expected")
             self._position += 1
-            return found
+            return result
         if following in _BINARY:
             right = self._peek(2)
             if right is None:
@@ -123,10 +123,12 @@ class _Test:
         if numeric is not None:
             return bool(numeric(_parse_integer(left), _parse_integer(right)))
         files = self._context.files
-        one, other = (files.find(self._context.resolve_path(name)) for name in (left, right))
+        left_file, right_file = (
+            files.find(self._context.resolve_path(name)) for name in (left, right)
+        )
         if operator == "-ef":
-            return one is not None and one is other
-        before, after = (one, other) if operator == "-ot" else (other, one)
+            return left_file is not None and left_file is right_file
+        before, after = (left_file, right_file) if operator == "-ot" else (right_file, left_file)
         if before is None or after is None:
             return after is not None and operator == "-nt"
         return before.mtime < after.mtime
@@ -139,29 +141,27 @@ class _Test:
         if operator == "-t":
             return self._context.tty and text in ("0", "1", "2")
         files = self._context.files
-        found = (
+        node = (
             files.find(self._context.resolve_path(text), follow=operator not in ("-h", "-L"))
             if text
             else None
         )
         match operator:
             case "-f":
-                return isinstance(found, File)
+                return isinstance(node, File)
             case "-d":
-                return isinstance(found, Directory)
+                return isinstance(node, Directory)
             case "-h" | "-L":
-                return isinstance(found, Symlink)
+                return isinstance(node, Symlink)
             case "-s":
-                return isinstance(found, Directory) or (
-                    isinstance(found, File) and bool(found.data)
-                )
+                return isinstance(node, Directory) or (isinstance(node, File) and bool(node.data))
             case "-x":
-                return found is not None and bool(found.mode & 0o111)
+                return node is not None and bool(node.mode & 0o111)
             case "-b" | "-p" | "-S" | "-u" | "-g" | "-k":
                 return False
             case "-c":
-                return found is not None and not isinstance(found, (File, Directory, Symlink))
-        return found is not None
+                return node is not None and not isinstance(node, (File, Directory, Symlink))
+        return node is not None
 
 
 def _parse_integer(text: str) -> int:
@@ -237,8 +237,8 @@ def _take_operand(words: list[str]) -> tuple[str, list[str]]:
         start, length = (int(word) if word.isdigit() else 0 for word in words[2:4])
         return (words[1][start - 1 : start - 1 + length] if start else ""), words[4:]
     if words[0] == "index" and len(words) > 2:
-        found = [words[1].find(char) for char in words[2] if char in words[1]]
-        return str(min(found, default=-1) + 1), words[3:]
+        positions = [words[1].find(char) for char in words[2] if char in words[1]]
+        return str(min(positions, default=-1) + 1), words[3:]
     return words[0], words[1:]
 
 
@@ -270,13 +270,23 @@ def _combine(left: str, operator: str, right: str) -> str:
         return str(int(holds[operator]))
     if not numbers:
         raise _ExpressionError("non-numeric argument")
-    one, other = int(left), int(right)
+    left_number, right_number = int(left), int(right)
     if operator in "/%":
-        if not other:
+        if not right_number:
             raise _ExpressionError("division by zero")
-        quotient = abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
-        return str(quotient if operator == "/" else one - other * quotient)
-    return str({"+": one + other, "-": one - other, "*": one * other}[operator])
+        quotient = (
+            abs(left_number)
+            // abs(right_number)
+            * (1 if (left_number < 0) == (right_number < 0) else -1)
+        )
+        return str(quotient if operator == "/" else left_number - right_number * quotient)
+    return str(
+        {
+            "+": left_number + right_number,
+            "-": left_number - right_number,
+            "*": left_number * right_number,
+        }[operator]
+    )
 
 
 def double_bracket(context: ProcessContext, args: list[str]) -> Process:

@@ -138,16 +138,16 @@ def head(context: ProcessContext, args: list[str]) -> Process:
                 lines = data.splitlines(keepends=True)
                 yield Write(1, data[:most] if by_bytes else b"".join(lines[:most]))
                 return None
-            left = most
-            while left > 0:
+            remaining = most
+            while remaining > 0:
                 read = Read(
-                    number, most=min(left, _CHUNK) if by_bytes else _CHUNK, line=not by_bytes
+                    number, most=min(remaining, _CHUNK) if by_bytes else _CHUNK, line=not by_bytes
                 )
                 yield read
                 if not read.data:
                     break
                 yield Write(1, read.data)
-                left -= len(read.data) if by_bytes else read.data.count(b"\n")
+                remaining -= len(read.data) if by_bytes else read.data.count(b"\n")
         return None
 
     return (yield from for_each_input(context, "head", names, act))
@@ -200,16 +200,16 @@ def _read_last(
         yield Write(1, data[skipped:] if by_bytes else b"".join(data.splitlines(True)[skipped:]))
         return
     if by_bytes:
-        kept = bytearray()
+        buffer = bytearray()
         while True:
             read = Read(number)
             yield read
             if not read.data:
                 break
-            kept += read.data
-            del kept[: max(len(kept) - most, 0)]
-            hold.resize(len(kept))
-        yield Write(1, bytes(kept))
+            buffer += read.data
+            del buffer[: max(len(buffer) - most, 0)]
+            hold.resize(len(buffer))
+        yield Write(1, bytes(buffer))
         return
     lines, last = LineReader(number, hold), deque[bytes](maxlen=most)
     while batch := (yield from lines.read_batch()):
@@ -242,7 +242,7 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
     totals = dict.fromkeys("lwcmL", 0)
     width = 0 if len(letters) == 1 else 9
 
-    def shown(counts: dict[str, int], name: str) -> Write:
+    def format_counts(counts: dict[str, int], name: str) -> Write:
         text = " ".join(f"{counts[letter]:>{width}}" for letter in letters)
         return write_out(f"{text}{' ' + name if name else ''}\n")
 
@@ -268,12 +268,12 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
         for letter in totals:
             combine = max if letter == "L" else int.__add__
             totals[letter] = combine(totals[letter], counts[letter])
-        yield shown(counts, name if names else "")
+        yield format_counts(counts, name if names else "")
         return None
 
     code = yield from for_each_input(context, "wc", names, act)
     if len(names) > 1:
-        yield shown(totals, "total")
+        yield format_counts(totals, "total")
     return code
 
 
@@ -285,11 +285,11 @@ def tee(context: ProcessContext, args: list[str]) -> Process:
     code, open_files = 0, []
     for name in names:
         try:
-            one = open_path(
+            open_file = open_path(
                 context.files, context.resolve_path(name), "a" if "a" in options else "w",
                 context.tasks.account, context.now, context.fds,
             )  # fmt: skip
-            open_files.append(one.retain())
+            open_files.append(open_file.retain())
         except FileSystemError as fault:
             yield write_error(f"tee: {name}: {fault}")
             code = 1
@@ -299,12 +299,12 @@ def tee(context: ProcessContext, args: list[str]) -> Process:
             yield read
             if not read.data:
                 return code
-            for one in open_files:
-                one.write(read.data)
+            for open_file in open_files:
+                open_file.write(read.data)
             yield Write(1, read.data)
     finally:
-        for one in open_files:
-            one.release()
+        for open_file in open_files:
+            open_file.release()
 
 
 class _Order:
@@ -397,7 +397,7 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
     last: str | None = None
     count = 0
 
-    def shown() -> Write | None:
+    def format_line() -> Write | None:
         if last is None or ("d" in options and count < 2) or ("u" in options and count > 1):
             return None
         return write_out(f"{count:7d} {last}\n" if "c" in options else f"{last}\n")
@@ -413,7 +413,7 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
                         line.lower() == last.lower() if "i" in options else line == last
                     )
                     if not same:
-                        effect = shown()
+                        effect = format_line()
                         if effect is not None:
                             yield effect
                         last, count = line, 0
@@ -421,7 +421,7 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
         return None
 
     code = yield from for_each_input(context, "uniq", names[:1], act)
-    effect = shown()
+    effect = format_line()
     if effect is not None:
         yield effect
     return code
@@ -511,8 +511,8 @@ def hexdump(context: ProcessContext, args: list[str]) -> Process:
 def _format_row(row: bytes, *, canonical: bool) -> str:
     if not canonical:
         words = [row[index : index + 2] for index in range(0, len(row), 2)]
-        shown = " ".join(f"{int.from_bytes(word, 'little'):04x}" for word in words)
-        return f"{shown:{_ROW // 2 * 5 - 1}}"
+        words_text = " ".join(f"{int.from_bytes(word, 'little'):04x}" for word in words)
+        return f"{words_text:{_ROW // 2 * 5 - 1}}"
     halves = [" ".join(f"{byte:02x}" for byte in half) for half in (row[:8], row[8:])]
     text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
     return f" {halves[0]:23}  {halves[1]:23}  |{text}|"
@@ -535,7 +535,7 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
             raise UsageError(f"dd: {arg}: {NOT_SIMULATED}")
         options[name] = value
     size = _parse_dd_number(options.get("bs", "512"))
-    left = _parse_dd_number(options["count"]) * size if "count" in options else 1 << 62
+    remaining_bytes = _parse_dd_number(options["count"]) * size if "count" in options else 1 << 62
     skipped = _parse_dd_number(options.get("skip", "0")) * size
     blocks, total = 0, 0
     target: OpenFile | None = None
@@ -551,15 +551,15 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
             context.tasks.account.hold() as hold,
         ):
             hold.resize(size)
-            while left > 0:
-                read = Read(number, most=min(skipped or left, _MAX_BLOCK))
+            while remaining_bytes > 0:
+                read = Read(number, most=min(skipped or remaining_bytes, _MAX_BLOCK))
                 yield read
                 if not read.data:
                     break
                 if skipped:
                     skipped -= len(read.data)
                     continue
-                left -= len(read.data)
+                remaining_bytes -= len(read.data)
                 total += len(read.data)
                 if target is None:
                     yield Write(1, read.data)
@@ -582,7 +582,7 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
 
 def _parse_ranges(text: str) -> list[tuple[int, int]]:
     """Parse `1,3-5,7-` to half-open ranges from 0."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for piece in text.split(","):
         match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
         if match is None or not (match[1] or match[3]):
@@ -591,8 +591,8 @@ def _parse_ranges(text: str) -> list[tuple[int, int]]:
         last = int(match[3]) if match[3] else (1 << 30 if match[2] else first)
         if not first:
             raise UsageError("cut: invalid range 0")
-        found.append((first - 1, last))
-    return sorted(found)
+        ranges.append((first - 1, last))
+    return sorted(ranges)
 
 
 def cut(context: ProcessContext, args: list[str]) -> Process:
@@ -631,23 +631,23 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
 
 def _expand_set(text: str) -> list[str]:
     """Return the characters of an argument of `tr`, in order."""
-    found: list[str] = []
+    characters: list[str] = []
     position = 0
     text = process_escapes(text, echo=False)[0]
     while position < len(text):
         match = re.match(r"\[:(\w+):\]", text[position:])
         if match is not None and match[1] in CHARACTER_CLASSES:
             allowed = re.compile(f"[{CHARACTER_CLASSES[match[1]]}]", re.ASCII)
-            found += [chr(code) for code in range(256) if allowed.match(chr(code))]
+            characters += [chr(code) for code in range(256) if allowed.match(chr(code))]
             position += match.end()
         elif text[position + 1 : position + 2] == "-" and position + 2 < len(text):
             first, last = ord(text[position]), ord(text[position + 2])
-            found += [chr(code) for code in range(first, min(last, first + 65536) + 1)]
+            characters += [chr(code) for code in range(first, min(last, first + 65536) + 1)]
             position += 3
         else:
-            found.append(text[position])
+            characters.append(text[position])
             position += 1
-    return found
+    return characters
 
 
 def tr(_: ProcessContext, args: list[str]) -> Process:

@@ -247,8 +247,8 @@ def _export(shell: ShellContext, args: list[str]) -> Process:
     if not names:
         for name in sorted(shell.variables.exported):
             value = shell.variables.get(name)
-            shown = "" if value is None else "='" + value.replace("'", "'\"'\"'") + "'"
-            yield Write(1, f"export {name}{shown}\n".encode(errors="surrogateescape"))
+            assignment = "" if value is None else "='" + value.replace("'", "'\"'\"'") + "'"
+            yield Write(1, f"export {name}{assignment}\n".encode(errors="surrogateescape"))
     for arg in names:
         name = yield from _assign(shell, "export", arg, lambda _: None)
         shell.variables.export(name)
@@ -328,7 +328,11 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
     else:
         # Escaped characters do not separate fields.
         marks = re.findall(r"\\(.)|([^\\])|\\$", text, re.DOTALL)
-        characters = [(one or other, bool(one)) for one, other in marks if one or other]
+        characters = [
+            (first_mark or second_mark, bool(first_mark))
+            for first_mark, second_mark in marks
+            if first_mark or second_mark
+        ]
     plain = "".join(char for char, _ in characters)
     values = (
         [plain]
@@ -431,12 +435,12 @@ def _getopts(shell: ShellContext, args: list[str]) -> Process:
         offset = 1
     letter = word[offset : offset + 1]
     offset += 1
-    found = letter != ":" and letter in known
-    takes = found and known[known.index(letter) + 1 : known.index(letter) + 2] == ":"
+    is_known = letter != ":" and letter in known
+    takes = is_known and known[known.index(letter) + 1 : known.index(letter) + 2] == ":"
     quiet = known.startswith(":")
     variables.unset("OPTARG")
-    result = letter if found else "?"
-    if not found:
+    result = letter if is_known else "?"
+    if not is_known:
         if quiet:
             variables.set("OPTARG", letter)
         else:
@@ -517,13 +521,13 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
         *(f"{folder}/{path}" for folder in (shell.variables.get("PATH") or "").split(":")), path,
     ]  # fmt: skip
     files = shell.context.files
-    contents = (files.read(shell.context.resolve_path(one)) for one in where)
-    found = next((data for data in contents if data is not None), None)
-    if found is None:
+    contents = (files.read(shell.context.resolve_path(path)) for path in where)
+    script_data = next((data for data in contents if data is not None), None)
+    if script_data is None:
         yield shell.make_message(f"can't open '{path}': No such file or directory", ".")
         raise ShellExit(2)
-    script = found.decode(errors="surrogateescape")
-    kept, before = shell.arguments, shell.reading
+    script = script_data.decode(errors="surrogateescape")
+    saved_arguments, before = shell.arguments, shell.reading
     shell.reading = path
     if args[1:]:
         shell.arguments = tuple(args[1:])
@@ -538,7 +542,7 @@ def _dot(shell: ShellContext, args: list[str]) -> Process:
     except FunctionReturn as end:
         return end.code
     finally:
-        shell.arguments, shell.reading = kept, before
+        shell.arguments, shell.reading = saved_arguments, before
     return call.code
 
 
@@ -561,9 +565,9 @@ def _cd(shell: ShellContext, args: list[str]) -> Process:
         target = shell.variables.get("OLDPWD") or shell.context.cwd
         yield Write(1, f"{target}\n".encode())
     path = shell.context.resolve_path(target).rstrip("/") or "/"
-    found = shell.context.files.find(path)
-    if not isinstance(found, Directory):
-        why = "No such file or directory" if found is None else "Not a directory"
+    node = shell.context.files.find(path)
+    if not isinstance(node, Directory):
+        why = "No such file or directory" if node is None else "Not a directory"
         yield shell.make_message(f"can't cd to {target}: {why}", "cd")
         return 2
     shell.variables.set("OLDPWD", shell.context.cwd)
@@ -580,12 +584,12 @@ def _pwd(shell: ShellContext, _: list[str]) -> Process:
 def _type(shell: ShellContext, args: list[str]) -> Process:
     code = 0
     for name in args:
-        found = _describe_command(shell, name)
-        if not found:
+        description = _describe_command(shell, name)
+        if not description:
             yield Write(1, f"{name}: not found\n".encode())
             code = 127
         else:
-            yield Write(1, f"{name} is {found}\n".encode())
+            yield Write(1, f"{name} is {description}\n".encode())
     return code
 
 
@@ -598,8 +602,8 @@ def _describe_command(shell: ShellContext, name: str) -> str:
     if name in BUILTINS:
         return "a special shell builtin" if name in SPECIAL else "a shell builtin"
     if "/" in name:
-        found = shell.context.files.find(shell.context.resolve_path(name))
-        return name if isinstance(found, File) else ""
+        node = shell.context.files.find(shell.context.resolve_path(name))
+        return name if isinstance(node, File) else ""
     return name if has_program(shell.context, name) else ""
 
 
@@ -607,10 +611,10 @@ def _command(shell: ShellContext, args: list[str]) -> Process:
     if args and args[0] in ("-v", "-V"):
         code = 0
         for name in args[1:2]:
-            found = _describe_command(shell, name)
-            code = 0 if found else 127
-            if found:
-                text = name if args[0] == "-v" else f"{name} is {found}"
+            description = _describe_command(shell, name)
+            code = 0 if description else 127
+            if description:
+                text = name if args[0] == "-v" else f"{name} is {description}"
                 yield Write(1, f"{text}\n".encode())
             elif args[0] == "-V":
                 yield Write(2, f"{name}: not found\n".encode())

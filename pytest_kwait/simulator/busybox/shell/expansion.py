@@ -135,10 +135,10 @@ class _Expression:
             return text if kind == "operator" else "x"
         return ""
 
-    def _to_number(self, found: int | str) -> int:
-        if isinstance(found, int):
-            return found
-        text = self._get(found)
+    def _to_number(self, operand: int | str) -> int:
+        if isinstance(operand, int):
+            return operand
+        text = self._get(operand)
         if not text:
             return 0
         if self._depth >= _MAX_NESTING:
@@ -361,7 +361,7 @@ class Expander:
         shell = self._shell
         fields = _Fields(shell.variables.ifs)
         items = yield from self._expand_items(word, split=True)
-        found: list[str] = []
+        arguments: list[str] = []
         with shell.context.tasks.account.hold() as hold:
             for number, item in enumerate(_split_portions(items), start=1):
                 fields.add(item)
@@ -375,10 +375,10 @@ class Expander:
                 if active and "f" not in shell.options and has_glob(pattern):
                     names = expand_glob(pattern, shell.context.files, shell.context.cwd)
                     if names:
-                        found += names
+                        arguments += names
                         continue
-                found.append(unescape_glob(pattern))
-        return found
+                arguments.append(unescape_glob(pattern))
+        return arguments
 
     def expand_text(self, word: Word, *, assigned: bool = False) -> Generator[Effect, None, str]:
         """Return the single text that a word expands to, as in an assignment."""
@@ -399,38 +399,38 @@ class Expander:
     def _expand_items(
         self, word: Word, *, split: bool, assigned: bool = False
     ) -> Generator[Effect, None, list[_Item]]:
-        found: list[_Item] = []
+        items: list[_Item] = []
         for index, (part, quoted) in enumerate(word.parts):
             if isinstance(part, Literal):
                 text = part.text
                 if not quoted and "~" in text and (index == 0 or assigned):
-                    found += self._expand_home(word, index, text, assigned=assigned)
+                    items += self._expand_home(word, index, text, assigned=assigned)
                 else:
-                    found.append((text, quoted, False))
+                    items.append((text, quoted, False))
             else:
-                found += yield from self._expand_part(part, quoted=quoted, split=split)
-        return found
+                items += yield from self._expand_part(part, quoted=quoted, split=split)
+        return items
 
     def _expand_home(self, word: Word, index: int, text: str, *, assigned: bool) -> list[_Item]:
         """Expand a leading `~`."""
         pieces = text.split(":") if assigned else [text]
-        found: list[_Item] = []
+        items: list[_Item] = []
         for number, piece in enumerate(pieces):
             if number:
-                found.append((":", False, False))
+                items.append((":", False, False))
             name, slash, rest = piece.partition("/")
             whole = slash or number < len(pieces) - 1 or index == len(word.parts) - 1
             first = index == 0 or number > 0
             if not name.startswith("~") or not whole or not first:
-                found.append((piece, False, False))
+                items.append((piece, False, False))
                 continue
             home = self._shell.variables.get("HOME") if name == "~" else None
             home = home if home is not None else _HOMES.get(name[1:])
             if home is None:
-                found.append((piece, False, False))
+                items.append((piece, False, False))
             else:
-                found += [(home, True, False), (slash + rest, False, False)]
-        return found
+                items += [(home, True, False), (slash + rest, False, False)]
+        return items
 
     # -- parts
 
@@ -535,12 +535,12 @@ class Expander:
             return [_NO_ARGUMENTS] if quoted and name == "@" else []
         if quoted and name == "*":
             return [(self.get_value("*") or "", True, False)]
-        found: list[_Item] = []
+        items: list[_Item] = []
         for argument in shell.arguments:
-            if found:
-                found.append(_BREAK if quoted else _SOFT_BREAK)
-            found.append((argument, quoted, split))
-        return found
+            if items:
+                items.append(_BREAK if quoted else _SOFT_BREAK)
+            items.append((argument, quoted, split))
+        return items
 
     def _expand_word(
         self, word: Word, *, quoted: bool, split: bool
@@ -610,16 +610,16 @@ def _replace_pattern(value: str, pattern: str, new: str, *, every: bool) -> str:
     if not pattern:
         return value
     expression = compile_glob(pattern)
-    found: list[str] = []
+    pieces: list[str] = []
     position = 0
     while position < len(value):
         match = expression.match(value, position)
         if match is None or match.end() == position:
-            found.append(value[position])
+            pieces.append(value[position])
             position += 1
             continue
-        found.append(new)
+        pieces.append(new)
         position = match.end()
         if not every:
             break
-    return "".join(found) + value[position:]
+    return "".join(pieces) + value[position:]

@@ -56,18 +56,18 @@ class Token:
 
 def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
     """Merge adjacent texts."""
-    found: list[tuple[Part, bool]] = []
+    merged_parts: list[tuple[Part, bool]] = []
     texts: list[str] = []
     for index, (part, quoted) in enumerate(parts):
         if not isinstance(part, Literal):
-            found.append((part, quoted))
+            merged_parts.append((part, quoted))
             continue
         texts.append(part.text)
         following = parts[index + 1] if index + 1 < len(parts) else None
         if following is None or not isinstance(following[0], Literal) or following[1] != quoted:
-            found.append((Literal("".join(texts)), quoted))
+            merged_parts.append((Literal("".join(texts)), quoted))
             texts.clear()
-    return tuple(found)
+    return tuple(merged_parts)
 
 
 def is_name(text: str) -> bool:

@@ -82,10 +82,10 @@ class Parser:
             return ShellSyntaxError(f"unexpected end of file{expectation}")
         if token.word is None:
             text = "newline" if token.text == NEWLINE else token.text
-            found = f'"{text}"' if token.text != NEWLINE else "newline"
+            unexpected = f'"{text}"' if token.text != NEWLINE else "newline"
             if token.stream is not None or token.text in _REDIRECTIONS:
-                found = "redirection"
-            return ShellSyntaxError(f"unexpected {found}{expectation}")
+                unexpected = "redirection"
+            return ShellSyntaxError(f"unexpected {unexpected}{expectation}")
         if token.text in _CLOSERS or token.text in ("in", "case", "for", "if", "while", "{", "!"):
             return ShellSyntaxError(f'unexpected "{token.text}"{expectation}')
         return ShellSyntaxError(f"unexpected word{expectation}")
@@ -351,10 +351,10 @@ class Parser:
                 break
             if not words and not assignments and not redirects and token.text in _CLOSERS:
                 raise self._make_error()
-            found = parse_assignment(token.word) if not words else None
+            assignment = parse_assignment(token.word) if not words else None
             self._take()
-            if found is not None:
-                assignments.append(found)
+            if assignment is not None:
+                assignments.append(assignment)
                 continue
             words.append(token.word)
             if len(words) == 1 and not assignments and self._operator() == "(" and token.text:

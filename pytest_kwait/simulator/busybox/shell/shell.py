@@ -196,17 +196,17 @@ class Shell:
     def run_in_place(self, node: Node) -> Generator[Effect, None, None]:
         """Run a subshell in this process, and restore its open files."""
         context = self.context
-        kept = copy_fds(context.fds)
+        saved_fds = copy_fds(context.fds)
         inner = self.make_subshell(context.with_env(context.env))
         call = Call(inner.run_subshell(node))
         try:
             yield call
         finally:
             inner.variables.close()
-            for one in context.fds.values():
-                one.release()
+            for open_file in context.fds.values():
+                open_file.release()
             context.fds.clear()
-            context.fds.update(kept)
+            context.fds.update(saved_fds)
         self.status = call.code
 
     def substitute(self, script: Node) -> Generator[Effect, None, str]:
@@ -217,23 +217,23 @@ class Shell:
             script = Command((_CAT_WORD,), (), script.redirects, script.line)
         capture = CaptureEnd(self.context.tasks.account)
         capture.retain()
-        kept = fds.get(1)
+        saved_stdout = fds.get(1)
         fds[1] = capture.retain()
         try:
             yield from self.run_in_place(script)
             capture.release()
-            if kept is not None:
-                fds[1] = kept
+            if saved_stdout is not None:
+                fds[1] = saved_stdout
             else:
                 del fds[1]
-            kept = None
+            saved_stdout = None
             if capture.refs > 1:
                 # A background job may still write.
                 yield Await(lambda: capture.refs == 1)
             text = capture.data.replace(b"\0", b"").decode(errors="surrogateescape")
         finally:
-            if kept is not None:
-                fds[1] = kept
+            if saved_stdout is not None:
+                fds[1] = saved_stdout
             capture.release()
         self.substituted = self.status
         return text.rstrip("\n")
@@ -303,7 +303,7 @@ class Shell:
         self.last_job = task.pid
         self.status = 0
         if len(self.children) > _MAX_JOBS:
-            for pid in [pid for pid, one in self.children.items() if one.code is not None]:
+            for pid in [pid for pid, child in self.children.items() if child.code is not None]:
                 del self.children[pid]
 
     # -- commands
@@ -329,7 +329,7 @@ class Shell:
             if special:
                 raise ShellExit(1)
             return
-        kept: list[tuple[str, str | None, bool]] = []
+        saved_variables: list[tuple[str, str | None, bool]] = []
         account, held = self.context.tasks.account, measure_words(words)
         try:
             account.take(held)
@@ -339,7 +339,7 @@ class Shell:
                 traced.append(f"{name}={value}")
                 if words and not special:
                     exported = name in self.variables.exported
-                    kept.append((name, self.variables.get(name), exported))
+                    saved_variables.append((name, self.variables.get(name), exported))
                 yield from self._assign(name, value)
                 if words and not special:
                     self.variables.export(name)
@@ -349,14 +349,14 @@ class Shell:
                 keeps = words[0] == "exec" and len(words) == 1 and function is None
                 yield from self._run_words(words, function)
                 if keeps:
-                    for _, one in saved:
-                        if one is not None:
-                            one.release()
+                    for _, open_file in saved:
+                        if open_file is not None:
+                            open_file.release()
                     saved.clear()
             else:
                 self.status = self.substituted
         finally:
-            for name, value_before, exported in reversed(kept):
+            for name, value_before, exported in reversed(saved_variables):
                 self.variables.unset(name)
                 if value_before is not None:
                     self.variables.set(name, value_before)
@@ -382,7 +382,7 @@ class Shell:
     def _run_function(
         self, body: Node, arguments: tuple[str, ...]
     ) -> Generator[Effect, None, None]:
-        kept, loops = self.arguments, self.loops
+        saved_arguments, loops = self.arguments, self.loops
         self.arguments, self.loops = arguments, 0
         self.variables.enter_function()
         try:
@@ -390,7 +390,7 @@ class Shell:
         except FunctionReturn as end:
             self.status = end.code
         finally:
-            self.arguments, self.loops = self.variables.charge_arguments(kept), loops
+            self.arguments, self.loops = self.variables.charge_arguments(saved_arguments), loops
             self.variables.leave_function()
 
     def _run_function_body(self, body: Node) -> Process:
@@ -637,8 +637,8 @@ class Shell:
     def _run_case(self, node: Case) -> Generator[Effect, None, None]:
         text = yield from self.expander.expand_text(node.word)
         for patterns, body in node.branches:
-            for one in patterns:
-                pattern = yield from self.expander.expand_pattern(one)
+            for case_pattern in patterns:
+                pattern = yield from self.expander.expand_pattern(case_pattern)
                 if matches_glob(pattern, text):
                     self.status = 0
                     yield from self.run_node(body)
@@ -659,9 +659,9 @@ class Shell:
             restore_fds(self, saved)
 
 
-def _replace_fd(fds: dict[int, OpenFile], number: int, one: OpenFile) -> None:
+def _replace_fd(fds: dict[int, OpenFile], number: int, opened: OpenFile) -> None:
     old = fds.pop(number, None)
-    fds[number] = one.retain()
+    fds[number] = opened.retain()
     if old is not None:
         old.release()
 
@@ -713,11 +713,11 @@ def _open_redirect(
         if target == "-":
             return None
         if target.isdigit():
-            found = context.fds.get(int(target))
-            if found is None:
+            open_file = context.fds.get(int(target))
+            if open_file is None:
                 yield shell.make_message(f"{target}: Bad file descriptor")
                 return False
-            return found
+            return open_file
         if operator == "<&":
             yield shell.make_message("ambiguous redirect")
             return False
@@ -784,12 +784,12 @@ def sh(context: ProcessContext, argv: list[str]) -> Process:
     shell = Shell(context, name, tuple(rest), file=file)
     shell.options |= {letter for letter in flags if letter in "cefuxnC"}
     short = {"errexit": "e", "nounset": "u", "xtrace": "x"}
-    shell.options |= {short.get(one, one) for one in named}
-    kept, traps = context.task.handler, context.task.traps
+    shell.options |= {short.get(name, name) for name in named}
+    saved_handler, traps = context.task.handler, context.task.traps
     fds = dict(context.fds)
     try:
         return (yield from shell.run(script))
     finally:
-        context.task.handler, context.task.traps = kept, traps
-        for number in [one for one in context.fds if one not in fds]:
+        context.task.handler, context.task.traps = saved_handler, traps
+        for number in [fd for fd in context.fds if fd not in fds]:
             context.fds.pop(number).release()

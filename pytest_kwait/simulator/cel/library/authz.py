@@ -34,9 +34,9 @@ def make_authorizer(user: dict[str, Any], resource: dict[str, str]) -> OpaqueVal
 
 
 def _make_setter(kind: str, field: str) -> Callable[[OpaqueValue, str], OpaqueValue]:
-    def narrowed(value: OpaqueValue, given: str) -> OpaqueValue:
-        kept = {key: one for key, one in value.items() if key != "requestResource"}
-        return OpaqueValue(kind, **{**kept, field: given})
+    def narrowed(value: OpaqueValue, text: str) -> OpaqueValue:
+        fields = {key: entry for key, entry in value.items() if key != "requestResource"}
+        return OpaqueValue(kind, **{**fields, field: text})
 
     return narrowed
 

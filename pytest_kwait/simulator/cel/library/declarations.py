@@ -62,10 +62,10 @@ def declare_functions() -> list[cel.FunctionDecl]:
         bare = name.lstrip(".")
         if _needs_description(overload):
             continue
-        shown = STAND_IN_NAMES.get(bare, bare)
-        known.setdefault(shown, []).append(
+        function_name = STAND_IN_NAMES.get(bare, bare)
+        known.setdefault(function_name, []).append(
             cel.Overload(
-                _STRING_CONVERSIONS.get(overload, f"{shown}({','.join(takes)})"),
+                _STRING_CONVERSIONS.get(overload, f"{function_name}({','.join(takes)})"),
                 return_type=resolve_type(gives),
                 parameters=[resolve_type(parameter) for parameter in takes],
                 is_member=name.startswith("."),
@@ -109,8 +109,8 @@ def describe_type(name: str) -> str:
     if not inner:
         return f"{{type_name: {outer}}}"
     parts = inner[:-1].split(",", 1) if outer == "map" else [inner[:-1]]
-    shown = ", ".join(describe_type(part.strip()) for part in parts)
-    return f"{{type_name: {outer}, params: [{shown}]}}"
+    parameter_texts = ", ".join(describe_type(part.strip()) for part in parts)
+    return f"{{type_name: {outer}, params: [{parameter_texts}]}}"
 
 
 def resolve_type(name: str) -> cel.Type:

@@ -70,8 +70,8 @@ def _get_named_format(name: str) -> OptionalValue:
     return OptionalValue(_make_format(name)) if name in _FORMATS else OPTIONAL_NONE
 
 
-def _validate(found: OpaqueValue, text: str) -> OptionalValue:
-    texts = _FORMATS[found["name"]][0](text)
+def _validate(named_format: OpaqueValue, text: str) -> OptionalValue:
+    texts = _FORMATS[named_format["name"]][0](text)
     return OptionalValue(texts) if texts else OPTIONAL_NONE
 
 

@@ -97,12 +97,12 @@ def _find_prefix_error(text: str) -> str:
     if not slash:
         return "no '/'"
     try:
-        found = ipaddress.ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return f'ParseAddr("{address}"): {_find_ip_error(address)}'
     if not bits.isdigit() or (len(bits) > 1 and bits[0] == "0") or len(bits) > _MAX_DIGITS:
         return f'bad bits after slash: "{bits}"'
-    return "" if int(bits) <= found.max_prefixlen else "prefix length out of range"
+    return "" if int(bits) <= parsed.max_prefixlen else "prefix length out of range"
 
 
 def _get_network(value: Any) -> Network:

@@ -41,25 +41,25 @@ def _sum(values: list[Any]) -> Any:
     return sum(values)
 
 
-def _index_of(values: Any, wanted: Any, start: int = 0) -> int:
+def _index_of(values: Any, item: Any, start: int = 0) -> int:
     if isinstance(values, list):
-        return next((at for at, value in enumerate(values) if is_equal(value, wanted)), -1)
+        return next((at for at, value in enumerate(values) if is_equal(value, item)), -1)
     if start < 0:
         raise ValueError(f"index out of range: {start}")
-    found: int = start if wanted == "" else values.find(wanted, start)
-    return found
+    index: int = start if item == "" else values.find(item, start)
+    return index
 
 
-def _last_index_of(values: Any, wanted: Any, end: int | None = None) -> int:
+def _last_index_of(values: Any, item: Any, end: int | None = None) -> int:
     if isinstance(values, list):
-        places = [at for at, value in enumerate(values) if is_equal(value, wanted)]
+        places = [at for at, value in enumerate(values) if is_equal(value, item)]
         return places[-1] if places else -1
     if end is None:
         end = len(values)
     if end < 0:
         raise ValueError(f"index out of range: {end}")
-    found: int = end if wanted == "" else values.rfind(wanted, 0, end + len(wanted))
-    return found
+    index: int = end if item == "" else values.rfind(item, 0, end + len(item))
+    return index
 
 
 _SEARCHES: dict[str, Callable[..., Any]] = {".indexOf": _index_of, ".lastIndexOf": _last_index_of}

@@ -60,16 +60,22 @@ QUANTITY_FUNCTIONS: Overloads = {
     ("quantity", ("string",), "Quantity"): _parse_quantity_value,
     ("isQuantity", ("string",), "bool"): is_valid_for(_parse_quantity_value),
     (".asInteger", ("Quantity",), "int"): _as_integer,
-    (".asApproximateFloat", ("Quantity",), "double"): lambda one: float(_get_amount(one)),
+    (".asApproximateFloat", ("Quantity",), "double"): lambda quantity: float(_get_amount(quantity)),
     (".isInteger", ("Quantity",), "bool"): _is_integer,
     ("sign", ("Quantity",), "int"): _get_sign,
-    **{(".add", ("Quantity", other), "Quantity"): _add for other in ("Quantity", "int")},
-    **{(".sub", ("Quantity", other), "Quantity"): _subtract for other in ("Quantity", "int")},
-    (".isLessThan", ("Quantity", "Quantity"), "bool"): lambda one, two: (
-        _compare_quantities(one, two) < 0
+    **{
+        (".add", ("Quantity", operand_type), "Quantity"): _add
+        for operand_type in ("Quantity", "int")
+    },
+    **{
+        (".sub", ("Quantity", operand_type), "Quantity"): _subtract
+        for operand_type in ("Quantity", "int")
+    },
+    (".isLessThan", ("Quantity", "Quantity"), "bool"): lambda left, right: (
+        _compare_quantities(left, right) < 0
     ),
-    (".isGreaterThan", ("Quantity", "Quantity"), "bool"): lambda one, two: (
-        _compare_quantities(one, two) > 0
+    (".isGreaterThan", ("Quantity", "Quantity"), "bool"): lambda left, right: (
+        _compare_quantities(left, right) > 0
     ),
     (".compareTo", ("Quantity", "Quantity"), "int"): _compare_quantities,
 }

@@ -27,17 +27,17 @@ def _compile_search() -> cel.Expression:
 
 
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
-    plain = _GROUP.sub(lambda found: "(?:" if found[0].startswith("(") else found[0], pattern)
-    found = _compile_search().eval(data={"text": text, "pattern": plain})
-    if found.type() == cel.Type.ERROR:
-        raise ValueError(f"Illegal regex: {found.value()}")
-    values: list[str] = found.plain_value()  # type: ignore[assignment]
+    plain = _GROUP.sub(lambda match: "(?:" if match[0].startswith("(") else match[0], pattern)
+    result = _compile_search().eval(data={"text": text, "pattern": plain})
+    if result.type() == cel.Type.ERROR:
+        raise ValueError(f"Illegal regex: {result.value()}")
+    values: list[str] = result.plain_value()  # type: ignore[assignment]
     return values if most < 0 else values[:most]
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _find_all(text, pattern, 1)
-    return found[0] if found else ""
+    matches = _find_all(text, pattern, 1)
+    return matches[0] if matches else ""
 
 
 REGEX_FUNCTIONS: Overloads = {

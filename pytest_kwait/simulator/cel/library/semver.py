@@ -37,8 +37,8 @@ def _parse_semver(text: str, loose: bool = False) -> OpaqueValue:
     numbers = []
     for name, part in (("Major", parts[0]), ("Minor", parts[1]), ("Patch", patch)):
         if not re.fullmatch("[0-9]*", part):
-            shown = quote_go(part)
-            raise ValueError(f"Invalid character(s) found in {name.lower()} number {shown}")
+            quoted_part = quote_go(part)
+            raise ValueError(f"Invalid character(s) found in {name.lower()} number {quoted_part}")
         if len(part) > 1 and part.startswith("0"):
             raise ValueError(f'{name} number must not contain leading zeroes "{part}"')
         numbers.append(parse_uint(part))
@@ -59,12 +59,15 @@ def _check_part(part: str, name: str, inside: str) -> None:
     if not part:
         raise ValueError(f"{name} is empty")
     if not _IDENTIFIER_CHARACTERS.fullmatch(part):
-        shown = quote_go(part)
-        raise ValueError(f"Invalid character(s) found in {inside} {shown}")
+        quoted_part = quote_go(part)
+        raise ValueError(f"Invalid character(s) found in {inside} {quoted_part}")
 
 
 def _make_sort_key(version: dict[str, Any]) -> tuple[Any, ...]:
-    parts = [(0, int(one), "") if one.isdigit() else (1, 0, one) for one in version["before"]]
+    parts = [
+        (0, int(identifier), "") if identifier.isdigit() else (1, 0, identifier)
+        for identifier in version["before"]
+    ]
     return (*version["numbers"], not parts, parts)
 
 
@@ -82,9 +85,11 @@ SEMVER_FUNCTIONS: Overloads = {
     (".major", ("Semver",), "int"): lambda version: version["numbers"][0],
     (".minor", ("Semver",), "int"): lambda version: version["numbers"][1],
     (".patch", ("Semver",), "int"): lambda version: version["numbers"][2],
-    (".isLessThan", ("Semver", "Semver"), "bool"): lambda one, two: _compare_versions(one, two) < 0,
-    (".isGreaterThan", ("Semver", "Semver"), "bool"): lambda one, two: (
-        _compare_versions(one, two) > 0
+    (".isLessThan", ("Semver", "Semver"), "bool"): lambda left, right: (
+        _compare_versions(left, right) < 0
+    ),
+    (".isGreaterThan", ("Semver", "Semver"), "bool"): lambda left, right: (
+        _compare_versions(left, right) > 0
     ),
     (".compareTo", ("Semver", "Semver"), "int"): _compare_versions,
 }

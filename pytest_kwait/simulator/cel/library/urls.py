@@ -82,8 +82,8 @@ def _split_url(text: str) -> _URL:
 
 
 def _check_escapes(text: str, wrong: re.Pattern[str]) -> None:
-    if found := wrong.search(text):
-        raise ValueError(f"invalid URL escape {json.dumps(found[0], ensure_ascii=False)}")
+    if invalid_escape := wrong.search(text):
+        raise ValueError(f"invalid URL escape {json.dumps(invalid_escape[0], ensure_ascii=False)}")
 
 
 def _read_host(host: str) -> str:
@@ -118,7 +118,7 @@ def _parse_url(text: str) -> OpaqueValue:
         raise ValueError(f"URL parse error during conversion from string: {fault}")
     # Only here does Go know fragments.
     url = _split_url(text.partition("#")[0])
-    pairs = [one for one in url.query.split("&") if ";" not in one and not _ESCAPE.search(one)]
+    pairs = [pair for pair in url.query.split("&") if ";" not in pair and not _ESCAPE.search(pair)]
     host = url.host
     name, _, port = host.rpartition(":") if _WITH_PORT.search(host) else (host, "", "")
     return OpaqueValue(

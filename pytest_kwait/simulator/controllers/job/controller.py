@@ -73,11 +73,11 @@ def remove_finalizer(cluster: Cluster, pod: Obj) -> None:
 
     def remove(changed: Obj) -> None:
         metadata = changed["metadata"]
-        left = [
+        finalizers = [
             finalizer for finalizer in metadata.get("finalizers") or () if finalizer != FINALIZER
         ]
-        if left:
-            metadata["finalizers"] = left
+        if finalizers:
+            metadata["finalizers"] = finalizers
         else:
             metadata.pop("finalizers", None)
 
@@ -317,9 +317,11 @@ class SyncJobContext:
             "reason": reason, "message": message,
         }  # fmt: skip
         conditions = self.status.setdefault("conditions", [])
-        for position, one in enumerate(conditions):
-            if one["type"] == kind:
-                if all(one.get(name) == new[name] for name in ("status", "reason", "message")):
+        for position, condition in enumerate(conditions):
+            if condition["type"] == kind:
+                if all(
+                    condition.get(name) == new[name] for name in ("status", "reason", "message")
+                ):
                     return False
                 conditions[position] = new
                 return True
@@ -376,12 +378,12 @@ class FinalizerTracking:
         status, changed = self.view.status, False
         for kind in ("succeeded", "failed"):
             uids = self.view.uncounted(kind)
-            left = [uid for uid in uids if uid in tracked]
-            if len(left) != len(uids):
+            tracked_uids = [uid for uid in uids if uid in tracked]
+            if len(tracked_uids) != len(uids):
                 changed = True
-                set_count(status, kind, status.get(kind, 0) + len(uids) - len(left))
-                if left:
-                    status["uncountedTerminatedPods"][kind] = left
+                set_count(status, kind, status.get(kind, 0) + len(uids) - len(tracked_uids))
+                if tracked_uids:
+                    status["uncountedTerminatedPods"][kind] = tracked_uids
                 else:
                     del status["uncountedTerminatedPods"][kind]
         return changed
@@ -391,7 +393,7 @@ class FinalizerTracking:
         release: list[Obj] = []
         noted = False
         for pod in (
-            sorted(self.view.pods, key=lambda one: policies.get_completion_index(one) or 0)
+            sorted(self.view.pods, key=lambda pod: policies.get_completion_index(pod) or 0)
             if self.view.indexed
             else self.view.pods
         ):
@@ -511,16 +513,16 @@ class JobPodSync:
             return active - self._remove(self._removable(active)), None
         parallelism = spec.get("parallelism", 1)
         if spec.get("completions") is None:
-            wanted = active if self.view.succeeded > 0 else parallelism
+            target_count = active if self.view.succeeded > 0 else parallelism
         else:
-            wanted = max(0, min(parallelism, spec["completions"] - self.view.succeeded))
-        removable = self._removable(max(0, active - wanted))[:_MAX_PODS_PER_SYNC]
+            target_count = max(0, min(parallelism, spec["completions"] - self.view.succeeded))
+        removable = self._removable(max(0, active - target_count))[:_MAX_PODS_PER_SYNC]
         if removable:
             return active - self._remove(removable), None
         terminating = (
             self.view.terminating if policies.has_failed_replacement_policy(self.view.job) else 0
         )
-        missing = min(wanted - terminating - active, _MAX_PODS_PER_SYNC)
+        missing = min(target_count - terminating - active, _MAX_PODS_PER_SYNC)
         if missing <= 0:
             return active, None
         if not self.view.per_index:
@@ -548,12 +550,16 @@ class JobPodSync:
     def _wait_for(self, failures: int, last: float) -> float:
         """Return the real seconds until the next try, at least the batch period if any."""
         clock = self.view.context.cluster.clock
-        left = (
+        remaining_seconds = (
             last + policies.calculate_backoff(failures) * clock.scale - clock.time()
             if failures
             else 0.0
         )
-        return max(left, SYNC_BATCH_PERIOD * clock.scale) if left > 0 else 0.0
+        return (
+            max(remaining_seconds, SYNC_BATCH_PERIOD * clock.scale)
+            if remaining_seconds > 0
+            else 0.0
+        )
 
     def _next_indexes(self, count: int) -> tuple[list[int], float]:
         taken = set(self.view.succeeded_indexes) | (self.view.failed_indexes or set())
@@ -696,14 +702,14 @@ class JobSync:
         ):
             message = "Job has reached the specified backoff limit"
             return FinishedCondition("FailureTarget", "BackoffLimitExceeded", message)
-        left = policies.seconds_until_deadline(
+        remaining_seconds = policies.seconds_until_deadline(
             self.view.job, self.view.context.cluster.clock.time()
         )
-        if left is not None and left <= 0:
+        if remaining_seconds is not None and remaining_seconds <= 0:
             message = "Job was active longer than specified deadline"
             return FinishedCondition("FailureTarget", "DeadlineExceeded", message)
-        if left is not None:
-            self.view.requeue_delays.append(left)
+        if remaining_seconds is not None:
+            self.view.requeue_delays.append(remaining_seconds)
         return None
 
     def _is_complete(self, active: int) -> bool:

@@ -69,7 +69,7 @@ def format_indexes(indexes: Collection[int]) -> str:
             parts.extend(
                 [f"{run[0]}-{run[-1]}"]
                 if len(run) >= _MIN_RANGE_LENGTH
-                else [str(one) for one in run]
+                else [str(index) for index in run]
             )
             run = []
         if index is not None:
@@ -79,13 +79,13 @@ def format_indexes(indexes: Collection[int]) -> str:
 
 def first_pending_indexes(count: int, completions: int, taken: Collection[int]) -> list[int]:
     """Return the `count` lowest free indexes; fewer if there are no more."""
-    found: list[int] = []
+    indexes: list[int] = []
     for index in range(completions):
-        if len(found) >= count:
+        if len(indexes) >= count:
             break
         if index not in taken:
-            found.append(index)
-    return found
+            indexes.append(index)
+    return indexes
 
 
 def split_duplicates(pods: Iterable[Obj], completions: int) -> tuple[list[Obj], list[Obj]]:
@@ -204,21 +204,23 @@ def match_failure_policy(policy: Obj | None, pod: Obj) -> FailurePolicyMatch:
 def _match_exit_codes(rule: Obj, pod: Obj) -> str:
     on_exit_codes = rule["onExitCodes"]
     status = pod.get("status") or {}
-    for one in [
+    for container_status in [
         *(status.get("containerStatuses") or ()),
         *(status.get("initContainerStatuses") or ()),
     ]:
-        terminated = (one.get("state") or {}).get("terminated")
+        terminated = (container_status.get("state") or {}).get("terminated")
         if not terminated or not terminated.get("exitCode"):
             continue
-        if on_exit_codes.get("containerName") not in (None, one["name"]):
+        if on_exit_codes.get("containerName") not in (None, container_status["name"]):
             continue
         if (terminated["exitCode"] in on_exit_codes["values"]) == (
             on_exit_codes["operator"] == "In"
         ):
             where = f"{namespace_of(pod)}/{name_of(pod)}"
             code = terminated["exitCode"]
-            return f"Container {one['name']} for pod {where} failed with exit code {code}"
+            return (
+                f"Container {container_status['name']} for pod {where} failed with exit code {code}"
+            )
     return ""
 
 

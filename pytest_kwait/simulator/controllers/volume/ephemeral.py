@@ -78,9 +78,9 @@ class EphemeralVolumeController:
 
     def _provide(self, pod: Obj, volume: Obj) -> None:
         name = f"{name_of(pod)}-{volume['name']}"
-        present = self._cluster.find(_CLAIMS, name, namespace_of(pod))
-        if present is not None:
-            why = find_ownership_problem(present, pod)
+        stored_claim = self._cluster.find(_CLAIMS, name, namespace_of(pod))
+        if stored_claim is not None:
+            why = find_ownership_problem(stored_claim, pod)
             if why is not None:
                 raise StatusError(409, "Conflict", why)
             return

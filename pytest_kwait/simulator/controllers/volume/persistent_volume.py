@@ -73,18 +73,18 @@ class VolumeProvisioner:
     def provision(self, claim: Obj) -> None:
         """Provision a volume for the claim, or record the failure."""
         name = storage_class_of(claim)
-        found = self._cluster.find(_CLASSES, name)
-        if found is None:
+        storage_class = self._cluster.find(_CLASSES, name)
+        if storage_class is None:
             why = f'storageclass.storage.k8s.io "{name}" not found'
             self._record_event(claim, WARNING, "ProvisioningFailed", why)
             return
-        provisioner = found["provisioner"]
+        provisioner = storage_class["provisioner"]
         if provisioner.startswith("kubernetes.io/"):
             why = f"no volume plugin matched name: {provisioner}"
             self._record_event(claim, WARNING, "ProvisioningFailed", why)
             return
         annotations = claim["metadata"].get("annotations") or {}
-        if any(annotations.get(one) != provisioner for one in _PROVISIONERS):
+        if any(annotations.get(annotation) != provisioner for annotation in _PROVISIONERS):
             changed = clone(claim)
             added = dict.fromkeys(_PROVISIONERS, provisioner)
             changed["metadata"].setdefault("annotations", {}).update(added)
@@ -96,7 +96,7 @@ class VolumeProvisioner:
         )
         self._record_event(claim, NORMAL, "ExternalProvisioning", message)
         if provisioner == HOST_PATH:
-            self._make(claim, found)
+            self._make(claim, storage_class)
 
     def _make(self, claim: Obj, storage_class: Obj) -> None:
         spec, name = claim["spec"], f"pvc-{uid_of(claim)}"
@@ -153,9 +153,9 @@ class PersistentVolumeController:
 
     def _volume_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         name = name_of(new)
-        for one in (old, new):
-            if one is not None:
-                self._by_class.get(storage_class_of(one), {}).pop(name, None)
+        for volume_version in (old, new):
+            if volume_version is not None:
+                self._by_class.get(storage_class_of(volume_version), {}).pop(name, None)
         if change == "DELETED":
             self._volumes.forget(name)
             key = self._by_volume.get(name)
@@ -337,9 +337,9 @@ class PersistentVolumeController:
 
     def _reclaim(self, volume: Obj) -> None:
         spec = volume["spec"]
-        ours = spec.get("hostPath") is not None or _provisioner(volume) == HOST_PATH
+        is_host_path = spec.get("hostPath") is not None or _provisioner(volume) == HOST_PATH
         going = "deletionTimestamp" in volume["metadata"]
-        if spec.get("persistentVolumeReclaimPolicy") == "Delete" and ours and not going:
+        if spec.get("persistentVolumeReclaimPolicy") == "Delete" and is_host_path and not going:
             self._cluster.delete(_VOLUMES, name_of(volume))
 
     def _release_volume(self, volume: Obj) -> None:
@@ -355,8 +355,8 @@ class PersistentVolumeController:
 
 def _provisioner(volume: Obj) -> str | None:
     annotations = volume["metadata"].get("annotations") or {}
-    found: str | None = annotations.get("pv.kubernetes.io/provisioned-by")
-    return found
+    provisioner: str | None = annotations.get("pv.kubernetes.io/provisioned-by")
+    return provisioner
 
 
 def _make_claim_reference(claim: Obj) -> Obj:

@@ -97,25 +97,25 @@ class ProtectionController:
             self._release(_VOLUMES, volume, _VOLUME_FINALIZER)
 
     def _release_class(self, name: str) -> None:
-        found = self._cluster.find(_CLASSES, name)
-        if found is None or not is_being_deleted(found):
+        attribute_class = self._cluster.find(_CLASSES, name)
+        if attribute_class is None or not is_being_deleted(attribute_class):
             return
         kinds = (_CLAIMS, "persistentvolumes")
         if not any(
-            name in _list_attribute_classes(one)
+            name in _list_attribute_classes(obj)
             for kind in kinds
-            for one in self._cluster.list(kind)
+            for obj in self._cluster.list(kind)
         ):
-            self._release(_CLASSES, found, _CLASS_FINALIZER)
+            self._release(_CLASSES, attribute_class, _CLASS_FINALIZER)
 
     def _release(self, resource: str, obj: Obj, finalizer: str) -> None:
         finalizers = obj["metadata"].get("finalizers") or []
         if finalizer not in finalizers:
             return
-        left = [one for one in finalizers if one != finalizer]
+        remaining_finalizers = [name for name in finalizers if name != finalizer]
 
         def release(changed: Obj) -> None:
-            changed["metadata"]["finalizers"] = left
+            changed["metadata"]["finalizers"] = remaining_finalizers
 
         self._cluster.modify(resource, name_of(obj), namespace_of(obj), release)
 

@@ -104,11 +104,11 @@ class VolumeBinding:
                 self._wait(pod, name)
                 raise NoNodeError(alien)
             if (claim.get("status") or {}).get("phase") == "Bound":
-                found = self._cluster.find(
+                bound_volume = self._cluster.find(
                     "persistentvolumes", claim["spec"].get("volumeName") or ""
                 )
-                if found is not None:
-                    volumes.append(found)
+                if bound_volume is not None:
+                    volumes.append(bound_volume)
                 continue
             annotations = claim["metadata"].get("annotations") or {}
             if not is_binding_delayed(self._cluster, claim) and SELECTED_NODE not in annotations:

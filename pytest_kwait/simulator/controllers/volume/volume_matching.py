@@ -47,21 +47,21 @@ def _get_storage(amounts: Obj | None) -> int:
 
 def find_mismatch(volume: Obj, claim: Obj) -> str | None:
     """Return why the volume does not match the claim; None if it does."""
-    wanted, given = claim["spec"], volume["spec"]
+    claim_spec, volume_spec = claim["spec"], volume["spec"]
     if "deletionTimestamp" in volume["metadata"]:
         return f'the volume is marked for deletion "{name_of(volume)}"'
-    if _get_storage(given.get("capacity")) < _get_storage(
-        (wanted.get("resources") or {}).get("requests")
+    if _get_storage(volume_spec.get("capacity")) < _get_storage(
+        (claim_spec.get("resources") or {}).get("requests")
     ):
         return "requested PV is too small"
     if storage_class_of(volume) != storage_class_of(claim):
         return "storageClassName does not match"
     name = "volumeAttributesClassName"
-    if (wanted.get(name) or "") != (given.get(name) or ""):
+    if (claim_spec.get(name) or "") != (volume_spec.get(name) or ""):
         return "volumeAttributesClassName does not match"
-    if wanted.get("volumeMode", "Filesystem") != given.get("volumeMode", "Filesystem"):
+    if claim_spec.get("volumeMode", "Filesystem") != volume_spec.get("volumeMode", "Filesystem"):
         return "incompatible volumeMode"
-    if not set(wanted.get("accessModes") or ()) <= set(given.get("accessModes") or ()):
+    if not set(claim_spec.get("accessModes") or ()) <= set(volume_spec.get("accessModes") or ()):
         return "incompatible accessMode"
     return None
 
@@ -101,5 +101,8 @@ def is_binding_delayed(cluster: Cluster, claim: Obj) -> bool:
     name = storage_class_of(claim)
     if SELECTED_NODE in annotations or not name:
         return False
-    found = cluster.find(_CLASSES, name)
-    return found is not None and found.get("volumeBindingMode") == "WaitForFirstConsumer"
+    storage_class = cluster.find(_CLASSES, name)
+    return (
+        storage_class is not None
+        and storage_class.get("volumeBindingMode") == "WaitForFirstConsumer"
+    )

@@ -330,7 +330,7 @@ def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> ErrorList:
         return errors
     if new.get("series") != old.get("series"):
         errors += _validate_series(new)
-    for field, shown in (
+    for field, reported_field in (
         ("involvedObject", "involvedObject"),
         ("reason", "reason"),
         ("message", "message"),
@@ -347,7 +347,7 @@ def validate_event_update(new: Obj, old: Obj, *, newer: bool) -> ErrorList:
         ("reportingInstance", "reportingInstance"),
     ):
         if (new.get(field) or None) != (old.get(field) or None):
-            errors.invalid(shown, _render_field(field, new), "field is immutable")
+            errors.invalid(reported_field, _render_field(field, new), "field is immutable")
     return errors
 
 

@@ -26,11 +26,11 @@ _DEFAULT_FIELDS = ("default", "defaultRequest")
 def validate_limit_range(limit_range: Obj) -> ErrorList:
     """Validate each limit; a type must not occur twice."""
     errors = ErrorList()
-    seen: set[str] = set()
+    checked_types: set[str] = set()
     for index, limit in enumerate(limit_range.get("spec", {}).get("limits") or ()):
         at, kind = f"spec.limits[{index}]", limit.get("type", "")
         errors += _validate_limit_type(kind, f"{at}.type")
-        errors.require_unique(f"{at}.type", kind, seen)
+        errors.require_unique(f"{at}.type", kind, checked_types)
         errors += _validate_limit_fields(limit, at)
         errors += _validate_bounds(limit, at)
     return errors
@@ -80,15 +80,15 @@ def _validate_bounds(limit: Obj, at: str) -> ErrorList:
     names = sorted({name for part in parts for name in limit.get(part, ())})
     errors = ErrorList()
     for name in names:
-        given = {
+        bounds = {
             part: parse_quantity(limit[part][name]) for part in parts if name in limit.get(part, ())
         }
-        errors += _validate_order(given, name, at)
-        errors += _validate_ratio(given, name, at)
+        errors += _validate_order(bounds, name, at)
+        errors += _validate_ratio(bounds, name, at)
     return errors
 
 
-def _validate_order(given: dict[str, Quantity], name: str, at: str) -> ErrorList:
+def _validate_order(bounds: dict[str, Quantity], name: str, at: str) -> ErrorList:
     """Compare each pair of bounds; the error names one field and shows one of the values."""
     words = {
         "min": "min value",
@@ -97,7 +97,7 @@ def _validate_order(given: dict[str, Quantity], name: str, at: str) -> ErrorList
         "defaultRequest": "default request value",
     }
     errors = ErrorList()
-    for low, high, blamed, shown in (
+    for low, high, blamed, reported_bound in (
         ("min", "max", "min", "min"),
         ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
         ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
@@ -105,29 +105,29 @@ def _validate_order(given: dict[str, Quantity], name: str, at: str) -> ErrorList
         ("min", "default", "default", "min"),
         ("default", "max", "default", "max"),
     ):
-        if low in given and high in given and given[low] > given[high]:
+        if low in bounds and high in bounds and bounds[low] > bounds[high]:
             both_defaults = (low, high) == ("defaultRequest", "default")
             above = "default limit value" if both_defaults else words[high]
-            text = f"{words[low]} {given[low]} is greater than {above} {given[high]}"
-            errors.invalid(f"{at}.{blamed}[{name}]", str(given[shown]), text)
+            text = f"{words[low]} {bounds[low]} is greater than {above} {bounds[high]}"
+            errors.invalid(f"{at}.{blamed}[{name}]", str(bounds[reported_bound]), text)
     overcommitted = name in (*CONTAINER_RESOURCES, "storage") or "kubernetes.io/" in name
-    default, request = given.get("default"), given.get("defaultRequest")
+    default, request = bounds.get("default"), bounds.get("defaultRequest")
     if default is not None and request is not None and default != request and not overcommitted:
         text = f"default value {default} must equal to defaultRequest value {request} in {name}"
         errors.invalid(f"{at}.defaultRequest[{name}]", str(request), text)
     return errors
 
 
-def _validate_ratio(given: dict[str, Quantity], name: str, at: str) -> ErrorList:
-    ratio = given.get("maxLimitRequestRatio")
+def _validate_ratio(bounds: dict[str, Quantity], name: str, at: str) -> ErrorList:
+    ratio = bounds.get("maxLimitRequestRatio")
     if ratio is None:
         return ErrorList()
     at = f"{at}.maxLimitRequestRatio[{name}]"
     errors = ErrorList()
     if ratio.amount < 1:
         errors.invalid(at, str(ratio), f"ratio {ratio} is less than 1")
-    if "min" in given and "max" in given and given["min"].amount:
-        most = given["max"].amount / given["min"].amount
+    if "min" in bounds and "max" in bounds and bounds["min"].amount:
+        most = bounds["max"].amount / bounds["min"].amount
         if ratio.amount > most:
             text = f"ratio {ratio} is greater than max/min = {float(most):f}"
             errors.invalid(at, str(ratio), text)

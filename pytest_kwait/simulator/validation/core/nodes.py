@@ -64,10 +64,10 @@ def validate_node(node: Obj) -> ErrorList:
     networks = spec.get("podCIDRs") or []
     for index, value in enumerate(networks):
         errors += validate_cidr(f"spec.podCIDRs[{index}]", value)
-    found = [parse_cidr(value) for value in networks]
-    families = {one.version for one in found if one is not None}
-    if len(networks) > 1 and None in found:
-        first = found.index(None)
+    parsed_networks = [parse_cidr(value) for value in networks]
+    families = {network.version for network in parsed_networks if network is not None}
+    if len(networks) > 1 and None in parsed_networks:
+        first = parsed_networks.index(None)
         text = (
             "Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid "
             f"CIDR[{first}]: <nil> (invalid CIDR address: {networks[first]})"
@@ -87,8 +87,8 @@ def validate_node_update(new: Obj, old: Obj) -> ErrorList:
     for index, address in enumerate((new.get("status") or {}).get("addresses") or []):
         pair = (address.get("type", ""), address.get("address", ""))
         if pair in addresses:
-            shown = render_json({"Type": pair[0], "Address": pair[1]})
-            errors.append(make_duplicate_error(f"status.addresses[{index}]", shown))
+            address_text = render_json({"Type": pair[0], "Address": pair[1]})
+            errors.append(make_duplicate_error(f"status.addresses[{index}]", address_text))
         addresses.append(pair)
     now, then = spec.get("podCIDRs") or [], before.get("podCIDRs") or []
     if then and len(now) != len(then):
@@ -129,7 +129,7 @@ def _validate_node_resources(node: Obj) -> ErrorList:
 
 def _validate_taints(taints: list[Obj]) -> ErrorList:
     errors = ErrorList()
-    seen: set[tuple[str, str]] = set()
+    checked_taints: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = f"metadata.taints[{index}]"
         key, value, effect = taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
@@ -140,16 +140,16 @@ def _validate_taints(taints: list[Obj]) -> ErrorList:
             errors.required(f"{at}.effect")
         elif effect not in _TAINT_EFFECTS:
             errors.not_supported(f"{at}.effect", effect, _TAINT_EFFECTS)
-        if (key, effect) in seen:
+        if (key, effect) in checked_taints:
             added = taint.get("timeAdded")
-            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}
+            internal_taint = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": added}
             text = "taints must be unique by key and effect pair"
-            errors.append(make_duplicate_error(at, render_json(shown), text))
-        seen.add((key, effect))
+            errors.append(make_duplicate_error(at, render_json(internal_taint), text))
+        checked_taints.add((key, effect))
     return errors
 
 
-def make_duplicate_error(at: str, shown: Rendered, detail: str = "") -> FieldError:
+def make_duplicate_error(at: str, value_text: Rendered, detail: str = "") -> FieldError:
     """Return the error about a duplicate, shown as Go prints the internal type."""
-    text = f"Duplicate value: {shown}"
+    text = f"Duplicate value: {value_text}"
     return FieldError("FieldValueDuplicate", at, f"{text}: {detail}" if detail else text)

@@ -185,8 +185,11 @@ def _validate_attributes_class_update(new: Obj, old: Obj) -> ErrorList:
     current = (old.get("status") or {}).get("currentVolumeAttributesClassName")
     if name == before or current is None or name:
         return ErrorList()
-    what = "nil" if name is None else "empty string"
-    text = f"update to {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    value_text = "nil" if name is None else "empty string"
+    text = (
+        f"update to {value_text} is forbidden when status.currentVolumeAttributesClassName is not "
+        "nil"
+    )
     return ErrorList([forbidden_field(at, text)])
 
 
@@ -196,10 +199,14 @@ def _get_size(spec: Obj) -> Any:
 
 def _validate_spec_unchanged(now: Obj, then: Obj) -> ErrorList:
     for part in ("limits", "requests"):
-        mine, theirs = ((spec.get("resources") or {}).get(part) or {} for spec in (now, then))
-        for name, text in mine.items():
-            if name in theirs and parse_quantity(text) == parse_quantity(theirs[name]):
-                mine[name] = theirs[name]
+        new_resources, old_resources = (
+            (spec.get("resources") or {}).get(part) or {} for spec in (now, then)
+        )
+        for name, text in new_resources.items():
+            if name in old_resources and parse_quantity(text) == parse_quantity(
+                old_resources[name]
+            ):
+                new_resources[name] = old_resources[name]
     changed = diff_internal("core.PersistentVolumeClaimSpec", then, now)
     return (
         ErrorList([forbidden_field("spec", _SPEC_IMMUTABLE + changed)]) if changed else ErrorList()

@@ -288,8 +288,8 @@ def get_persistent_volume_warnings(volume: Obj) -> list[str]:
     at = "spec.nodeAffinity.required.nodeSelectorTerms"
     texts += get_node_selector_term_warnings(required.get("nodeSelectorTerms") or [], at)
     texts += [
-        f"spec.{shown}: {text}"
-        for name, (shown, text) in _DEPRECATED_PERSISTENT_SOURCES.items()
+        f"spec.{reported_field}: {text}"
+        for name, (reported_field, text) in _DEPRECATED_PERSISTENT_SOURCES.items()
         if spec.get(name)
     ]
     return texts

@@ -119,7 +119,7 @@ def _has_conflicting_scopes(scopes: Iterable[str]) -> bool:
 
 def _render_scope_selector(rules: list[Obj]) -> Rendered:
     """Return a scope selector as Go prints the internal type."""
-    shown = [
+    expressions = [
         {
             "ScopeName": rule.get("scopeName", ""),
             "Operator": rule.get("operator", ""),
@@ -127,20 +127,20 @@ def _render_scope_selector(rules: list[Obj]) -> Rendered:
         }
         for rule in rules
     ]
-    return Rendered(json.dumps({"MatchExpressions": shown}, separators=(",", ":")))
+    return Rendered(json.dumps({"MatchExpressions": expressions}, separators=(",", ":")))
 
 
 def _validate_scope_selector(selector: Obj, hard: Iterable[str]) -> ErrorList:
     path = "spec.scopeSelector.matchExpressions"
     rules = selector.get("matchExpressions", [])
-    shown = _render_scope_selector(rules)
+    selector_text = _render_scope_selector(rules)
     errors = ErrorList()
     for rule in rules:
         scope, operator = rule.get("scopeName", ""), rule.get("operator", "")
         values = rule.get("values", [])
         for text in _scope_texts(scope, hard):
             known = scope in _SCOPES
-            at, value = (path, shown) if known else (f"{path}.scopeName", scope)
+            at, value = (path, selector_text) if known else (f"{path}.scopeName", scope)
             errors.invalid(at, value, text)
         if scope in _EXISTS_ONLY and operator != "Exists":
             errors.invalid(f"{path}.operator", operator, _EXISTS_RULE)

@@ -221,8 +221,8 @@ def _validate_resource_claim_names(claims: Iterable[Obj], known: list[str], at: 
             if key in taken:
                 errors.duplicate(here, key)
             elif not request:
-                for other in taken:
-                    if other.startswith(f"{name}/"):
+                for other_name in taken:
+                    if other_name.startswith(f"{name}/"):
                         errors.duplicate(here, name)
             taken.add(key)
         if name not in known:
@@ -322,12 +322,13 @@ def qos_class(spec: Obj) -> str:
     )
     if not any(lists):
         return "BestEffort"
-    limits = _sum_resources(one.get("limits", {}) for one in lists)
-    requests = _sum_resources(one.get("requests", {}) for one in lists)
+    limits = _sum_resources(resources.get("limits", {}) for resources in lists)
+    requests = _sum_resources(resources.get("requests", {}) for resources in lists)
     if not limits and not requests:
         return "BestEffort"
     bounded = all(
-        len(_parse_positive(one.get("limits", {}))) == len(_COMPUTE_RESOURCES) for one in lists
+        len(_parse_positive(resources.get("limits", {}))) == len(_COMPUTE_RESOURCES)
+        for resources in lists
     )
     return "Guaranteed" if bounded and requests == limits else "Burstable"
 
@@ -341,9 +342,11 @@ def _parse_positive(amounts: dict[str, str]) -> dict[str, Quantity]:
 
 
 def _sum_resources(lists: Iterable[dict[str, str]]) -> dict[str, Quantity]:
-    found = [_parse_positive(one) for one in lists]
+    parsed_lists = [_parse_positive(resource_list) for resource_list in lists]
     return {
-        name: sum_quantities([one[name] for one in found if name in one])
+        name: sum_quantities(
+            [parsed_list[name] for parsed_list in parsed_lists if name in parsed_list]
+        )
         for name in _COMPUTE_RESOURCES
-        if any(name in one for one in found)
+        if any(name in parsed_list for parsed_list in parsed_lists)
     }

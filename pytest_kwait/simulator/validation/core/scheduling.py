@@ -116,24 +116,24 @@ def _validate_node_selector_term(term: Obj, at: str, *, values: bool) -> ErrorLi
 
 def _validate_node_selector_requirement(rule: Obj, at: str, *, values: bool) -> ErrorList:
     errors = ErrorList()
-    operator, given = rule.get("operator", ""), rule.get("values", [])
+    operator, rule_values = rule.get("operator", ""), rule.get("values", [])
     if operator in ("In", "NotIn"):
-        if not given:
+        if not rule_values:
             text = "must be specified when `operator` is 'In' or 'NotIn'"
             errors.required(f"{at}.values", text)
     elif operator in ("Exists", "DoesNotExist"):
-        if given:
+        if rule_values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.forbidden(f"{at}.values", text)
     elif operator in ("Gt", "Lt"):
-        if len(given) != 1:
+        if len(rule_values) != 1:
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
             errors.required(f"{at}.values", text)
     else:
         errors.invalid(f"{at}.operator", operator, _INVALID_OPERATOR)
     key = rule.get("key", "")
     errors.invalid_each(f"{at}.key", key, label_key_texts(key))
-    for index, value in enumerate(given if values else ()):
+    for index, value in enumerate(rule_values if values else ()):
         errors.invalid_each(f"{at}.values[{index}]", value, label_value_texts(value))
     return errors
 
@@ -180,13 +180,13 @@ def _validate_match_label_keys(term: Obj, at: str) -> ErrorList:
             continue
         for index, key in enumerate(keys):
             errors.invalid_each(f"{at}.{field}[{index}]", key, label_key_texts(key))
-    seen = set((selector or {}).get("matchLabels", {}))
+    checked_keys = set((selector or {}).get("matchLabels", {}))
     for rule in (selector or {}).get("matchExpressions", ()):
         key = rule.get("key", "")
-        if key in match and key in seen:
+        if key in match and key in checked_keys:
             place = len(match) - 1 - match[::-1].index(key)
             errors.invalid(f"{at}[{place}]", key, f"{_IN_BOTH}labelSelector")
-        seen.add(key)
+        checked_keys.add(key)
     for index, key in enumerate(match):
         if key in mismatch:
             errors.invalid(f"{at}.matchLabelKeys[{index}]", key, f"{_IN_BOTH}mismatchLabelKeys")
@@ -206,8 +206,11 @@ def validate_topology_spread_constraints(constraints: list[Obj], at: str) -> Err
             errors.required(f"{here}.topologyKey", "can not be empty")
         if action not in _UNSATISFIABLE_ACTIONS:
             errors.not_supported(f"{here}.whenUnsatisfiable", action, _UNSATISFIABLE_ACTIONS)
-        for other in constraints[index + 1 :]:
-            if (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) == (
+        for other_constraint in constraints[index + 1 :]:
+            if (
+                other_constraint.get("topologyKey", ""),
+                other_constraint.get("whenUnsatisfiable", ""),
+            ) == (
                 topology,
                 action,
             ):
@@ -278,8 +281,8 @@ def validate_tolerations(tolerations: list[Obj], at: str) -> ErrorList:
 def validate_only_added_tolerations(new: list[Obj], old: list[Obj], at: str) -> ErrorList:
     """Validate that tolerations are only added; their seconds may change."""
     errors = ErrorList()
-    for kept in old:
-        if not any(_is_same_toleration(kept, one) for one in new):
+    for old_toleration in old:
+        if not any(_is_same_toleration(old_toleration, toleration) for toleration in new):
             text = "existing toleration can not be modified except its tolerationSeconds"
             errors.forbidden(at, text)
             return errors
@@ -287,5 +290,5 @@ def validate_only_added_tolerations(new: list[Obj], old: list[Obj], at: str) -> 
     return errors
 
 
-def _is_same_toleration(one: Obj, other: Obj) -> bool:
-    return {**one, "tolerationSeconds": None} == {**other, "tolerationSeconds": None}
+def _is_same_toleration(toleration: Obj, other: Obj) -> bool:
+    return {**toleration, "tolerationSeconds": None} == {**other, "tolerationSeconds": None}

@@ -88,7 +88,7 @@ def validate_cluster_ips(spec: Obj, before: Obj | None) -> ErrorList:
     return errors + _validate_cluster_ip_list(spec, (before or {}).get("clusterIPs") or [])
 
 
-def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> ErrorList:
+def _validate_cluster_ip_list(spec: Obj, stored_addresses: list[str]) -> ErrorList:
     addresses = spec.get("clusterIPs") or []
     errors = ErrorList()
     broken = False
@@ -99,9 +99,9 @@ def _validate_cluster_ip_list(spec: Obj, kept: list[str]) -> ErrorList:
                 text = "'None' must be the first and only value"
                 errors.invalid(_IPS, addresses, text)
             continue
-        found = validate_ip(f"{_IPS}[{index}]", address, kept)
-        broken = broken or bool(found)
-        errors += found
+        ip_errors = validate_ip(f"{_IPS}[{index}]", address, stored_addresses)
+        broken = broken or bool(ip_errors)
+        errors += ip_errors
     if len(addresses) > 2:
         errors.invalid(_IPS, addresses, "may only hold up to 2 values")
     if broken:
@@ -234,8 +234,8 @@ def _validate_field_update(spec: Obj, before: Obj, field: str, words: str) -> Er
     if len(now) < len(then) and not (spec.get("clusterIPs") or []):
         errors.invalid(f"{path}[0]", now, f"primary {words} can not be unset")
     if now and then and now[0] != then[0]:
-        shown = spec.get("clusterIPs") if families else now
-        errors.invalid(f"{path}[0]", shown, _SET_ONCE)
+        reported_value = spec.get("clusterIPs") if families else now
+        errors.invalid(f"{path}[0]", reported_value, _SET_ONCE)
     policy = spec.get("ipFamilyPolicy")
     if len(now) < len(then) and len(now) == 1 and policy != "SingleStack":
         text = f"must be set to 'SingleStack' when releasing the secondary {words}"
@@ -382,12 +382,12 @@ def _validate_session_affinity(spec: Obj) -> ErrorList:
 
 
 def _validate_external_ips(spec: Obj, before: Obj | None) -> ErrorList:
-    kept = (before or {}).get("externalIPs") or []
+    stored_addresses = (before or {}).get("externalIPs") or []
     return ErrorList(
         [
             error
             for index, address in enumerate(spec.get("externalIPs") or [])
-            for error in validate_ip(f"spec.externalIPs[{index}]", address, kept)
+            for error in validate_ip(f"spec.externalIPs[{index}]", address, stored_addresses)
             or validate_endpoint_ip(f"spec.externalIPs[{index}]", address)
         ]
     )
@@ -412,19 +412,19 @@ def _validate_type_fields(spec: Obj) -> ErrorList:
 def _find_port_conflicts(spec: Obj) -> ErrorList:
     ports = spec.get("ports") or []
     errors = ErrorList()
-    seen: set[tuple[str, str, int]] = set()
+    checked_ports: set[tuple[str, str, int]] = set()
     for field in ("nodePort", "port"):
         for index, port in enumerate(ports):
             number = port.get(field, 0)
             key = (field, port.get("protocol", ""), number)
-            if key in seen and field == "nodePort":
+            if key in checked_ports and field == "nodePort":
                 errors.duplicate(f"spec.ports[{index}].nodePort", number)
-            elif key in seen:
-                shown = {"Name": "", "Protocol": key[1], "AppProtocol": None, "Port": number}
-                whole = render_json({**shown, "TargetPort": 0, "NodePort": 0})
+            elif key in checked_ports:
+                port_fields = {"Name": "", "Protocol": key[1], "AppProtocol": None, "Port": number}
+                whole = render_json({**port_fields, "TargetPort": 0, "NodePort": 0})
                 errors.duplicate(f"spec.ports[{index}]", whole)
             if field == "port" or number:
-                seen.add(key)
+                checked_ports.add(key)
     return errors
 
 
@@ -437,9 +437,9 @@ def _validate_source_ranges(service: Obj, old: Obj | None) -> ErrorList:
         if not balancer:
             errors.forbidden(at, _LOAD_BALANCERS_ONLY)
         before = (old or {"spec": {}})["spec"].get("loadBalancerSourceRanges") or []
-        kept = [value.strip() for value in before]
+        stored_ranges = [value.strip() for value in before]
         for index, value in enumerate(ranges):
-            errors += validate_cidr(f"{at}[{index}]", value.strip(), kept)
+            errors += validate_cidr(f"{at}[{index}]", value.strip(), stored_ranges)
         return errors
     value = annotations_of(service).get(_SOURCE_RANGES_ANNOTATION)
     if value is None:
@@ -450,8 +450,8 @@ def _validate_source_ranges(service: Obj, old: Obj | None) -> ErrorList:
     if (
         old is None or annotations_of(old).get(_SOURCE_RANGES_ANNOTATION) != value
     ) and value.strip():
-        for one in value.strip().split(","):
-            errors += validate_cidr(at, one.strip())
+        for source_range in value.strip().split(","):
+            errors += validate_cidr(at, source_range.strip())
     return errors
 
 
@@ -508,12 +508,12 @@ def validate_service_status_update(new: Obj, old: Obj) -> ErrorList:
         return ErrorList(
             [forbidden_field(path, "may only be used when `spec.type` is 'LoadBalancer'")]
         )
-    kept = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
+    stored_addresses = [point.get("ip", "") for point in get_load_balancer_ingress_points(old)]
     errors = ErrorList()
     for index, point in enumerate(points):
         at, address, mode = f"{path}[{index}]", point.get("ip", ""), point.get("ipMode")
         if address:
-            errors += validate_ip(f"{at}.ip", address, kept)
+            errors += validate_ip(f"{at}.ip", address, stored_addresses)
         if mode is None:
             if address:
                 errors.required(f"{at}.ipMode", "must be specified when `ip` is set")

@@ -542,10 +542,10 @@ def _validate_keyed_projection(source: Obj, at: str, volume: str, paths: set[str
     return errors
 
 
-def _reserve_path(path: str, shown: str, at: str, paths: set[str]) -> ErrorList:
+def _reserve_path(path: str, path_text: str, at: str, paths: set[str]) -> ErrorList:
     errors = ErrorList()
     if path in paths:
-        errors.invalid(at, shown, _CONFLICT)
+        errors.invalid(at, path_text, _CONFLICT)
     paths.add(path)
     return errors
 
@@ -580,7 +580,7 @@ def validate_volumes(
     valid: dict[str, Obj] = {}
     errors = ErrorList()
     generated_claims = {
-        f"{owner}-{one.get('name', '')}" for one in volumes if owner and "ephemeral" in one
+        f"{owner}-{volume.get('name', '')}" for volume in volumes if owner and "ephemeral" in volume
     }
     for index, volume in enumerate(volumes):
         here = f"{at}[{index}]"

@@ -411,10 +411,13 @@ def validate_resize_policy(policies: list[Obj], of_pod: str, at: str) -> ErrorLi
     """Validate the resize policies; `of_pod` is the pod's restart policy."""
     errors = ErrorList()
     here = f"{at}.resizePolicy"
-    seen: set[str] = set()
-    for index, one in enumerate(policies):
-        resource, policy = one.get("resourceName", ""), one.get("restartPolicy", "")
-        errors.require_unique(f"{here}[{index}]", resource, seen)
+    checked_resources: set[str] = set()
+    for index, resize_policy in enumerate(policies):
+        resource, policy = (
+            resize_policy.get("resourceName", ""),
+            resize_policy.get("restartPolicy", ""),
+        )
+        errors.require_unique(f"{here}[{index}]", resource, checked_resources)
         errors.require_one_of(here, resource, _RESIZABLE_RESOURCES)
         errors.require_one_of(here, policy, _RESIZE_POLICIES)
         if of_pod == "Never" and policy != "NotRequired":
@@ -468,7 +471,7 @@ def validate_init_containers(
 ) -> ErrorList:
     """Validate init containers and sidecars."""
     errors = ErrorList()
-    names = {one.get("name", "") for one in regular}
+    names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
         here = f"{at}[{index}]"
         errors += _validate_container_common(container, around, here)
@@ -497,19 +500,19 @@ def validate_init_containers(
 def validate_ephemeral_containers(spec: Obj, around: ContainerContext, at: str) -> ErrorList:
     """Validate ephemeral containers."""
     errors = ErrorList()
-    others = {
-        one.get("name", "")
+    container_names = {
+        container.get("name", "")
         for field in ("containers", "initContainers")
-        for one in spec.get(field, ())
+        for container in spec.get(field, ())
     }
-    names = set(others)
+    names = set(container_names)
     for index, container in enumerate(spec.get("ephemeralContainers", ())):
         here = f"{at}[{index}]"
         errors += _validate_container_common(container, around, here)
         errors += validate_image_whitespace(container, here)
         name, target = container.get("name", ""), container.get("targetContainerName", "")
         errors.require_unique(f"{here}.name", name, names)
-        if target and target not in others:
+        if target and target not in container_names:
             errors.not_found(f"{here}.targetContainerName", target)
         text = "cannot be set for an Ephemeral Container"
         for field in _NOT_EPHEMERAL:

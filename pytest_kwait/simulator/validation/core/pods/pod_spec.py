@@ -102,7 +102,10 @@ def validate_pod_annotations(annotations: dict[str, str], spec: Obj, at: str) ->
     for key, value in sorted(annotations.items()):
         if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
             name = key.removeprefix(APP_ARMOR_ANNOTATION_PREFIX)
-            if all(one.get("name") != name for one, _ in visit_containers_with_path(spec, "")):
+            if all(
+                container.get("name") != name
+                for container, _ in visit_containers_with_path(spec, "")
+            ):
                 errors.invalid(f"{at}[{key}]", name, "container not found")
             if value not in ("", "runtime/default", "unconfined") and not value.startswith(
                 _LOCALHOST_PREFIX
@@ -183,12 +186,12 @@ def validate_pod_annotation_update(new: dict[str, str], old: dict[str, str], at:
     return errors
 
 
-def _validate_annotation_immutable(key: str, what: str, at: str) -> ErrorList:
+def _validate_annotation_immutable(key: str, verb: str, at: str) -> ErrorList:
     errors = ErrorList()
     if key.startswith(APP_ARMOR_ANNOTATION_PREFIX):
-        errors.forbidden(f"{at}[{key}]", f"may not {what} AppArmor annotations")
+        errors.forbidden(f"{at}[{key}]", f"may not {verb} AppArmor annotations")
     if key == _MIRROR_ANNOTATION:
-        errors.forbidden(f"{at}[{key}]", f"may not {what} mirror pod annotation")
+        errors.forbidden(f"{at}[{key}]", f"may not {verb} mirror pod annotation")
     return errors
 
 
@@ -375,7 +378,7 @@ def _validate_pod_spec_fields(spec: Obj, at: str) -> ErrorList:
         errors += validate_overhead(spec["overhead"], f"{at}.overhead")
     if "os" in spec:
         errors += validate_os_fields(spec, at)
-    if any("env" in one for field in _CONTAINER_LISTS for one in spec.get(field) or ()):
+    if any("env" in container for field in _CONTAINER_LISTS for container in spec.get(field) or ()):
         volumes = {volume.get("name", ""): volume for volume in spec.get("volumes", ())}
         for container, here in visit_containers_with_path(spec, at):
             errors += validate_file_key_volumes(container, here, volumes)
@@ -439,13 +442,13 @@ def _validate_scheduling_gates(spec: Obj, at: str) -> ErrorList:
 def _validate_user_namespace(spec: Obj, at: str) -> ErrorList:
     errors = ErrorList()
     text = "when `hostUsers` is false"
-    for field, shown in (
+    for field, reported_field in (
         ("hostNetwork", "hostNetwork"),
         ("hostPID", "HostPID"),
         ("hostIPC", "HostIPC"),
     ):
         if spec.get(field):
-            errors.forbidden(f"{at}.{shown}", text)
+            errors.forbidden(f"{at}.{reported_field}", text)
     for container, here in visit_containers_with_path(spec, at):
         if container.get("volumeDevices"):
             errors.forbidden(f"{here}.volumeDevices", text)

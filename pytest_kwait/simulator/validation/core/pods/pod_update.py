@@ -86,8 +86,8 @@ def validate_pod_status_update(new: Obj, old: Obj) -> ErrorList:
 
 def _validate_pod_ips(status: Obj, before: Obj, field: str) -> ErrorList:
     errors = ErrorList()
-    addresses = [one.get("ip", "") for one in status.get(field) or ()]
-    known = [one.get("ip", "") for one in before.get(field) or ()]
+    addresses = [pod_ip.get("ip", "") for pod_ip in status.get(field) or ()]
+    known = [pod_ip.get("ip", "") for pod_ip in before.get(field) or ()]
     if addresses == known:
         return errors
     for index, address in enumerate(addresses):
@@ -96,8 +96,8 @@ def _validate_pod_ips(status: Obj, before: Obj, field: str) -> ErrorList:
     if len(addresses) > 1:
         families = {":" in address for address in addresses}
         if len(addresses) > len(families):
-            shown = [{"IP": address} for address in addresses]
-            errors.invalid(f"status.{field}", shown, _ONE_IP_PER_FAMILY)
+            internal_ips = [{"IP": address} for address in addresses]
+            errors.invalid(f"status.{field}", internal_ips, _ONE_IP_PER_FAMILY)
     return errors
 
 
@@ -215,8 +215,10 @@ def _validate_node_selector_terms_update(nodes: Obj, were: Obj) -> ErrorList:
         return errors
     for index, (term, was) in enumerate(zip(new, old, strict=False)):
         if not _has_only_additions(term, was):
-            shown = format_internal("core.NodeSelectorTerm", term)
-            errors.invalid(f"{at}[{index}]", shown, f"only additions are allowed {_ONLY_ADDITIONS}")
+            term_text = format_internal("core.NodeSelectorTerm", term)
+            errors.invalid(
+                f"{at}[{index}]", term_text, f"only additions are allowed {_ONLY_ADDITIONS}"
+            )
     return errors
 
 
@@ -237,12 +239,15 @@ def validate_ephemeral_containers_update(new: Obj, old: Obj) -> ErrorList:
         errors.forbidden("[]", "static pods do not support ephemeral containers")
         return errors
     at = "spec.ephemeralContainers"
-    present = {
+    containers_by_name = {
         container.get("name", ""): container
         for container in new["spec"].get("ephemeralContainers", ())
     }
     for was in old["spec"].get("ephemeralContainers", ()):
-        now, name = present.get(was["name"]), f'existing ephemeral containers "{was["name"]}"'
+        now, name = (
+            containers_by_name.get(was["name"]),
+            f'existing ephemeral containers "{was["name"]}"',
+        )
         if now is None:
             errors.forbidden(at, f"{name} may not be removed\n")
         elif now != was:
@@ -274,16 +279,16 @@ def validate_pod_resize(new: Obj, old: Obj) -> ErrorList:
     if container_errors:
         return errors
     for field in reversed(_CONTAINER_LISTS):
-        for index, (one, was) in enumerate(_pair_containers(spec, before, field)):
+        for index, (container, was) in enumerate(_pair_containers(spec, before, field)):
             at = f"spec.{field}[{index}].resources"
             for part in _RESOURCE_FIELDS:
-                if _is_resource_removed(one.get("resources"), was.get("resources"), part):
+                if _is_resource_removed(container.get("resources"), was.get("resources"), part):
                     errors.forbidden(f"{at}.{part}", f"resource {part} cannot be removed")
-    for one, was in _pair_containers(spec, before, "containers"):
-        if _drop_resizable_fields(one) != _drop_resizable_fields(was):
+    for container, was in _pair_containers(spec, before, "containers"):
+        if _drop_resizable_fields(container) != _drop_resizable_fields(was):
             errors.forbidden("spec", _ONLY_CPU_AND_MEMORY)
-    for index, (one, was) in enumerate(_pair_containers(spec, before, "initContainers")):
-        errors += _validate_init_container_resize(one, was, f"spec.initContainers[{index}]")
+    for index, (container, was) in enumerate(_pair_containers(spec, before, "initContainers")):
+        errors += _validate_init_container_resize(container, was, f"spec.initContainers[{index}]")
     if len(errors) == earlier and _drop_container_resources(spec) != _drop_container_resources(
         before
     ):
@@ -295,7 +300,10 @@ def _validate_pod_level_resources(spec: Obj, before: Obj) -> ErrorList:
     """Validate a resize of pod-level resources."""
     errors = ErrorList()
     now, was = spec.get("resources"), before.get("resources")
-    if not any(one and (one.get("requests") or one.get("limits")) for one in (now, was)):
+    if not any(
+        resources and (resources.get("requests") or resources.get("limits"))
+        for resources in (now, was)
+    ):
         return errors
     at = "spec.resources"
     if was is not None and now is None:
@@ -315,7 +323,9 @@ def _validate_same_containers(spec: Obj, before: Obj) -> ErrorList:
     """Validate that a resize neither adds, removes, renames nor reorders containers."""
     errors = ErrorList()
     for field in _CONTAINER_LISTS:
-        names, were = ([one.get("name", "") for one in of.get(field, ())] for of in (spec, before))
+        names, were = (
+            [container.get("name", "") for container in of.get(field, ())] for of in (spec, before)
+        )
         if len(names) != len(were):
             errors.forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
             continue
@@ -326,13 +336,13 @@ def _validate_same_containers(spec: Obj, before: Obj) -> ErrorList:
     return errors
 
 
-def _validate_init_container_resize(one: Obj, was: Obj, at: str) -> ErrorList:
+def _validate_init_container_resize(container: Obj, was: Obj, at: str) -> ErrorList:
     errors = ErrorList()
-    if _drop_resizable_fields(one) != _drop_resizable_fields(was):
+    if _drop_resizable_fields(container) != _drop_resizable_fields(was):
         text = "only cpu and memory resources for init or sidecar containers are mutable"
         errors.forbidden(at, text)
-    if one != was and one.get("restartPolicy") != "Always":
-        for policy in one.get("resizePolicy", ()):
+    if container != was and container.get("restartPolicy") != "Always":
+        for policy in container.get("resizePolicy", ()):
             if policy.get("restartPolicy") == "RestartContainer":
                 errors.forbidden(at, _INIT_RESTART_FORBIDDEN)
     return errors
@@ -344,7 +354,7 @@ def _pair_containers(spec: Obj, before: Obj, field: str) -> list[tuple[Obj, Obj]
 
 def _is_resource_removed(now: Obj | None, was: Obj | None, part: str) -> bool:
     """Return whether a request or limit was removed."""
-    after, before = (((one or {}).get(part) or {}).keys() for one in (now, was))
+    after, before = (((resources or {}).get(part) or {}).keys() for resources in (now, was))
     return bool(before - after)
 
 
@@ -357,7 +367,10 @@ def _drop_resizable_fields(container: Obj) -> Obj:
         )
         for part, value in (container.get("resources") or {}).items()
     }
-    return {**container, "resources": {part: kept for part, kept in resources.items() if kept}}
+    return {
+        **container,
+        "resources": {part: amounts for part, amounts in resources.items() if amounts},
+    }
 
 
 def _drop_container_resources(spec: Obj) -> Obj:

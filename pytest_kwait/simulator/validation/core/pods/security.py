@@ -288,8 +288,8 @@ def _validate_seccomp_profile(profile: Obj, at: str) -> ErrorList:
     here = f"{at}.localhostProfile"
     if kind != "Localhost":
         if local is not None:
-            shown = format_internal("core.SeccompProfile", profile)
-            errors.invalid(here, shown, "can only be set when seccomp type is Localhost")
+            profile_text = format_internal("core.SeccompProfile", profile)
+            errors.invalid(here, profile_text, "can only be set when seccomp type is Localhost")
     elif local is None:
         errors.required(here, "must be set when seccomp type is Localhost")
     else:
@@ -331,12 +331,12 @@ def validate_container_security_context(context: Obj, at: str, *, host_users: bo
         errors += _validate_seccomp_profile(context["seccompProfile"], f"{at}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         cannot = "cannot set `allowPrivilegeEscalation` to false and"
-        shown = format_internal("core.SecurityContext", context)
+        context_text = format_internal("core.SecurityContext", context)
         if context.get("privileged"):
-            errors.invalid(at, shown, f"{cannot} `privileged` to true")
+            errors.invalid(at, context_text, f"{cannot} `privileged` to true")
         for name in context.get("capabilities", {}).get("add", ()):
             if name == "CAP_SYS_ADMIN":
-                errors.invalid(at, shown, f"{cannot} `capabilities.Add` CAP_SYS_ADMIN")
+                errors.invalid(at, context_text, f"{cannot} `capabilities.Add` CAP_SYS_ADMIN")
     if "windowsOptions" in context:
         errors += validate_windows_options(context["windowsOptions"], f"{at}.windowsOptions")
     if "appArmorProfile" in context:

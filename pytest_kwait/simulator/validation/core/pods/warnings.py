@@ -73,21 +73,23 @@ def get_port_warnings(spec: Obj, at: str) -> Iterator[str]:
         if "ports" in container
         for index, port in enumerate(container["ports"])
     ]
-    seen: dict[tuple[int, str], list[tuple[str, Obj]]] = {}
+    ports_by_number: dict[tuple[int, str], list[tuple[str, Obj]]] = {}
     for here, port in ports:
         address, host = port.get("hostIP", ""), port.get("hostPort", 0)
         if address and not host:
             yield f"{here}: hostIP set without hostPort: {_render_port(port)}"
-        others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
-        for there, other in others:
-            other_address, other_host = other.get("hostIP", ""), other.get("hostPort", 0)
+        same_ports = ports_by_number.setdefault(
+            (port.get("containerPort", 0), port.get("protocol", "")), []
+        )
+        for there, other_port in same_ports:
+            other_address, other_host = other_port.get("hostIP", ""), other_port.get("hostPort", 0)
             if address == other_address and host == other_host:
                 yield f"{here}: duplicate port definition with {there}"
             elif not host or not other_host:
                 yield f"{here}: overlapping port definition with {there}"
             elif host == other_host and bool(address) != bool(other_address):
                 yield f"{here}: dangerously ambiguous port definition with {there}"
-        others.append((here, port))
+        same_ports.append((here, port))
     names: dict[str, str] = {}
     for here, port in ports:
         name = port.get("name", "")
@@ -144,14 +146,16 @@ def _find_overlaps(volume: Obj) -> Iterator[str]:
         ("downwardAPI", "DownwardAPI", ""),
     ):
         source = volume.get(field, {})
-        what = f'{called} "{source.get(key, "")}"' if key else called
+        source_text = f'{called} "{source.get(key, "")}"' if key else called
         files = [_VirtualFile(item.get("path", ""), "") for item in source.get("items", ())]
-        yield from _find_collisions(files, [], f'volume "{name}" ({what}): overlapping paths: ')
+        yield from _find_collisions(
+            files, [], f'volume "{name}" ({source_text}): overlapping paths: '
+        )
 
 
 def _find_projected_overlaps(volume: Obj) -> Iterator[str]:
     name = volume.get("name", "")
-    seen: list[_VirtualFile] = []
+    earlier_files: list[_VirtualFile] = []
     lead = f'volume "{name}" (Projected): overlapping paths: '
     sources = volume["projected"].get("sources") or ()
     listed = [_list_files(source) for source in sources]
@@ -161,7 +165,7 @@ def _find_projected_overlaps(volume: Obj) -> Iterator[str]:
         if not source:
             yield f'volume "{name}" (Projected) has no sources provided'
         elif not apart:
-            yield from _find_collisions(files, seen, lead)
+            yield from _find_collisions(files, earlier_files, lead)
 
 
 def _list_files(source: Obj) -> Iterable[_VirtualFile]:
@@ -170,8 +174,8 @@ def _list_files(source: Obj) -> Iterable[_VirtualFile]:
     for field, called in (("configMap", "ConfigMap"), ("secret", "Secret")):
         items = source.get(field, {}).get("items")
         if items:
-            what = f'{called} "{source[field].get("name", "")}"'
-            return [_VirtualFile(item.get("path", ""), what) for item in items]
+            source_text = f'{called} "{source[field].get("name", "")}"'
+            return [_VirtualFile(item.get("path", ""), source_text) for item in items]
     if source.get("downwardAPI", {}).get("items"):
         items = source["downwardAPI"]["items"]
         return [_VirtualFile(item.get("path", ""), "DownwardAPI") for item in items]
@@ -179,18 +183,24 @@ def _list_files(source: Obj) -> Iterable[_VirtualFile]:
 
 
 def _find_collisions(
-    files: Iterable[_VirtualFile], seen: list[_VirtualFile], lead: str
+    files: Iterable[_VirtualFile], earlier_files: list[_VirtualFile], lead: str
 ) -> Iterator[str]:
     for file in files:
-        one = file._replace(path=file.path.rstrip("/"))
-        for other in seen:
-            if one.path and other.path and _is_same_path(one.path, other.path):
-                yield f"{lead}{one} with {other}"
-        seen.append(one)
+        stripped_file = file._replace(path=file.path.rstrip("/"))
+        for other_file in earlier_files:
+            if (
+                stripped_file.path
+                and other_file.path
+                and _is_same_path(stripped_file.path, other_file.path)
+            ):
+                yield f"{lead}{stripped_file} with {other_file}"
+        earlier_files.append(stripped_file)
 
 
-def _is_same_path(one: str, other: str) -> bool:
-    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+def _is_same_path(first_path: str, second_path: str) -> bool:
+    return f"{first_path}/".startswith(f"{second_path}/") or f"{second_path}/".startswith(
+        f"{first_path}/"
+    )
 
 
 def get_name_warnings(obj: Obj, where: str) -> Iterator[str]:
@@ -279,12 +289,12 @@ def _get_term_warnings(term: Obj, at: str, *, values: bool = False) -> Iterator[
 
 def _get_duplicate_warnings(spec: Obj, at: str) -> Iterator[str]:
     for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
-        seen: set[str] = set()
+        checked_values: set[str] = set()
         for index, item in enumerate(spec.get(field, ())):
             value = item.get(key, "")
-            if value in seen:
+            if value in checked_values:
                 yield f'{at}.{field}[{index}].{key}: duplicate {key} "{value}"'
-            seen.add(value)
+            checked_values.add(value)
     for index, item in enumerate(spec.get("imagePullSecrets", ())):
         if not item.get("name"):
             yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
@@ -322,11 +332,11 @@ def _get_profile_warnings(
 
 
 def _get_duplicate_variable_warnings(variables: list[Obj], at: str) -> Iterator[str]:
-    seen: set[str] = set()
+    checked_names: set[str] = set()
     for index, variable in enumerate(variables):
         name, value = variable.get("name", ""), variable.get("value", "")
-        if name not in seen:
-            seen.add(name)
+        if name not in checked_names:
+            checked_names.add(name)
             continue
         reference = f"$({name})"
         if "valueFrom" in variable or value == reference or reference not in value:
