@@ -27,6 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidArgument(
             "--kubeconfig", str(running.kubeconfig), "no cluster of `kwait up` runs with it"
         )
+    if process.alive and not running.is_cluster(process):
+        raise ClusterError(
+            f"process {process.pid}, which {running.state} names, is no cluster of this user with "
+            "this kubeconfig: remove the file if no cluster runs with it"
+        )
     try:
         ended = process.end(SYSTEM_CLOCK)
     except PermissionError:

@@ -7,6 +7,7 @@ reused.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _PROC = Path("/proc")
 _END_TIMEOUT = 10.0
 _POLL_INTERVAL = 0.05
+_MAX_STATE = 10_000
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,18 @@ class ProcessIdentity:
         """Return the identity of the current process with this id; None if there is none."""
         started = _start_time(pid)
         return None if started is None else cls(pid, started)
+
+    def read_command(self) -> list[str]:
+        """Return the arguments of the process; empty if it belongs to another user."""
+        folder = _PROC / str(self.pid)
+        try:
+            if (_PROC / "self" / "stat").exists():
+                line = os.fsdecode((folder / "cmdline").read_bytes())
+                return line.split("\0") if folder.stat().st_uid == os.geteuid() else []
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            return []
+        owner, *words = _ask_ps(self.pid, "uid=,args=").split() or [""]
+        return words if owner == str(os.geteuid()) else []
 
     @property
     def alive(self) -> bool:
@@ -119,16 +133,31 @@ def _start_time_by_proc(pid: int) -> str | None:
 
 
 def _start_time_by_ps(pid: int) -> str | None:
+    state, _, start = _ask_ps(pid, "state=,lstart=").partition(" ")
+    return None if not start or state.startswith("Z") else start.strip()
+
+
+def _ask_ps(pid: int, columns: str) -> str:
     program = shutil.which("ps") or "/bin/ps"
     answer = subprocess.run(  # noqa: S603 - a number is all we put in
-        [program, "-o", "state=,lstart=", "-p", str(pid)],
+        [program, "-ww", "-o", columns, "-p", str(pid)],
         capture_output=True,
         check=False,
         text=True,
         env={"LC_ALL": "C"},
     )
-    state, _, start = answer.stdout.strip().partition(" ")
-    return None if not start or state.startswith("Z") else start.strip()
+    return answer.stdout.strip()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only this user can read.
+
+    Raises:
+        FileExistsError: there is one.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def default_kubeconfig(environ: Mapping[str, str]) -> Path:
@@ -196,8 +225,7 @@ class StateFile:
             why = "it exists and is not of `kwait up`; name another file"
             raise InvalidArgument("--kubeconfig", str(self.kubeconfig), why)
         try:
-            with self.state.open("x", encoding="utf-8") as file:
-                file.write(self._text(os.getpid()))
+            write_private(self.state, self._text(os.getpid()))
         except FileExistsError:
             raise ClusterError(
                 f"another `kwait up` is taking kubeconfig {self.kubeconfig} at this moment"
@@ -208,17 +236,22 @@ class StateFile:
     def note(self, pid: int) -> None:
         """Record the cluster's process."""
         draft = self.state.with_name(self.state.name + ".new")
-        draft.write_text(self._text(pid), encoding="utf-8")
+        draft.unlink(missing_ok=True)
+        write_private(draft, self._text(pid))
         draft.replace(self.state)
 
     def process(self) -> ProcessIdentity | None:
         """Return the recorded process, running or not; None if there is none.
 
         Raises:
-            ClusterError: the state file cannot be read.
+            ClusterError: the state file cannot be read, or is another user's.
         """
         try:
-            noted = json.loads(self.state.read_text(encoding="utf-8"))
+            with self.state.open(encoding="utf-8") as file:
+                is_own = os.fstat(file.fileno()).st_uid == os.geteuid()
+                noted = json.loads(file.read(_MAX_STATE)) if is_own else {}
+            if not is_own:
+                raise ClusterError(f"{self.state} belongs to another user")
             return ProcessIdentity(int(noted["pid"]), str(noted["started"]))
         except FileNotFoundError:
             return None
@@ -226,6 +259,15 @@ class StateFile:
             raise ClusterError(
                 f"{self.state} is no note of `kwait up`: remove it if no cluster runs with it"
             ) from error
+
+    def is_cluster(self, process: ProcessIdentity) -> bool:
+        """Return whether a process of this user is an embedded cluster with this kubeconfig."""
+        words = process.read_command()
+        own = os.path.realpath(self.kubeconfig)
+        return any(
+            word == "--kubeconfig" and os.path.realpath(value) == own
+            for word, value in itertools.pairwise(words)
+        )
 
     def remove(self) -> None:
         """Remove all files of the cluster."""

@@ -163,7 +163,9 @@ class SimulatorProcess:
         return True
 
     def _spawn(self, arguments: list[str], fds: list[int]) -> subprocess.Popen[bytes]:
-        with self._log.open("wb") as log:
+        # New, for this user alone: it may contain names and values of the cluster.
+        self._log.unlink(missing_ok=True)
+        with open(self._log, "xb", opener=_open_private) as log:
             return subprocess.Popen(  # noqa: S603 - our own module and values we have checked
                 arguments,
                 stdin=subprocess.DEVNULL,
@@ -362,3 +364,7 @@ def _open_process(pid: int) -> int | None:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
         return None
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -387,6 +387,66 @@ def test_down_does_not_end_a_process_with_a_reused_id(
         bystander.wait()
 
 
+@pytest.fixture(params=["proc", "ps"])
+def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The ways in which systems tell of processes."""
+    if request.param == "ps":
+        monkeypatch.setattr(state_file, "_PROC", tmp_path)
+
+
+@pytest.mark.usefixtures("system")
+def test_down_ends_no_other_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        record = StateFile(tmp_path / "kubeconfig")
+        record.note(bystander.pid)
+        assert main(["down", "--kubeconfig", str(record.kubeconfig)]) == 1
+        assert capsys.readouterr().err == (
+            f"kwait down: process {bystander.pid}, which {record.state} names, is no cluster of "
+            "this user with this kubeconfig: remove the file if no cluster runs with it\n"
+        )
+        assert bystander.poll() is None
+        assert record.state.exists()
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+@pytest.mark.usefixtures("ready", "system")
+def test_down_finds_its_cluster_in_the_ways_of_each_system(file: Path) -> None:
+    assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
+    process = noted(file)
+    assert StateFile(file).is_cluster(process)
+    assert not StateFile(file.with_name("other")).is_cluster(process)
+    assert main(["down", "--kubeconfig", str(file)]) == 0
+    assert reap(process) == signal.SIGTERM
+
+
+def test_a_state_file_of_another_user_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = StateFile(tmp_path / "kubeconfig")
+    record.note(os.getpid())
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    for command in ("up", "down"):
+        assert main([command, "--kubeconfig", str(record.kubeconfig)]) == 1
+        text = f"kwait {command}: {record.state} belongs to another user\n"
+        assert capsys.readouterr().err == text
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_files_of_a_cluster_are_its_users_alone(file: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert main(["up", "--detach", "--kubeconfig", str(file)]) == 0
+    finally:
+        os.umask(before)
+    running = StateFile(file)
+    modes = [path.stat().st_mode & 0o777 for path in (running.state, running.log)]
+    assert modes == [0o600, 0o600]
+    main(["down", "--kubeconfig", str(file)])
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"pid": "x", "started": ""}'])
 @pytest.mark.parametrize("command", ["up", "down"])
 def test_unreadable_state_file_is_named(

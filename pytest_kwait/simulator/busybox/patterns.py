@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import UsageError
+from pytest_kwait.simulator.linear_regex import WORD_END, WORD_START, Regex
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import FileSystem
@@ -20,6 +21,7 @@ _MAX_MATCHES = 10_000
 # Operators after a backslash in basic expressions, without one in extended ones.
 _BACKSLASH_OPERATORS = frozenset("+?|(){}")
 _MAX_PATTERN = 4000
+_WINDOW = 1024
 
 
 def escape_glob(text: str) -> str:
@@ -37,32 +39,132 @@ def has_glob(pattern: str) -> bool:
     return re.search(r"(?<!\\)(?:\\\\)*[*?\[]", pattern) is not None
 
 
-@functools.lru_cache(maxsize=256)
-def compile_glob(pattern: str) -> re.Pattern[str]:
-    """Translate a glob."""
-    pieces: list[str] = []
-    position = 0
-    while position < len(pattern):
-        char = pattern[position]
-        position += 1
-        if char == "*":
-            if not pieces or pieces[-1] != ".*":
-                pieces.append(".*")
-        elif char == "?":
-            pieces.append(".")
-        elif char == "\\" and position < len(pattern):
-            pieces.append(re.escape(pattern[position]))
+class Glob:
+    """A compiled glob, which is matched in time linear in the text.
+
+    Parts between stars have a fixed length each. It is enough to place each as near as possible to
+    the side from which the match is sought.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        parts: list[list[str]] = [[]]
+        position = 0
+        while position < len(pattern):
+            char = pattern[position]
             position += 1
-        elif char == "[":
-            bracket = _translate_bracket(pattern, position, glob=True)
-            if bracket is None:
-                pieces.append(re.escape("["))
-            else:
-                pieces.append(bracket[0])
+            if char == "*":
+                if parts[-1] or len(parts) == 1:
+                    parts.append([])
+            elif char == "?":
+                parts[-1].append(".")
+            elif char == "\\" and position < len(pattern):
+                parts[-1].append(re.escape(pattern[position]))
+                position += 1
+            elif char == "[" and (bracket := _translate_bracket(pattern, position, glob=True)):
+                parts[-1].append(bracket[0])
                 position = bracket[1]
-        else:
-            pieces.append(re.escape(char))
-    return re.compile("".join(pieces), re.DOTALL)
+            else:
+                parts[-1].append(re.escape(char))
+        self._parts = [_Part(part) for part in parts]
+
+    def matches(self, text: str) -> bool:
+        """Return whether it matches the whole text."""
+        return self._find_end(text, 0, is_longest=True, is_whole=True) == len(text)
+
+    def find_end(self, text: str, start: int = 0, *, is_longest: bool = True) -> int | None:
+        """Return the end of the match that begins at a position, None without one."""
+        return self._find_end(text, start, is_longest=is_longest, is_whole=False)
+
+    def _find_end(self, text: str, start: int, *, is_longest: bool, is_whole: bool) -> int | None:
+        first, *others = self._parts
+        if not first.is_at(text, start):
+            return None
+        position: int | None = start + first.length
+        if not others:
+            return position
+        for part in others[:-1]:
+            position = part.find(text, position or 0)
+            if position is None:
+                return None
+            position += part.length
+        position, last = position or 0, others[-1]
+        if is_whole:
+            at = len(text) - last.length
+            return len(text) if at >= position and last.is_at(text, at) else None
+        found = last.find_last(text, position) if is_longest else last.find(text, position)
+        return None if found is None else found + last.length
+
+    def find_start(self, text: str, *, is_longest: bool) -> int | None:
+        """Return the start of the match that ends with the text, None without one."""
+        *others, last = self._parts
+        position: int | None = len(text) - last.length
+        if position is None or position < 0 or not last.is_at(text, position):
+            return None
+        if not others:
+            return position
+        for part in reversed(others[1:]):
+            position = part.find_last(text, 0, position)
+            if position is None:
+                return None
+        first = others[0]
+        if is_longest:
+            found = first.find(text, 0)
+            return found if found is not None and found + first.length <= position else None
+        return first.find_last(text, 0, position)
+
+    def replace(self, text: str, new: str, *, every: bool) -> str:
+        """Return a text with the longest match, or each, replaced; empty ones stay."""
+        pieces: list[str] = []
+        position = 0
+        first = self._parts[0]
+        while position < len(text):
+            start = first.find(text, position)
+            end = None if start is None else self.find_end(text, start)
+            if start is None or end is None:
+                # Where the other parts do not follow, they follow no later start either.
+                break
+            if end == start:
+                pieces.append(text[position : start + 1])
+                position = start + 1
+                continue
+            pieces += (text[position:start], new)
+            position = end
+            if not every:
+                break
+        return "".join(pieces) + text[position:]
+
+
+class _Part:
+    """Characters of a glob between stars."""
+
+    def __init__(self, characters: list[str]) -> None:
+        self.length = len(characters)
+        self._expression = re.compile("".join(characters), re.DOTALL)
+
+    def is_at(self, text: str, position: int) -> bool:
+        """Return whether it matches at a position."""
+        return self._expression.match(text, position) is not None
+
+    def find(self, text: str, start: int) -> int | None:
+        """Return the first position at or after one."""
+        match = self._expression.search(text, start)
+        return None if match is None else match.start()
+
+    def find_last(self, text: str, start: int, end: int | None = None) -> int | None:
+        """Return the last position between two at which it fits."""
+        high = (len(text) if end is None else end) - self.length
+        while high >= start:
+            low = max(start, high - _WINDOW)
+            if self._expression.search(text, low, high + self.length):
+                return next(at for at in range(high, low - 1, -1) if self.is_at(text, at))
+            high = low - 1
+        return None
+
+
+@functools.lru_cache(maxsize=256)
+def compile_glob(pattern: str) -> Glob:
+    """Translate a glob."""
+    return Glob(pattern)
 
 
 def _translate_bracket(pattern: str, position: int, *, glob: bool) -> tuple[str, int] | None:
@@ -102,7 +204,7 @@ def _translate_bracket(pattern: str, position: int, *, glob: bool) -> tuple[str,
 
 def matches_glob(pattern: str, text: str) -> bool:
     """Return whether a pattern matches the whole text."""
-    return compile_glob(pattern).fullmatch(text) is not None
+    return compile_glob(pattern).matches(text)
 
 
 def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
@@ -134,8 +236,17 @@ def expand_glob(pattern: str, files: FileSystem, folder: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=128)
-def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) -> re.Pattern[str]:
+def compile_regex(
+    pattern: str,
+    *,
+    extended: bool,
+    ignore_case: bool = False,
+    around: tuple[str, str] = ("", ""),
+) -> Regex:
     """Translate a basic or extended regular expression.
+
+    Args:
+        around: Python's assertions before and after the whole expression.
 
     Raises:
         UsageError: it is invalid.
@@ -163,7 +274,7 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
                 start = char in "(|"
                 continue
             if char in "<>":
-                pieces.append(r"\b(?=\w)" if char == "<" else r"\b(?<=\w)")
+                pieces.append(WORD_START if char == "<" else WORD_END)
             elif char in "wWsSbB123456789":
                 pieces.append("\\" + char)
             else:
@@ -187,12 +298,12 @@ def compile_regex(pattern: str, *, extended: bool, ignore_case: bool = False) ->
             pieces.append(re.escape(char))
         start = False
     try:
-        return re.compile("".join(pieces).replace("$", "$"), re.I if ignore_case else 0)
-    except re.error:
+        return Regex(pieces, ignore_case=ignore_case, around=around, error=UsageError)
+    except (ValueError, re.error):
         raise UsageError(f"bad regex '{pattern}': Invalid preceding regular expression") from None
 
 
-def compile_basic_regex(pattern: str) -> re.Pattern[str]:
+def compile_basic_regex(pattern: str) -> Regex:
     """Translate a basic regular expression.
 
     Raises:

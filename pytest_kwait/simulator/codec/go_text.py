@@ -3,7 +3,7 @@
 Numbers are ASCII digits within 64 bits. Quantities are written back canonically: `1.5` becomes
 `1500m`, `1500Mi` stays. Patterns are matched by the RE2 that the CEL library brings, loaded with
 the first pattern: no pattern can keep the server busy. Where it is not installed, Python's `re` is
-used.
+used, and an automaton for what could take long.
 Source: Go's strconv.ParseInt, strconv.ParseUint, strconv.Atoi and regexp/syntax/parse.go;
 k8s.io/apimachinery pkg/api/resource/quantity.go (ParseQuantity), suffix.go.
 """
@@ -15,11 +15,16 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.linear_regex import Regex, RegexLimitError
+
 if TYPE_CHECKING:
     from cel_expr_python.cel import Expression
 
 _INT = re.compile(r"[+-]?[0-9]+")
 _UINT = re.compile(r"[0-9]+")
+_PATTERN_PIECE = re.compile(
+    r"\\x[0-9a-fA-F]{2}|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?P<\w+>|\(\?:|\(\?|.", re.DOTALL
+)
 _DIGITS = 20
 """No number in range has more, zeros before it aside; more are not even converted."""
 _RE2_PREFIX = "INVALID_ARGUMENT: invalid regular expression: "
@@ -104,7 +109,10 @@ def find_pattern_error(pattern: str) -> str:
 def matches_pattern(pattern: str, text: str) -> bool:
     """Return whether `pattern` matches in `text`; an invalid pattern does not."""
     if not _has_re2():
-        return not find_pattern_error(pattern) and re.search(pattern, text, re.ASCII) is not None
+        try:
+            return not find_pattern_error(pattern) and _compile_python(pattern).is_in(text)
+        except RegexLimitError:
+            return False
     return _compile().eval(data={"text": text, "pattern": pattern}).value() is True
 
 
@@ -113,4 +121,29 @@ def _find_python_error(pattern: str) -> str:
         re.compile(pattern, re.ASCII)
     except re.error as error:
         return f"error parsing regexp: {error.msg}: `{pattern}`"
+    try:
+        _compile_python(pattern)
+    except ValueError:
+        return f"error parsing regexp: not supported without the extra `cel`: `{pattern}`"
     return ""
+
+
+@lru_cache(maxsize=512)
+def _compile_python(pattern: str) -> Regex:
+    """Return the matcher of a pattern; lazy quantifiers are greedy ones, which match alike.
+
+    Raises:
+        ValueError: it has flags, or what Go's patterns have not.
+    """
+    pieces: list[str] = []
+    for found in _PATTERN_PIECE.finditer(pattern):
+        piece = found[0]
+        if piece.startswith("(?"):
+            if not (piece == "(?:" or piece.startswith("(?P<")):
+                raise ValueError(piece)
+            pieces.append("(")
+        elif len(piece) == 2 and piece[1] in "123456789":
+            raise ValueError(piece)
+        else:
+            pieces.append(piece)
+    return Regex(pieces, flags=re.ASCII)

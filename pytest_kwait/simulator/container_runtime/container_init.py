@@ -59,6 +59,26 @@ _DEFAULT_CAPABILITIES = frozenset(
         "AUDIT_WRITE",
     ]
 )
+_NAMESPACED_SYSCTLS = frozenset(
+    [
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+    ]
+)
+# Those that change nothing outside of a container's namespaces and files. `MKNOD` is none: a
+# device of the machine opens wherever its node is.
+_HARMLESS_CAPABILITIES = (_DEFAULT_CAPABILITIES - {"MKNOD", "AUDIT_WRITE"}) | {
+    "NET_BROADCAST",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_PTRACE",
+}
 # Source: runc main_linux.go, `init`; an exec that fails after the container was created.
 _EXEC_FAILED_CODE = 1
 # Source: HostProcess containers on Windows, which see the machine's files too.
@@ -167,15 +187,31 @@ def run_sandbox(environment: Environment, status: socket.socket, flags: int) -> 
     if not config["host_network"]:
         _set_up_pod_network(environment, config["address"])
     for name, value in config["sysctls"].items():
+        check_sysctl(name)
         _write(f"/proc/sys/{name.replace('.', '/')}", value)
     pause = 0
     if config["share_pids"]:
         system_calls.unshare(system_calls.CLONE_NEWPID)
+        # Its root is the machine's.
+        system_calls.hide_from_tracers()
         pause = os.fork()
         if not pause:
             _pause()
+        opened.append(os.open("/proc/self/ns/pid_for_children", os.O_RDONLY))
     data = json.dumps({"pause": pause}).encode()
     socket.send_fds(status, [data], opened)
+
+
+def check_sysctl(name: str) -> None:
+    """Refuse settings that are not of a pod's own namespaces.
+
+    Source: runc libcontainer/configs/validate/validator.go, `sysctl`.
+
+    Raises:
+        RootError: the setting is the machine's.
+    """
+    if name not in _NAMESPACED_SYSCTLS and not name.startswith(("net.", "fs.mqueue.")):
+        raise RootError(f'sysctl "{name}" is not in a separate kernel namespace')
 
 
 def _set_up_pod_network(environment: Environment, address: str) -> None:
@@ -261,6 +297,10 @@ def run_container(
 ) -> None:
     """Fork a container's program in its namespaces; the launcher becomes its parent.
 
+    Its mounts are made with the launcher's user namespace. In a copy of them for the pod's user
+    namespace the kernel refuses to unmount or change each, whatever a program's capabilities:
+    man 7 mount_namespaces, "Restrictions on mount namespaces".
+
     Args:
         config: `ContainerConfig` as a mapping.
         sandbox: `SandboxConfig` as a mapping.
@@ -268,7 +308,7 @@ def run_container(
         status: connection to the launcher.
         fds: the program's input, output and error output; without a terminal.
     """
-    _set_namespaces(environment, namespaces)
+    _set_namespaces(namespaces, ("net", "uts", "ipc", "mnt", "pid"))
     flags = system_calls.CLONE_NEWNS
     if "pid" not in namespaces:
         flags |= system_calls.CLONE_NEWPID
@@ -276,9 +316,14 @@ def run_container(
 
     def become_program() -> None:
         root_filesystem.enter_root(environment.storage, config, sandbox)
+        if "user" in namespaces:
+            system_calls.setns(namespaces["user"])
+            system_calls.unshare(system_calls.CLONE_NEWNS)
+        _report(status, {"mount_namespace": os.stat("/proc/self/ns/mnt").st_ino})
         _run_program(environment, config, status, fds, None)
 
-    _fork_program(become_program, status)
+    # With a single user, the program's own file of its map must stay its own.
+    _fork_program(become_program, status, is_hidden=environment.any_user)
 
 
 def run_session(
@@ -301,19 +346,27 @@ def run_session(
     folder = f"/proc/{container}/ns"
     own = {name: os.open(f"{folder}/{name}", os.O_RDONLY) for name in ("mnt", "pid", "user")}
     user = own.pop("user")
-    _set_namespaces(environment, {**namespaces, **own})
-    _fork_program(lambda: _run_program(environment, config, status, fds, user), status)
+    # The PID namespace is the launcher's, the others are the pod's.
+    order = ("pid", "user", "net", "uts", "ipc", "mnt")
+    _set_namespaces({**namespaces, **own}, order)
+    _fork_program(
+        lambda: _run_program(environment, config, status, fds, user), status, is_hidden=True
+    )
 
 
-def _set_namespaces(environment: Environment, namespaces: Mapping[str, int]) -> None:
-    if environment.has_user_namespace:
-        system_calls.setns(namespaces["user"])
-    for name in ("net", "uts", "ipc", "mnt", "pid"):
+def _set_namespaces(namespaces: Mapping[str, int], order: Sequence[str]) -> None:
+    for name in order:
         if name in namespaces:
             system_calls.setns(namespaces[name])
 
 
-def _fork_program(become_program: Callable[[], None], status: socket.socket) -> None:
+def _fork_program(
+    become_program: Callable[[], None], status: socket.socket, *, is_hidden: bool
+) -> None:
+    with contextlib.suppress(OSError):
+        _write("/proc/self/oom_score_adj", "1000")
+    if is_hidden:
+        system_calls.hide_from_tracers()
     pid = os.fork()
     if pid:
         _report(status, {"pid": pid})
@@ -334,8 +387,6 @@ def _run_program(
         resource.setrlimit(resource.RLIMIT_NPROC, (config["pids"] or DEFAULT_PIDS,) * 2)
     if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
         _limit_data(config["memory_bytes"])
-    with contextlib.suppress(OSError):
-        _write("/proc/self/oom_score_adj", "1000")
     is_entered = _try_chdir(config["workdir"])
     _become_user(environment, config, user_namespace)
     if not is_entered:
@@ -359,7 +410,7 @@ def _become_user(environment: Environment, config: Message, user_namespace: int 
             map_users(os.getpid(), any_user=False, outside=(0, 0), inside=(user, group))
         else:
             system_calls.setns(user_namespace)
-    system_calls.limit_capabilities(_select_capabilities(config))
+    system_calls.limit_capabilities(select_capabilities(environment, config))
     if environment.any_user:
         os.setgroups(sorted({group, *config["groups"]}))
         os.setgid(group)
@@ -471,8 +522,14 @@ def _change_directory(path: str) -> None:
         raise RootError(text) from None
 
 
-def _select_capabilities(config: Message) -> frozenset[str]:
-    """Return the capabilities of a container.
+def select_capabilities(environment: Environment, config: Message) -> frozenset[str]:
+    """Return the capabilities of a container; without a user namespace, only harmless ones."""
+    selected = _select_requested(config)
+    return selected if environment.has_user_namespace else selected & _HARMLESS_CAPABILITIES
+
+
+def _select_requested(config: Message) -> frozenset[str]:
+    """Return the capabilities that a container asks for.
 
     Source: containerd internal/cri/server/container_create.go, `generateSecurityContext`.
     """

@@ -295,7 +295,7 @@ class Launcher:
             sandbox.pause = answer["pause"]
             sandbox.storage = fds.pop(0)
             if sandbox.pause:
-                sandbox.namespaces["pid"] = os.open(f"/proc/{sandbox.pause}/ns/pid", os.O_RDONLY)
+                sandbox.namespaces["pid"] = fds.pop()
         self.send(reply, fds)
         for fd in fds:
             os.close(fd)
@@ -538,8 +538,6 @@ class Launcher:
     def _set_pid(self, process: _Process, pid: int) -> None:
         process.pid = pid
         self._by_pid[pid] = process
-        with contextlib.suppress(OSError):
-            process.mount_namespace = os.stat(f"/proc/{pid}/ns/mnt").st_ino
         for number in process.signals:
             self._signal(process, number)
 
@@ -569,6 +567,8 @@ class Launcher:
     def _read_report(self, process: _Process, answer: Message, fds: list[int]) -> None:
         if "pid" in answer:
             self._set_pid(process, answer["pid"])
+        elif "mount_namespace" in answer:
+            process.mount_namespace = answer["mount_namespace"]
         elif "terminal" in answer:
             self.send({"op": "terminal", "id": process.number}, fds)
             for fd in fds:

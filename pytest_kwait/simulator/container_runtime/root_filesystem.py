@@ -23,9 +23,9 @@ from pytest_kwait.simulator.container_runtime.system_calls import (
     MS_RDONLY,
     MS_REC,
     MS_STRICTATIME,
-    make_read_only,
     mount,
     pivot_root,
+    restrict_mount,
     umount,
 )
 
@@ -160,7 +160,7 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
             os.mkdir(own)
             os.chmod(own, mode)
             mount(own, f"{root}/{name}", None, MS_BIND)
-    _mount_special(root, storage, privileged=config["privileged"])
+    _mount_special(root, storage, is_privileged=config["privileged"])
     pivot_root(root)
     for bind in binds:
         _bind(bind)
@@ -175,13 +175,13 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
     except OSError as error:
         raise RootError(f"mkdir {workdir}: {describe_error(error)}") from None
     if config["read_only_root"]:
-        make_read_only("/")
+        restrict_mount("/", read_only=True)
         covered = {os.path.realpath(bind.target) for bind in binds}
         for name in [*made, *_OWN_BELOW]:
             if os.path.realpath(f"/{name}") in covered:
                 continue  # a volume, which has an access of its own
             with contextlib.suppress(OSError):  # no mount
-                make_read_only(f"/{name}")
+                restrict_mount(f"/{name}", read_only=True)
 
 
 def describe_error(error: OSError) -> str:
@@ -340,7 +340,7 @@ def _mount_folder(source: str, target: str, layer: str, needed: Sequence[tuple[s
         # Mounts below a folder are locked in a user namespace.
         mount(source, target, None, MS_BIND | MS_REC)
         mount(None, target, None, MS_PRIVATE | MS_REC)
-        make_read_only(target, recursive=True)
+        restrict_mount(target, read_only=True, recursive=True)
 
 
 def _copy_mode(source: str, target: str) -> None:
@@ -350,24 +350,20 @@ def _copy_mode(source: str, target: str) -> None:
     os.chmod(target, mode)
 
 
-def _mount_special(root: str, storage: str, *, privileged: bool) -> None:
-    """Mount /proc, /sys and /dev."""
+def _mount_special(root: str, storage: str, *, is_privileged: bool) -> None:
+    """Mount /proc, /sys and /dev: what is the machine's there is read-only, or missing."""
     common = MS_NOSUID | MS_NODEV | MS_NOEXEC
     mount("proc", f"{root}/proc", "proc", common)
     try:
-        mount("sysfs", f"{root}/sys", "sysfs", common | (0 if privileged else MS_RDONLY))
+        mount("sysfs", f"{root}/sys", "sysfs", common | MS_RDONLY)
     except OSError:
         # The network namespace is not the pod's own.
         mount("/sys", f"{root}/sys", None, MS_BIND | MS_REC)
-        make_read_only(f"{root}/sys", recursive=True)
-    if not privileged:
-        for name in ("sys", "sysrq-trigger", "irq", "bus"):
-            path = f"{root}/proc/{name}"
-            if os.path.lexists(path):
-                mount(path, path, None, MS_BIND)
-                make_read_only(path)
+        restrict_mount(f"{root}/sys", read_only=True, recursive=True)
+    _protect_kernel_files(f"{root}/proc", has_network_settings=is_privileged)
     device = f"{root}/dev"
-    mount("tmpfs", device, "tmpfs", MS_NOSUID | MS_STRICTATIME, "mode=755,size=65536k")
+    flags = MS_NOSUID | MS_NODEV | MS_STRICTATIME
+    mount("tmpfs", device, "tmpfs", flags, "mode=755,size=65536k")
     for name in _DEVICES:
         if os.path.lexists(f"/dev/{name}"):
             os.close(os.open(f"{device}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
@@ -384,6 +380,26 @@ def _mount_special(root: str, storage: str, *, privileged: bool) -> None:
     mount(f"{storage}/shm", f"{device}/shm", None, MS_BIND)
     with contextlib.suppress(OSError):  # a kernel without message queues
         mount("mqueue", f"{device}/mqueue", "mqueue", common)
+
+
+def _protect_kernel_files(proc: str, *, has_network_settings: bool) -> None:
+    """Make everything in /proc but processes read-only.
+
+    Mounts there keep a container from mounting a new /proc too, where it would see all of it.
+
+    Args:
+        has_network_settings: whether settings of the pod's own network can be changed.
+    """
+    with os.scandir(proc) as entries:
+        names = [
+            entry.name for entry in entries if not entry.name.isdecimal() and not entry.is_symlink()
+        ]
+    for name in names:
+        path = f"{proc}/{name}"
+        mount(path, path, None, MS_BIND)
+        if name == "sys" and has_network_settings:
+            mount(f"{path}/net", f"{path}/net", None, MS_BIND)
+        restrict_mount(path, read_only=True)
 
 
 def _bind(bind: _Bind) -> None:
@@ -405,8 +421,7 @@ def _bind(bind: _Bind) -> None:
             kind = "not a directory" if bind.is_folder else "is a directory"
             raise RootError(f'error mounting "{bind.source}" to rootfs at "{target}": {kind}')
         mount(f"/proc/self/fd/{bind.fd}", target, None, MS_BIND | MS_REC)
-        if bind.read_only:
-            make_read_only(target, recursive=True)
+        restrict_mount(target, read_only=bind.read_only, recursive=True)
     except OSError as error:
         text = f'error mounting "{bind.source}" to rootfs at "{target}"'
         raise RootError(f"{text}: {describe_error(error)}") from None

@@ -196,7 +196,7 @@ class ContainerConfig:
         pids: limit of processes and threads; None for the default.
         capabilities_add: names without `CAP_`, or `ALL`.
         capabilities_drop: as above.
-        privileged: all capabilities, and writable `/sys`.
+        privileged: all capabilities, and writable settings of the pod's network.
         stdin: whether the program's input can be written; else it is `/dev/null`.
         termination_log: path in the container whose last bytes come with its `Exit`.
         process_target: id of a running container of the sandbox whose processes it sees; None for

@@ -46,6 +46,9 @@ _REFUSALS = {
     errno.EINVAL: "the kernel has no user namespaces",
     errno.ENOSYS: "not known on this processor",
 }
+# The limit of this user namespace and those below it. In a cgroup namespace of its own, a pod could
+# mount the machine's cgroups and change them.
+_CGROUP_NAMESPACES = "/proc/sys/user/max_cgroup_namespaces"
 
 
 def main() -> None:
@@ -158,6 +161,10 @@ def _run_isolated(
         step = "mount proc"
         flags = system_calls.MS_NOSUID | system_calls.MS_NODEV | system_calls.MS_NOEXEC
         system_calls.mount("proc", "/proc", "proc", flags)
+        if has_users and os.path.exists(_CGROUP_NAMESPACES):
+            step = "forbid cgroup namespaces"
+            with open(_CGROUP_NAMESPACES, "w", encoding="ascii") as file:
+                file.write("0")
         step = "create the cluster's network"
         _set_up_cluster_network(options)
         storage = f"{options['folder']}/storage"

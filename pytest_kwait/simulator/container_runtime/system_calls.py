@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -31,9 +32,10 @@ _SIGCHLD = 17
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_MOUNT_ATTR_RDONLY = 0x1
+_MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NODEV = 0x1, 0x4
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
@@ -132,12 +134,10 @@ def umount(target: str, flags: int = 0) -> None:
     _check(_libc.umount2(os.fsencode(target), flags), target)
 
 
-def make_read_only(target: str, *, recursive: bool = False) -> None:
-    """Refuse writes through a mount.
-
-    Before Linux 5.12, mounts below it stay writable.
-    """
-    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+def restrict_mount(target: str, *, read_only: bool, recursive: bool = False) -> None:
+    """Refuse devices, and writes where asked for, through a mount and those below it."""
+    kinds = _MOUNT_ATTR_NODEV | (_MOUNT_ATTR_RDONLY if read_only else 0)
+    attributes = (ctypes.c_uint64 * 4)(kinds, 0, 0, 0)
     result = _libc.syscall(
         ctypes.c_long(_SYS_MOUNT_SETATTR),
         ctypes.c_int(_AT_FDCWD),
@@ -149,8 +149,24 @@ def make_read_only(target: str, *, recursive: bool = False) -> None:
     if result < 0:
         if ctypes.get_errno() != 38:  # ENOSYS
             _check(result, target)
-        flags = os.statvfs(target).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-        mount(None, target, None, MS_BIND | _MS_REMOUNT | MS_RDONLY | flags)
+        # Before Linux 5.12.
+        flags = MS_NODEV | (MS_RDONLY if read_only else 0)
+        for point in _list_mounts(target) if recursive else [target]:
+            kept = os.statvfs(point).f_flag & (MS_RDONLY | MS_NOSUID | MS_NOEXEC)
+            mount(None, point, None, MS_BIND | _MS_REMOUNT | flags | kept)
+
+
+def _list_mounts(target: str) -> list[str]:
+    """Return a mount point and those below it."""
+    root = os.path.realpath(target)
+    with open("/proc/self/mountinfo", "rb") as file:
+        fields = [line.split()[4] for line in file]
+    points = [os.fsdecode(re.sub(rb"\\([0-7]{3})", _decode_octal, field)) for field in fields]
+    return [point for point in points if point == root or point.startswith(f"{root}/")]
+
+
+def _decode_octal(match: re.Match[bytes]) -> bytes:
+    return bytes([int(match[1], 8)])
 
 
 def pivot_root(root: str) -> None:
@@ -177,6 +193,14 @@ def die_with_parent() -> None:
 def make_subreaper() -> None:
     """Become the parent of orphans below this process."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_from_tracers() -> None:
+    """Refuse containers this process' root, memory and descriptors until it executes a program.
+
+    Source: runc libcontainer/nsenter/nsexec.c.
+    """
+    _prctl(_PR_SET_DUMPABLE, 0)
 
 
 def forbid_new_privileges() -> None:

@@ -586,7 +586,8 @@ def find_visible_paths(mapping: ImageMapping) -> tuple[str, ...]:
     return tuple(
         path
         for path in dict.fromkeys(folders)
-        if any(path.startswith(f"{folder}/") for folder in _PRIVATE_FOLDERS) and Path(path).is_dir()
+        # Unlike `Path.is_dir`, False for what this user may not look at.
+        if any(path.startswith(f"{folder}/") for folder in _PRIVATE_FOLDERS) and os.path.isdir(path)  # noqa: PTH112
     )
 
 
@@ -594,18 +595,24 @@ def _list_editable(folder: str) -> list[str]:
     """Return the folders that a Python installation's path files name, as editable installs do."""
     if not folder:
         return []
-    site_folders = Path(folder).glob("lib/python3*/site-packages")
-    return [
-        path
-        for site_folder in site_folders
-        for path in _read_path_files(str(site_folder), site_folder.stat().st_mtime_ns)
-    ]
+    try:
+        site_folders = list(Path(folder).glob("lib/python3*/site-packages"))
+        return [
+            path
+            for site_folder in site_folders
+            for path in _read_path_files(str(site_folder), site_folder.stat().st_mtime_ns)
+        ]
+    except OSError:  # of another user
+        return []
 
 
 @lru_cache(maxsize=64)
 def _read_path_files(folder: str, _changed: int) -> tuple[str, ...]:
     """Return what the path files of a folder name; once for each change of its entries."""
-    texts = [file.read_text(errors="replace") for file in Path(folder).glob("*.pth")]
+    texts: list[str] = []
+    for file in Path(folder).glob("*.pth"):
+        with suppress(OSError):
+            texts.append(file.read_text(errors="replace"))
     return tuple(line for text in texts for line in text.splitlines() if line.startswith("/"))
 
 

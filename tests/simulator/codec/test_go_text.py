@@ -113,3 +113,26 @@ def test_patterns_without_re2_are_those_of_python() -> None:
     assert not matches_pattern(r"^\d+$", "٣")
     assert find_pattern_error("([") == "error parsing regexp: unterminated character set: `([`"
     assert not matches_pattern("([", "a")
+
+
+@pytest.mark.usefixtures("without_re2")
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"^(?:a|b)+?\.[x\]-]{1,3}$", "ab.]-x", True),
+        (r"(?P<name>a+)\x41$", "aaA", True),
+        (r"^\w+$", "é", False),
+        ("^(a+)+$", "a" * 200 + "!", False),
+        ("(a|a)*b", "a" * 5000, False),
+    ],
+)
+def test_patterns_without_re2_take_no_long_time(pattern: str, text: str, found: bool) -> None:
+    assert find_pattern_error(pattern) == ""
+    assert matches_pattern(pattern, text) is found
+
+
+@pytest.mark.usefixtures("without_re2")
+@pytest.mark.parametrize("pattern", [r"(a*)*\1", "(?=a)", "(?i)a"])
+def test_patterns_that_need_re2_are_refused_without(pattern: str) -> None:
+    text = f"error parsing regexp: not supported without the extra `cel`: `{pattern}`"
+    assert find_pattern_error(pattern) == text

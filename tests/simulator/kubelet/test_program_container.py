@@ -428,6 +428,34 @@ def test_paths_of_the_program_stay_visible_below_private_folders(tmp_path: Path)
     assert str(later) in find_visible_paths(mapping)
 
 
+def test_folders_that_cannot_be_read_are_not_visible(tmp_path: Path) -> None:
+    """As a folder of another user in PATH."""
+    closed = tmp_path / "closed"
+    packages = closed / "venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    mapping = make_image_mapping(
+        "a", ["sh"], env={"PATH": f"{closed / 'venv' / 'bin'}:/bin", "PYTHONPATH": str(packages)}
+    )
+    closed.chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        found = find_visible_paths(mapping)
+    finally:
+        os.seteuid(user)
+        closed.chmod(0o700)
+    assert not [path for path in found if path.startswith(str(closed))]
+
+
+def test_path_files_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
+    packages = tmp_path / "lib" / "python3.11" / "site-packages"
+    (packages / "folder.pth").mkdir(parents=True)
+    (packages / "shop.pth").write_text(f"{tmp_path}\n")
+    mapping = make_image_mapping("a", ["sh"], env={"PATH": f"{tmp_path / 'bin'}:/bin"})
+    assert str(tmp_path) in find_visible_paths(mapping)
+
+
 def test_a_resized_program_gets_its_new_limit(cluster: Cluster, runtime: FakeRuntime) -> None:
     limits = {"resources": {"limits": {"memory": "64Mi"}}}
     _start(cluster, limits)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.memory import MemoryHold
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
     from pytest_kwait.simulator.busybox.programs.awk_parser import Node, Rule
+    from pytest_kwait.simulator.linear_regex import Match, Regex
 
     Value = float | str | None
     """A number, a text, or a variable that was never set."""
@@ -84,7 +85,7 @@ def _is_true(value: Value) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _compile(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> Regex:
     return compile_regex(pattern, extended=True)
 
 
@@ -161,7 +162,7 @@ class _Machine:
         if len(separator) == 1 and separator not in "\\|":
             return text.split(separator)
         parts, start = [], 0
-        for match in _compile(separator if separator != "|" else r"\|").finditer(text):
+        for match in _compile(separator if separator != "|" else r"\|").find_all(text):
             if match.end() > match.start():
                 parts.append(text[start : match.start()])
                 start = match.end()
@@ -230,7 +231,7 @@ class _Machine:
                 constant: Value = value
                 return constant
             case ("regex", pattern):
-                return float(_compile(pattern).search(self.record) is not None)
+                return float(_compile(pattern).is_in(self.record))
             case ("grouped", inner):
                 return self.evaluate(inner)
             case ("group", _):
@@ -278,13 +279,13 @@ class _Machine:
                 return self.make_key(keys) in self.arrays.get(name, {})
             case ("match", sign, left, right):
                 text = _to_text(self.evaluate(left))
-                is_found = self.find_pattern(right).search(text) is not None
+                is_found = self.find_pattern(right).is_in(text)
                 return is_found if sign == "~" else not is_found
             case ("compare", sign, left, right):
                 return _compare(sign, self.evaluate(left), self.evaluate(right))
         return _is_true(self.evaluate(node))
 
-    def find_pattern(self, node: Node) -> re.Pattern[str]:
+    def find_pattern(self, node: Node) -> Regex:
         """Return the regular expression that an argument is."""
         if node[0] == "regex":
             return _compile(node[1])
@@ -356,15 +357,15 @@ class _Machine:
         replacement = _to_text(self.evaluate(arguments[1]))
         target = arguments[2] if len(arguments) > 2 else ("field", ("number", 0.0))
 
-        def replace(match: re.Match[str]) -> str:
+        def replace(match: Match) -> str:
             return re.sub(
                 r"\\\\|\\&|&",
-                lambda escape: {"\\\\": "\\", "\\&": "&"}.get(escape[0], match[0]),
+                lambda escape: {"\\\\": "\\", "\\&": "&"}.get(escape[0], match[0] or ""),
                 replacement,
             )
 
         text = _to_text(self.evaluate(target))
-        changed, count = pattern.subn(replace, text, count=0 if everywhere else 1)
+        changed, count = pattern.replace(replace, text, count=0 if everywhere else 1)
         if count and target[0] in ("variable", "field", "element"):
             self.assign(target, changed)
         return float(count)

@@ -17,8 +17,9 @@ from pytest_kwait.simulator.busybox.libbb import (
     write_out,
 )
 from pytest_kwait.simulator.busybox.os.files import Directory, FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import Call
+from pytest_kwait.simulator.busybox.os.syscalls import STEP, Call
 from pytest_kwait.simulator.busybox.patterns import compile_regex
+from pytest_kwait.simulator.linear_regex import NOT_AFTER_WORD, NOT_BEFORE_WORD, Regex
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,17 +75,17 @@ def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
     return int(not grep_of.matched)
 
 
-def _compile_search(pattern: str, kind: str, options: dict[str, str]) -> re.Pattern[str]:
-    ignore = "i" in options
-    if kind == "F":
-        text = re.escape(pattern)
-    else:
-        text = compile_regex(pattern, extended=kind == "E", ignore_case=ignore).pattern
+def _compile_search(pattern: str, kind: str, options: dict[str, str]) -> Regex:
+    around = ("", "")
     if "x" in options:
-        text = rf"\A(?:{text})\Z"
+        around = (r"\A", r"\Z")
     elif "w" in options:
-        text = rf"(?<!\w)(?:{text})(?!\w)"
-    return re.compile(text, re.I if ignore else 0)
+        around = (NOT_AFTER_WORD, NOT_BEFORE_WORD)
+    ignore_case = "i" in options
+    if kind == "F":
+        pieces = [re.escape(char) for char in pattern]
+        return Regex(pieces, ignore_case=ignore_case, around=around, error=UsageError)
+    return compile_regex(pattern, extended=kind == "E", ignore_case=ignore_case, around=around)
 
 
 def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
@@ -103,7 +104,7 @@ class _Grep:
     """A search with its results."""
 
     def __init__(
-        self, context: ProcessContext, options: dict[str, str], searches: list[re.Pattern[str]], *,
+        self, context: ProcessContext, options: dict[str, str], searches: list[Regex], *,
         named: bool,
     ) -> None:  # fmt: skip
         self._context, self._options, self._searches = context, options, searches
@@ -131,7 +132,12 @@ class _Grep:
             for raw in batch:
                 number += 1
                 text = raw.removesuffix(b"\n").decode(errors="surrogateescape")
-                holds = any(search.search(text) for search in self._searches) != ("v" in options)
+                is_found = False
+                for search in self._searches:
+                    # It may take as long as a turn.
+                    yield STEP
+                    is_found = is_found or search.is_in(text)
+                holds = is_found != ("v" in options)
                 if not holds:
                     if after and not silent:
                         pieces.append(self._line(name, number, "-", text))
@@ -167,7 +173,7 @@ class _Grep:
         if "o" not in self._options:
             return [self._line(name, number, ":", text)]
         matches = [
-            match[0] for search in self._searches for match in search.finditer(text) if match[0]
+            match[0] for search in self._searches for match in search.find_all(text) if match[0]
         ]
         return (
             [self._line(name, number, ":", match_text) for match_text in matches]

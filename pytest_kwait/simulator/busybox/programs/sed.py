@@ -23,15 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
+    from pytest_kwait.simulator.linear_regex import Match, Regex
 
 
 @dataclass(slots=True)
 class _Command:
     name: str
-    first: int | re.Pattern[str] | None = None
-    last: int | re.Pattern[str] | None = None
+    first: int | Regex | None = None
+    last: int | Regex | None = None
     negated: bool = False
-    search: re.Pattern[str] | None = None
+    search: Regex | None = None
     text: str = ""
     flags: str = ""
     body: list[_Command] = field(default_factory=list)
@@ -61,7 +62,7 @@ class _Script:
     def _peek(self) -> str:
         return self._text[self._position : self._position + 1]
 
-    def _address(self) -> int | re.Pattern[str] | None:
+    def _address(self) -> int | Regex | None:
         char = self._peek()
         if char.isdigit():
             match = re.compile(r"\d+").match(self._text, self._position)
@@ -161,29 +162,29 @@ class _Sed:
         self.pending: list[tuple[str, bool]] = []
         self._line = self._hold = ""
         self._number = 0
-        self._last: re.Pattern[str] | None = None
+        self._last: Regex | None = None
         self._printed: list[str] = []
         self._after: list[str] = []
         self.quit = False
 
-    def line(self, text: str, *, last: bool, newline: bool = True) -> str:
-        """Apply the script to one line."""
+    def line(self, text: str, *, last: bool, newline: bool = True) -> Generator[Effect, None, str]:
+        """Apply the script to one line; return what it prints."""
         self._printed, self._after = [], []
         self._number += 1
         self._line = text
-        deleted = self._run(self._commands, last=last) == "d"
+        deleted = (yield from self._run(self._commands, last=last)) == "d"
         if not deleted and not self._quiet:
             self._printed.append(self._line + ("\n" if newline else ""))
         return "".join([*self._printed, *self._after])
 
     def _matches(self, command: _Command, *, last: bool) -> bool:
-        def at(address: int | re.Pattern[str] | None) -> bool:
+        def at(address: int | Regex | None) -> bool:
             if isinstance(address, int):
                 return last if address == -1 else self._number == address
             if address is None:
                 return True
             self._last = address
-            return address.search(self._line) is not None
+            return address.is_in(self._line)
 
         if command.last is None:
             return at(command.first) != command.negated
@@ -199,19 +200,21 @@ class _Sed:
             command.within = not (ends or (command.last == -1 and last))
         return begins != command.negated
 
-    def _run(self, commands: list[_Command], *, last: bool) -> str:
+    def _run(self, commands: list[_Command], *, last: bool) -> Generator[Effect, None, str]:
         for command in commands:
+            # A search may take as long as a turn.
+            yield STEP
             if not self._matches(command, last=last):
                 continue
-            ended = self._do(command, last=last)
+            ended = yield from self._do(command, last=last)
             if ended:
                 return ended
         return ""
 
-    def _do(self, command: _Command, *, last: bool) -> str:
+    def _do(self, command: _Command, *, last: bool) -> Generator[Effect, None, str]:
         match command.name:
             case "{":
-                return self._run(command.body, last=last)
+                return (yield from self._run(command.body, last=last))
             case "d":
                 return "d"
             case "p":
@@ -254,34 +257,35 @@ class _Sed:
         digits = "".join(char for char in command.flags if char.isdigit())
         occurrence, count = int(digits or 1), 0
 
-        def new(match: re.Match[str]) -> str:
+        def new(match: Match) -> str:
             nonlocal count
             count += 1
             if count < occurrence or (count > occurrence and "g" not in command.flags):
-                return match[0]
-            return _make_replacement(command.text, match)
+                return match[0] or ""
+            return _make_replacement(command.text, match, search.groups)
 
-        line = search.sub(new, self._line, count=0)
+        most = 0 if "g" in command.flags else occurrence
+        line, _ = search.replace(new, self._line, most)
         if count >= occurrence:
             self._line = line
             if "p" in command.flags:
                 self._printed.append(line + "\n")
 
 
-def _make_replacement(text: str, match: re.Match[str]) -> str:
+def _make_replacement(text: str, match: Match, groups: int) -> str:
     pieces: list[str] = []
     position = 0
     while position < len(text):
         char = text[position]
         position += 1
         if char == "&":
-            pieces.append(match[0])
+            pieces.append(match[0] or "")
         elif char == "\\" and position < len(text):
             char = text[position]
             position += 1
             if char.isdigit():
                 number = int(char)
-                if number > match.re.groups:
+                if number > groups:
                     raise UsageError("sed: bad regex: Invalid back reference")
                 pieces.append(match[number] or "")
             else:
@@ -335,13 +339,14 @@ def _edit(run: _Sed, lines: LineReader, *, final: bool) -> Generator[Effect | st
         batch = yield from lines.read_batch()
         for raw in batch:
             if waiting is not None and not run.quit:
-                yield run.line(_decode(waiting), last=False)
+                yield (yield from run.line(_decode(waiting), last=False))
             waiting = raw
         if not batch:
             break
         yield STEP
     if waiting is not None and not run.quit:
-        yield run.line(_decode(waiting), last=final, newline=waiting.endswith(b"\n"))
+        is_ended = waiting.endswith(b"\n")
+        yield (yield from run.line(_decode(waiting), last=final, newline=is_ended))
 
 
 def _decode(raw: bytes) -> str:

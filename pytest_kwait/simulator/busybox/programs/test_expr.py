@@ -252,10 +252,11 @@ def _combine(left: str, operator: str, right: str) -> str:
     if operator == "&":
         return left if left not in ("", "0") and right not in ("", "0") else "0"
     if operator == ":":
-        match = compile_basic_regex(right).match(left)
+        expression = compile_basic_regex(right)
+        match = expression.match(left)
         if match is None:
             return "" if "\\(" in right else "0"
-        return (match[1] or "") if match.re.groups else str(match.end())
+        return (match[1] or "") if expression.groups else str(match.end())
     numbers = _is_number(left) and _is_number(right)
     if operator in _LEVELS[2]:
         order = (

@@ -14,7 +14,6 @@ from pytest_kwait.simulator.busybox.patterns import (
     escape_glob,
     expand_glob,
     has_glob,
-    matches_glob,
     unescape_glob,
 )
 from pytest_kwait.simulator.busybox.shell.tree import (
@@ -599,27 +598,13 @@ def _trim(value: str, pattern: str, operator: str) -> str:
     if not has_glob(pattern):
         text = unescape_glob(pattern)
         return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)
+    glob, is_longest = compile_glob(pattern), len(operator) == 2
     if operator[0] == "#":
-        ends = range(len(value) + 1) if operator == "#" else range(len(value), -1, -1)
-        return next((value[end:] for end in ends if matches_glob(pattern, value[:end])), value)
-    starts = range(len(value), -1, -1) if operator == "%" else range(len(value) + 1)
-    return next((value[:start] for start in starts if matches_glob(pattern, value[start:])), value)
+        return value[glob.find_end(value, is_longest=is_longest) or 0 :]
+    return value[: glob.find_start(value, is_longest=is_longest)]
 
 
 def _replace_pattern(value: str, pattern: str, new: str, *, every: bool) -> str:
     if not pattern:
         return value
-    expression = compile_glob(pattern)
-    pieces: list[str] = []
-    position = 0
-    while position < len(value):
-        match = expression.match(value, position)
-        if match is None or match.end() == position:
-            pieces.append(value[position])
-            position += 1
-            continue
-        pieces.append(new)
-        position = match.end()
-        if not every:
-            break
-    return "".join(pieces) + value[position:]
+    return compile_glob(pattern).replace(value, new, every=every)

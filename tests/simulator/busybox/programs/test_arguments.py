@@ -49,6 +49,26 @@ def test_wrong_arguments_are_refused(harness: ContainerHarness, command: str, te
     assert harness.sh(f"{command} 2>&1; echo $?") == f"{text}1\n"
 
 
+@pytest.mark.parametrize(
+    ("script", "output"),
+    [
+        ("echo $long | grep -E '^(a+)+$'; echo $?", "1\n"),
+        ("echo $long | grep -Ec '(a|a)*b|!'", "1\n"),
+        ("echo $long | sed -E 's/^(a|aa)+$/x/' | wc -c", "82\n"),
+        ("echo $long | sed -E 's/(a|aa)+/x/'", "x!\n"),
+        ("echo $long | awk '/^(a+)+$/ { print 1 } { gsub(/(a*)*b/, 1); print length }'", "81\n"),
+        ("expr $long : '\\(a*\\)*b'", "\n"),
+        ("case $long in *a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b) ;; *) echo no; esac", "no\n"),
+        ("x=${long##*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b}; echo ${#x}", "81\n"),
+        ("x=${long//*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b/}; echo ${#x}", "81\n"),
+        ("touch /tmp/$long; find /tmp -name '*a*a*a*a*a*a*a*a*a*a*a*a*a*b'; echo end", "end\n"),
+    ],
+)
+def test_no_pattern_holds_the_cluster(harness: ContainerHarness, script: str, output: str) -> None:
+    long = "a" * 80 + "!"
+    assert harness.sh(f"long={long}; {script}") == output
+
+
 @pytest.mark.parametrize("command", ["rm -f", "sync", "sync /tmp", "mktemp -u aXXXXXX", "nproc x"])
 def test_arguments_that_may_be_missing(harness: ContainerHarness, command: str) -> None:
     assert harness.sh(f"{command} > /dev/null; echo $?") == "0\n"
