@@ -13,13 +13,13 @@ from pathlib import Path
 sys.path.append(os.environ["FAKE_PATH"])
 
 from pytest_kwait.clusters import Cluster
-from pytest_kwait.clusters.kubeconfig import Target
+from pytest_kwait.clusters.kubeconfig import RestConfig
 from tests.suite.fakes import FakeCluster
 
 
 class Lab(Cluster):
     def __init__(self, request):
-        target = Target(Path("kubeconfig"), "lab", "https://lab", "", None, False)
+        target = RestConfig(Path("kubeconfig"), "lab", "https://lab", "", None, False)
         super().__init__(target, provider="lab", ends_with_run=True)
         self.fake = FakeCluster()
         print("node image", request.node_image, request.source("node_image"))
