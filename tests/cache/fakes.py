@@ -16,7 +16,6 @@ from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.client.responses import Item, ObjectList, WatchEvent, decode_object
 from pytest_kwait.errors import ApiError
 from pytest_kwait.testing import FakeClock
-from tests.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
@@ -27,10 +26,21 @@ PATIENCE = 60.0
 
 
 def pod_at(
-    name: str, version: int | str = 1, *, namespace: str = "default", **fields: Any
+    name: str,
+    version: int | str = 1,
+    *,
+    uid: str | None = None,
+    namespace: str = "default",
+    **parts: Any,
 ) -> dict[str, Any]:
-    """Return a pod at a resource version."""
-    return pod(name, namespace=namespace, resourceVersion=str(version), **fields)
+    """Return what caches look at of a pod: metadata with a resource version, and the parts."""
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **parts}
 
 
 def raw(obj: dict[str, Any]) -> bytes:

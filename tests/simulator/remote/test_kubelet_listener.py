@@ -42,7 +42,7 @@ def _run(
         status: Obj = {"addresses": [{"type": "InternalIP", "address": "172.30.0.2"}]}
         node = api.create("nodes", {"metadata": {"name": "n"}})
         api.update_status("nodes", {**node, "status": status})
-        made = api.create("pods", pod(nodeName="n"), "default")
+        made = api.create("pods", pod(nodeName="n", container={"name": "c"}), "default")
         api.update_status("pods", {**made, "status": _STATUS})
         kubelet = Kubelet()
         kubelet.start()

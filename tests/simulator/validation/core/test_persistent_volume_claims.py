@@ -19,6 +19,11 @@ CLAIMS = "persistentvolumeclaims"
 MODES = '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"'
 
 
+def sized_claim(name: str = "a", **fields: Any) -> Obj:
+    resources = {"requests": {"storage": "1Gi"}}
+    return claim(name=name, **{"resources": resources, **fields})
+
+
 @pytest.mark.parametrize(
     ("fields", "texts"),
     [
@@ -54,19 +59,18 @@ MODES = '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"'
     ],
 )
 def test_claims(fields: Obj, texts: list[str]) -> None:
-    assert get_create_causes(new_cluster(), CLAIMS, claim(**fields)) == texts
+    assert get_create_causes(new_cluster(), CLAIMS, sized_claim(**fields)) == texts
 
 
 def made(api: Any, **spec: Any) -> Obj:
-    body = {"metadata": {"name": "a"}, **claim(storageClassName="none", **spec)}
-    stored: Obj = api.create(CLAIMS, body, "default")
+    stored: Obj = api.create(CLAIMS, sized_claim(storageClassName="none", **spec), "default")
     return stored
 
 
 def test_the_spec_of_a_claim_is_immutable() -> None:
     api = new_cluster()
     old = made(api)
-    change = claim(storageClassName="other", volumeMode="Filesystem")
+    change = sized_claim(storageClassName="other", volumeMode="Filesystem")
     assert get_update_causes(api, CLAIMS, old, change) == [
         "spec: Forbidden: spec is immutable after creation except resources.requests and "
         "volumeAttributesClassName for bound claims\n"
@@ -80,9 +84,9 @@ def test_the_spec_of_a_claim_is_immutable() -> None:
         '  "DataSource": null,\n'
         '  "DataSourceRef": null,\n'
     ]
-    same = claim(storageClassName="none", resources={"requests": {"storage": "1024Mi"}})
+    same = sized_claim(storageClassName="none", resources={"requests": {"storage": "1024Mi"}})
     assert get_update_causes(api, CLAIMS, old, same) == []
-    bound = claim(storageClassName="none", volumeName="v")
+    bound = sized_claim(storageClassName="none", volumeName="v")
     assert get_update_causes(api, CLAIMS, old, bound) == []
 
 
@@ -107,15 +111,15 @@ def test_data_source_and_data_source_ref_are_synchronized_or_dropped() -> None:
     spec = made(api, dataSource={"kind": "PersistentVolumeClaim", "name": "b"})["spec"]
     assert spec["dataSourceRef"] == spec["dataSource"]
     api.delete(CLAIMS, "a", "default")
-    body = {"metadata": {"name": "b"}, **claim(dataSource={"kind": "Odd", "name": "b"})}
+    body = sized_claim("b", dataSource={"kind": "Odd", "name": "b"})
     assert "dataSource" not in api.create(CLAIMS, body, "default")["spec"]
 
 
 def test_warnings_of_claims() -> None:
     caller = Caller(dry_run=True)
     annotations = {"volume.beta.kubernetes.io/storage-class": "x"}
-    body = {"metadata": {"name": "a", "annotations": annotations}}
-    body |= claim(resources={"requests": {"storage": "1100m"}})
+    requests = {"requests": {"storage": "1100m"}}
+    body = sized_claim(annotations=annotations, resources=requests)
     new_cluster().create(CLAIMS, body, "default", caller=caller)
     assert caller.warnings == [
         "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "

@@ -158,7 +158,7 @@ def test_an_immutable_change_is_reported_as_a_diff() -> None:
 
 
 def test_immutable_pod_annotations() -> None:
-    armor = "container.apparmor.security.beta.kubernetes.io/c"
+    armor = "container.apparmor.security.beta.kubernetes.io/main"
     assert texts({}, {}, annotations={armor: "unconfined"}) == [
         f"metadata.annotations[{armor}]: Forbidden: may not add AppArmor annotations"
     ]
