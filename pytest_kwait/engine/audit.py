@@ -51,7 +51,6 @@ class Observation:
     """The observation of one met wait; its result is set once.
 
     Args:
-        wait: the wait.
         clock: the clock of its watches.
     """
 
@@ -145,8 +144,6 @@ class Auditor(WaitObserver):
         """Observe a wait that was met just now.
 
         Args:
-            wait: the wait.
-            watching: its watches.
             clock: their clock.
         """
         observation = Observation(wait, clock)

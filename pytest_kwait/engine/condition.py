@@ -71,7 +71,6 @@ class Source:
     """One collection to watch, or one object of it.
 
     Args:
-        resource: the kind.
         namespace: the namespace; None for all namespaces and for cluster-scoped kinds.
         sink: receives its objects.
         name: one object by its name; None for all that the selector matches.

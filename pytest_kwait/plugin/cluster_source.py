@@ -616,7 +616,6 @@ class ClusterServer:
     another.
 
     Args:
-        source: the cluster.
         registration: returns the run's registration in a cluster; None if it needs none.
         show_line: called with a line for each wait of a worker.
     """

@@ -86,7 +86,6 @@ class FaultSelector:
     """The requests that a fault applies to; an empty field selects all.
 
     Args:
-        namespace: the namespace of the objects.
         client: the name of the client.
         resources: plural names of resources, for example `pods`.
         verbs: verbs as authorization names them.

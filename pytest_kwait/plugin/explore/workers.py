@@ -108,7 +108,6 @@ class RemoteQueue:
     A controller that is gone ends the exploration.
 
     Args:
-        connection: the connection to the controller.
         worker: the name of this worker.
     """
 
