@@ -40,11 +40,9 @@ class WatchingWait(Protocol):
 
     def observe(self, observation: Observation) -> None:
         """Evaluate the condition on every further event."""
-        ...
 
     def end_observation(self) -> None:
         """Stop watching."""
-        ...
 
 
 class Observation:

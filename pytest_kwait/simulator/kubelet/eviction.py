@@ -152,7 +152,6 @@ class EvictablePod(PodContext, Protocol):
     @property
     def runtime_manager(self) -> RuntimeManager:
         """The pod's containers."""
-        ...
 
 
 class EvictionManager:
