@@ -26,7 +26,6 @@ class Worker:
     Args:
         name: the thread's name.
         run: the work; it returns by itself, or once `pause` has returned False.
-        clock: the clock of its pauses.
         on_error: called in the thread with the error that ends it; None to leave that error to
             `threading.excepthook`.
     """

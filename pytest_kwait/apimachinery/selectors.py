@@ -400,7 +400,6 @@ class FieldTerm(NamedTuple):
     Args:
         field: the field's path.
         equal: whether the field must be equal; it must differ otherwise.
-        value: the value to compare with.
     """
 
     field: str

@@ -33,11 +33,9 @@ class CommandModule(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's arguments."""
-        ...
 
     def run(self, arguments: argparse.Namespace) -> int:
         """Run the command and return the exit status."""
-        ...
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -61,7 +61,6 @@ class PendingRequest(Protocol):
 
     def end(self) -> None:
         """Cut it off."""
-        ...
 
 
 class ClusterEnded(ApiError, ClusterError):

@@ -36,11 +36,7 @@ _log = logging.getLogger("pytest_kwait.client")
 
 
 class Discovery:
-    """The resources of one server, read on first use and again for unknown names.
-
-    Args:
-        transport: the transport of the server.
-    """
+    """The resources of one server, read on first use and again for unknown names."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

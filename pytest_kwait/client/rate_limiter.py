@@ -19,7 +19,6 @@ class RateLimiter(Protocol):
 
     def try_accept(self) -> bool:
         """Take a token if available; return whether it was."""
-        ...
 
     def wait(self, ctx: Context) -> None:
         """Wait until the caller may send a request.
@@ -27,7 +26,6 @@ class RateLimiter(Protocol):
         Raises:
             Canceled, DeadlineExceeded: the context has ended, or would end before.
         """
-        ...
 
 
 class NoLimit:

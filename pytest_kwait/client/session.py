@@ -170,7 +170,6 @@ class ApiSession:
         """Send any request and return the whole answer.
 
         Args:
-            method: the HTTP method.
             path: the path, without the server's address.
             query: parameters; None values are omitted.
             body: bytes, or a value to send as JSON; None for no body.
@@ -357,7 +356,6 @@ class ApiSession:
             since_seconds: the maximum age of lines.
             timestamps: whether each line starts with its time.
             limit_bytes: the number of bytes from the start.
-            deadline: the deadline of the answer.
         """
         query = {
             "container": container,
@@ -582,7 +580,6 @@ class ApiSession:
             kind: a kind, plural, singular or short name in any case, `plural.group`, or
                 `kind.version.group`.
             api_version: the `apiVersion` it must have; None for the one that the server prefers.
-            deadline: the deadline of the answer.
 
         Raises:
             InvalidArgument: the server has no such kind; the message lists similar ones.

@@ -200,8 +200,6 @@ class Transport:
         """Return and record the error of a request that ended without an answer.
 
         Args:
-            method: the HTTP method.
-            path: the path of the request.
             guard: of the request.
             error: one of `TRANSPORT_ERRORS`; None if the guard cut the request off.
             late: the missing part, for the message if the deadline has passed.

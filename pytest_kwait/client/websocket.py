@@ -40,7 +40,6 @@ class ChannelWebSocket:
     not used: it has no limit while it connects, and TLS settings other than those of its requests.
 
     Args:
-        transport: the transport of the server.
         path: the subresource, for example of `exec`.
         query: its parameters.
         protocols: the offered protocols, in order of preference.

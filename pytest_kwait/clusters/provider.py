@@ -225,7 +225,6 @@ class EmbeddedProvider:
 
     Args:
         options: the options of the cluster; None for the default ones.
-        clock: the clock of its limits.
     """
 
     name = "embedded"

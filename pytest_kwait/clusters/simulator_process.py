@@ -245,7 +245,6 @@ class ProcessMonitor:
     Args:
         server: the address of its API server.
         report: called with each problem, and with an empty text once it is over.
-        clock: the clock of its limits.
         title: the cluster in messages.
     """
 

@@ -40,18 +40,15 @@ class WatchingWait(Protocol):
 
     def observe(self, observation: Observation) -> None:
         """Evaluate the condition on every further event."""
-        ...
 
     def end_observation(self) -> None:
         """Stop watching."""
-        ...
 
 
 class Observation:
     """The observation of one met wait; its result is set once.
 
     Args:
-        wait: the wait.
         clock: the clock of its watches.
     """
 
@@ -145,8 +142,6 @@ class Auditor(WaitObserver):
         """Observe a wait that was met just now.
 
         Args:
-            wait: the wait.
-            watching: its watches.
             clock: their clock.
         """
         observation = Observation(wait, clock)

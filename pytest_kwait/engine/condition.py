@@ -71,7 +71,6 @@ class Source:
     """One collection to watch, or one object of it.
 
     Args:
-        resource: the kind.
         namespace: the namespace; None for all namespaces and for cluster-scoped kinds.
         sink: receives its objects.
         name: one object by its name; None for all that the selector matches.
@@ -271,11 +270,9 @@ class Probe(Protocol):
 
     def probe_targets(self) -> Sequence[Any]:
         """Return the targets to send requests to now; empty for none."""
-        ...
 
     def is_urgent(self) -> bool:
         """Return whether new requests should be sent before the end of the pause."""
-        ...
 
     def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> Any:
         """Send the requests and return the answers; called in the caller's thread.
@@ -283,11 +280,9 @@ class Probe(Protocol):
         Raises:
             ApiError: a request was refused or not understood; transient errors are answers.
         """
-        ...
 
     def record_answers(self, answers: Any) -> None:
         """Record the answers."""
-        ...
 
 
 def iterate_leaves(condition: Condition) -> Iterator[Condition]:

@@ -88,7 +88,6 @@ class Evaluator:
     """Applies grace periods and stability to the verdicts of one wait.
 
     Args:
-        condition: the awaited condition.
         settings: the wait's options.
         clock: the clock of the grace periods.
         deferred_checks: the checks of a stuck wait.
@@ -265,9 +264,6 @@ class DeferredCheck(ABC):
     A failure that it finds is confirmed by another run before it ends the wait.
 
     Args:
-        session: the session of its requests.
-        condition: the awaited condition.
-        deadline: the deadline of the wait.
         delay: seconds without progress before the first run.
         lead: the words before each reason: the object's, where the condition is one of several.
     """

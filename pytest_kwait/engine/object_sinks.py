@@ -55,7 +55,6 @@ class SingleObject(ObjectSink):
     different object. With `follows_name` the identity is the name.
 
     Args:
-        resource: its kind.
         uid: its UID, if known in advance.
     """
 
@@ -287,7 +286,6 @@ class CountedObject:
     """One present object.
 
     Args:
-        uid: its UID.
         raw: the whole object as received; None unless its state is kept.
         terminal_since: when its terminal state began, in monotonic seconds.
         permanent_since: when its terminal state became unrecoverable.
@@ -323,7 +321,6 @@ class ObjectStateCache:
         """Return the state of an object.
 
         Args:
-            obj: the object.
             before: its terminal state so far.
             other: a hashable value that the state depends on, apart from the status.
         """

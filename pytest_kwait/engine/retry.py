@@ -156,7 +156,6 @@ def within_deadline(deadline: Deadline, what: str) -> Iterator[None]:
     """Convert an expired deadline of a wait's preparation into a `WaitTimeout`.
 
     Args:
-        deadline: the deadline of the wait.
         what: the failure, as a clause: `the kind widgets could not be found out`.
 
     Raises:

@@ -101,7 +101,6 @@ def wait_for_condition(
     Args:
         session: the session of all requests.
         condition: the awaited condition; used for this wait only.
-        settings: the options.
         deadline: the deadline, if part of the limit is used already; None to start now.
         name: the declared wait; empty for a part of a verb.
 
@@ -147,9 +146,6 @@ class _WaitRun:
 
     Args:
         session: the session of all requests.
-        condition: the awaited condition.
-        settings: the options.
-        deadline: the deadline of the wait.
     """
 
     def __init__(
@@ -278,7 +274,6 @@ class _SessionContext(WaitContext):
     """The server of a session, for the observers of a wait.
 
     Args:
-        session: the session.
         condition: the awaited condition, whose namespaces have Secrets.
         errors: the API errors of the wait.
     """
@@ -443,11 +438,7 @@ def _make_report(
 
 
 class _RetryPolicy:
-    """Retries the requests of a collection watch as those of a wait.
-
-    Args:
-        clock: the clock of its pauses.
-    """
+    """Retries the requests of a collection watch as those of a wait."""
 
     def __init__(self, clock: Clock) -> None:
         self._errors = ErrorLog(clock)
@@ -489,7 +480,6 @@ def subscribe(
         session: the session of all requests.
         source: the source to watch.
         subscriber: receives lists, events and errors.
-        deadline: the deadline of the wait.
     """
 
     def make(lister_watcher: ListWatch) -> CollectionWatch:
@@ -506,12 +496,7 @@ def subscribe(
 
 
 class SourceSubscriber:
-    """Queues the changes of one source, so that a busy wait does not delay others.
-
-    Args:
-        wait: the wait.
-        source: its source.
-    """
+    """Queues the changes of one source, so that a busy wait does not delay others."""
 
     def __init__(self, wait: WatchMode, source: Source) -> None:
         self._wait = wait
@@ -598,8 +583,6 @@ class WatchMode:
     Args:
         session: the session of all requests.
         evaluator: evaluates the condition.
-        deadline: the deadline of the wait.
-        errors: the log of API errors.
     """
 
     def __init__(
@@ -929,8 +912,6 @@ class PollMode:
     Args:
         session: the session of all requests.
         evaluator: evaluates the condition.
-        deadline: the deadline of the wait.
-        errors: the log of API errors.
     """
 
     def __init__(
@@ -1052,7 +1033,6 @@ class PolledCondition:
 
     Args:
         session: the session of all requests.
-        condition: the condition.
         settings: the options; the timeout limits one call.
     """
 

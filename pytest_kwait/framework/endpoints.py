@@ -343,7 +343,6 @@ class ServiceEndpoints(ObjectCondition):
     """Base of conditions on a service's endpoints: sources, failures and evidence.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         goal: the awaited state, as a verb.
     """
@@ -469,7 +468,6 @@ class EndpointCount(ServiceEndpoints):
     """A number of endpoints, ready or not.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         count: the exact number.
     """
@@ -498,7 +496,6 @@ class EndpointPods(ServiceEndpoints):
     """Exactly these pods are behind the endpoints.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         pods: their UIDs by name; an empty UID if unknown.
     """
@@ -561,7 +558,6 @@ class EndpointPorts(ServiceEndpoints):
     """Exactly these ports of pods are behind the endpoints.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         ports: the ports by the pods' names.
     """
@@ -604,7 +600,6 @@ class EndpointsOnNode(ServiceEndpoints):
     """At least one endpoint, and all endpoints ready and on one node.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         node: the node's name.
     """

@@ -80,7 +80,6 @@ class ObjectCondition(Condition):
     """Base of the conditions on one named object.
 
     Args:
-        resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
         fields: the fields that the verdict reads; None for all.
         uid: its UID; empty for the first one seen.
@@ -162,7 +161,6 @@ class NamedObject(ObjectCondition):
     """One object reaches the state of a goal.
 
     Args:
-        resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
         goal: the awaited state.
         label: returns a short description of the object, for the summary.
@@ -212,7 +210,6 @@ class AbsentObject(NamedObject):
     """One object is gone, even if a new one has the same name.
 
     Args:
-        resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
         uid: its UID; None for the first one seen.
         label: returns a short description of the object.
@@ -397,11 +394,7 @@ class _Short:
 
 
 class NamedTarget(NamedTuple):
-    """The object that a target names.
-
-    Args:
-        resource: its kind.
-    """
+    """The object that a target names."""
 
     resource: Resource
     name: str

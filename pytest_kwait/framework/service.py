@@ -298,7 +298,6 @@ class AnsweringService(ServiceEndpoints, ProbeCondition):
     """A service answers over HTTP.
 
     Args:
-        namespace: the namespace of the service.
         service: its name.
         port: its port, by number or name; None for its first one.
         path: the request path.

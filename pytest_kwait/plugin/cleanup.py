@@ -44,11 +44,7 @@ class NamespaceInUse:
 
 
 class Cleanup:
-    """What tests leave in clusters: registrations, kept namespaces, and the end-of-run cleanup.
-
-    Args:
-        run: the run.
-    """
+    """What tests leave in clusters: registrations, kept namespaces, and the end-of-run cleanup."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -44,11 +44,7 @@ _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 
 
 class RunCluster:
-    """The cluster of the run: checked, shared with workers, freed of faults, and stopped.
-
-    Args:
-        run: the run.
-    """
+    """The cluster of the run: checked, shared with workers, freed of faults, and stopped."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -226,11 +226,9 @@ class ClusterSource(Protocol):
 
     def check(self) -> None:
         """Refuse invalid cluster settings, as far as this process knows them; starts nothing."""
-        ...
 
     def cluster(self) -> Cluster:
         """Return the cluster, started if needed; always the same one."""
-        ...
 
     def missing(self, cluster: Cluster) -> str:
         """Return the rights that the run lacks to create namespaces.
@@ -238,11 +236,9 @@ class ClusterSource(Protocol):
         Args:
             cluster: a cluster of this source.
         """
-        ...
 
     def stop(self) -> None:
         """Stop a cluster that was started here."""
-        ...
 
     def finish(self, *, failed: bool) -> None:
         """Export logs of a cluster that was started here, and keep it, as the settings say.
@@ -250,38 +246,30 @@ class ClusterSource(Protocol):
         Args:
             failed: whether a test failed.
         """
-        ...
 
     def registration(self, cluster: Cluster) -> RunRegistration | None:
         """Return the run's registration in a cluster if another process owns it, else None."""
-        ...
 
     def problem(self, test: str) -> str:
         """Return why tests may not use the running cluster; empty if they may."""
-        ...
 
     def outage(self) -> str:
         """Return why no request is sent to the running cluster any more; empty if it is usable."""
-        ...
 
     def wait_for_outage(self, known: str) -> str:
         """Return the outage of the running cluster once it differs from the known one; blocks."""
-        ...
 
     def notes(self) -> list[str]:
         """Return lines about the cluster for the end of the run.
 
         A line that begins with a blank continues the one before.
         """
-        ...
 
     def add_note(self, line: str) -> None:
         """Add a line about the cluster for the end of the run, once."""
-        ...
 
     def show(self, line: str) -> None:
         """Show a pending wait in the process that owns the terminal; "" hides it."""
-        ...
 
 
 class OwnedSource:
@@ -616,7 +604,6 @@ class ClusterServer:
     another.
 
     Args:
-        source: the cluster.
         registration: returns the run's registration in a cluster; None if it needs none.
         show_line: called with a line for each wait of a worker.
     """

@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 class DebuggerClock:
-    """Stops the clock of waits at the prompt of a debugger.
-
-    Args:
-        run: the run.
-    """
+    """Stops the clock of waits at the prompt of a debugger."""
 
     def __init__(self, run: Run) -> None:
         self._config = run.config

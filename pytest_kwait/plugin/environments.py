@@ -467,11 +467,7 @@ def _headline(error: BaseException) -> str:
 
 
 class EnvironmentFailures:
-    """The environments that failed: each is shown in full once, and in one line after that.
-
-    Args:
-        run: the run.
-    """
+    """The environments that failed: each is shown in full once, and in one line after that."""
 
     def __init__(self, run: Run) -> None:
         self.failures: list[_Failure] = []

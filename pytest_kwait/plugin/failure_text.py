@@ -149,7 +149,6 @@ def show_message(report: pytest.TestReport, *, is_short: bool, where: str, repla
     """Show the message of a failure: the short one if wanted, and a line that replays the test.
 
     Args:
-        report: the report.
         is_short: whether the short message is shown, if the report has one.
         where: the file that has the whole message; empty without one.
         replay: the line, once added to the message; empty for none.

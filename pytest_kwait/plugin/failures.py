@@ -82,11 +82,7 @@ class Failure:
 
 
 class FailureReporter:
-    """Shows errors of this package by their message, and attaches their facts to reports.
-
-    Args:
-        run: the run.
-    """
+    """Shows errors of this package by their message, and attaches their facts to reports."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

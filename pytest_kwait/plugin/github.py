@@ -28,11 +28,7 @@ _OTHER_PLUGIN = "pytest_github_actions_annotate_failures"
 
 
 class FailureCollector:
-    """Collects failures of all processes of the run, and reports them at its end.
-
-    Args:
-        run: the run.
-    """
+    """Collects failures of all processes of the run, and reports them at its end."""
 
     def __init__(self, run: Run) -> None:
         # Now, while there are no threads: see `artifacts.Collector`.

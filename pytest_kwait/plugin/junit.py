@@ -31,11 +31,7 @@ _ATTACHED_FILES = (
 
 
 class JUnitProperties:
-    """Adds properties of failed tests, and links to their artifacts.
-
-    Args:
-        run: the run.
-    """
+    """Adds properties of failed tests, and links to their artifacts."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -157,7 +157,6 @@ class StatusReporter(WaitObserver):
     """Reports the waits of this process, from a thread that lives while waits are active.
 
     Args:
-        pending: the active waits.
         limit: returns when the current test's own timeout counts as near, and that timeout
             in seconds; None without one.
     """
@@ -488,11 +487,7 @@ class LiveStatus(WaitObserver):
 
 
 class LiveStatusControl:
-    """Starts and ends the live status, and suspends it while pytest prints.
-
-    Args:
-        run: the run.
-    """
+    """Starts and ends the live status, and suspends it while pytest prints."""
 
     def __init__(self, run: Run) -> None:
         self._config = run.config

@@ -31,11 +31,7 @@ _OWNER_TIMEOUT = 5.0
 
 
 class LockHolder:
-    """Holds the cluster lock for each test of this process.
-
-    Args:
-        run: the run.
-    """
+    """Holds the cluster lock for each test of this process."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -363,11 +363,7 @@ def _request_of(item: pytest.Function) -> pytest.FixtureRequest:
 
 
 class MarkerExecutor:
-    """Carries out the markers of each test.
-
-    Args:
-        run: the run.
-    """
+    """Carries out the markers of each test."""
 
     def __init__(self, run: Run) -> None:
         self.shared_nodes: list[Any] = []

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 class ReadinessGate:
-    """Lets tests use the existing cluster of the run once it is ready.
-
-    Args:
-        run: the run.
-    """
+    """Lets tests use the existing cluster of the run once it is ready."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -125,11 +125,7 @@ class _TestEvents(WaitObserver):
 
 
 class RecordingWriter:
-    """Writes the recordings of tests, from journals of the history of the run.
-
-    Args:
-        run: the run.
-    """
+    """Writes the recordings of tests, from journals of the history of the run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -247,8 +243,6 @@ class RecordingWriter:
 
         Args:
             item: the test.
-            folder: the folder of its artifacts.
-            namespaces: its namespaces.
             failure: how it failed; None if it passed.
 
         Returns:
@@ -306,8 +300,6 @@ class RecordingWriter:
 
         Args:
             test: its id.
-            worker: its worker.
-            folder: the folder of its artifacts.
             journal: what the worker has left.
 
         Returns:

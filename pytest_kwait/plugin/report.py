@@ -148,11 +148,7 @@ class OutcomeRecorder:
 
 
 class ReportWriter:
-    """Records the waits of this process; in the controller, writes the reports at the end.
-
-    Args:
-        run: the run.
-    """
+    """Records the waits of this process; in the controller, writes the reports at the end."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -251,7 +247,6 @@ class ReportWriter:
         Args:
             test: the id of the test.
             worker: its worker; empty without pytest-xdist.
-            recording: the file of its recording.
             redact: redacts what the recording has of objects.
         """
         recorder = self._recorder

@@ -209,11 +209,7 @@ def _refuse_unknown(environ: Mapping[str, str]) -> None:
 
 
 class SettingsHeader:
-    """Lists the settings that were given, each with its source.
-
-    Args:
-        run: the run.
-    """
+    """Lists the settings that were given, each with its source."""
 
     def __init__(self, run: Run) -> None:
         self._settings = run.settings

@@ -93,11 +93,7 @@ class WaitCounter(WaitObserver):
 
 
 class WaitSummary:
-    """Counts the waits of all processes, and prints their number.
-
-    Args:
-        run: the run.
-    """
+    """Counts the waits of all processes, and prints their number."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

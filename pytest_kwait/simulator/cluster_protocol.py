@@ -48,23 +48,18 @@ class TokenAuthority(Protocol):
     @property
     def key_set(self) -> Obj:
         """The public key as a JSON Web Key Set."""
-        ...
 
     def discovery(self, keys: str) -> Obj:
         """The OpenID Connect discovery document; `keys` is the URL of the key set."""
-        ...
 
     def issue(self, account: Obj, request: Obj) -> Obj:
         """Answer a decoded TokenRequest; StatusError if it is invalid."""
-        ...
 
     def legacy(self, account: Obj, secret: Obj) -> str:
         """The token of a secret, valid as long as the secret exists."""
-        ...
 
     def user_of(self, token: str, audiences: Sequence[str] = ...) -> tuple[User, list[str]] | None:
         """The user and the matching audiences; None for a token of another issuer."""
-        ...
 
 
 class ServiceAddresses(Protocol):
@@ -73,20 +68,16 @@ class ServiceAddresses(Protocol):
     @property
     def cidrs(self) -> tuple[str, ...]:
         """The ranges of cluster IPs."""
-        ...
 
     @property
     def kubernetes_address(self) -> str:
         """The cluster IP of the service `default/kubernetes`."""
-        ...
 
     def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
         """Give a new service its addresses and ports; returns what ends the reservation."""
-        ...
 
     def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
         """Give a changed service the addresses and ports that it lacks, as `begin_create`."""
-        ...
 
 
 class Cluster(Protocol):
@@ -95,67 +86,54 @@ class Cluster(Protocol):
     @property
     def clock(self) -> SimClock:
         """The cluster's time."""
-        ...
 
     @property
     def store(self) -> Store:
         """The stored objects."""
-        ...
 
     @property
     def kinds(self) -> Scheme:
         """The kinds that the cluster serves."""
-        ...
 
     @property
     def admission(self) -> Admission:
         """The admission plugins."""
-        ...
 
     @property
     def addresses(self) -> ServiceAddresses:
         """The allocator of services."""
-        ...
 
     @property
     def kubelets(self) -> dict[str, KubeletApi]:
         """The kubelets by node name."""
-        ...
 
     @property
     def scripts(self) -> ScriptRules:
         """The scripts that stand for containers."""
-        ...
 
     @property
     def images(self) -> ImageMappings:
         """The programs that images are mapped to."""
-        ...
 
     @property
     def egress(self) -> EgressTargets:
         """The hosts and ports outside of the cluster that pods may reach."""
-        ...
 
     @property
     def rbac(self) -> Authorizer:
         """The authorizer."""
-        ...
 
     @property
     def faults(self) -> ActiveFaults:
         """The active faults."""
-        ...
 
     @property
     def accounts(self) -> TokenAuthority:
         """The tokens of service accounts."""
-        ...
 
     @property
     def front_proxy(self) -> FrontProxy:
         """The certificate of requests to aggregated servers."""
-        ...
 
     private_paths: tuple[str, ...]
     """Paths of the machine that programs in pods must not see, as the kubeconfig."""
@@ -167,49 +145,38 @@ class Cluster(Protocol):
 
     def kind_of(self, resource: str) -> Kind:
         """The kind of `pods`, `jobs.batch`; StatusError 404 if it is not served."""
-        ...
 
     def strategy(self, kind: Kind) -> Strategy:
         """The strategy of `kind`."""
-        ...
 
     def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
         """The stored form of an object; StatusError 404 if it does not exist."""
-        ...
 
     def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """The object; StatusError 404 if it does not exist."""
-        ...
 
     def find(self, resource: str, name: str, namespace: str = "") -> Obj | None:
         """The object, None if it does not exist."""
-        ...
 
     def find_live(self, resource: str, name: str, namespace: str = "") -> Obj | None:
         """As `find`, past what a copy of another server's objects has not seen yet."""
-        ...
 
     def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
         """The objects in the order of their keys; None means all namespaces."""
-        ...
 
     def subscribe(
         self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
     ) -> Callable[[], None]:
         """Call `handler(type, new, old)` for each object and each change; returns an undo."""
-        ...
 
     def subscribe_all(self, handler: Callable[[str, str, Obj, Obj | None], None]) -> None:
         """Call `handler(resource, type, new, old)` for each object and each change."""
-        ...
 
     def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """`obj` in its storage version: typed, pruned, defaulted; StatusError 400 if invalid."""
-        ...
 
     def has_webhooks(self) -> bool:
         """Return whether a write may have to wait for a webhook."""
-        ...
 
     def create(
         self,
@@ -222,7 +189,6 @@ class Cluster(Protocol):
         decoded: bool = False,
     ) -> Obj:
         """Store a new object and return it as stored."""
-        ...
 
     def update(
         self,
@@ -233,11 +199,9 @@ class Cluster(Protocol):
         caller: Caller | None = None,
     ) -> Obj:
         """Replace an object or one of its subresources and return it as stored."""
-        ...
 
     def update_status(self, resource: str, obj: Obj) -> Obj:
         """Replace an object's status and return the object as stored."""
-        ...
 
     def modify(
         self,
@@ -249,13 +213,11 @@ class Cluster(Protocol):
         subresource: str | None = None,
     ) -> Obj:
         """Let `change` edit a copy of the object, write that and return it as stored."""
-        ...
 
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
     ) -> Obj:
         """Replace `entry` by `obj`; nothing is written if nothing changes."""
-        ...
 
     def replace_decoded(
         self,
@@ -267,7 +229,6 @@ class Cluster(Protocol):
         record: Callable[[Obj], None] | None = None,
     ) -> Obj:
         """Replace a decoded object; `record` sets its field managers."""
-        ...
 
     def delete(
         self,
@@ -282,7 +243,6 @@ class Cluster(Protocol):
         caller: Caller | None = None,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status."""
-        ...
 
     def delete_admitted(
         self, resource: str, name: str, namespace: str, *, options: Obj, dry_run: bool
@@ -302,4 +262,3 @@ class Cluster(Protocol):
 
     def renew(self, namespace: str, lease: str) -> bool:
         """Renew a lease; returns whether it exists."""
-        ...

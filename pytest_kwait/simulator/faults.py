@@ -36,15 +36,12 @@ class FaultableRequest(Protocol):
     @property
     def query(self) -> Mapping[str, str]:
         """The query parameters."""
-        ...
 
     def flag(self, name: str) -> bool:
         """Return whether a query parameter is true."""
-        ...
 
     def header(self, name: str) -> str:
         """Return the value of a header; empty if absent."""
-        ...
 
 
 class RequestTarget(Protocol):
@@ -53,22 +50,18 @@ class RequestTarget(Protocol):
     @property
     def namespace(self) -> str | None:
         """The namespace; None for cluster-wide resources."""
-        ...
 
     @property
     def resource(self) -> str:
         """The plural name of the resource."""
-        ...
 
     @property
     def name(self) -> str:
         """The name of the object; empty for a collection."""
-        ...
 
     @property
     def watch(self) -> bool:
         """Return whether the path has the deprecated `watch` prefix."""
-        ...
 
 
 def get_request_verb(request: FaultableRequest, target: RequestTarget) -> str:
@@ -86,7 +79,6 @@ class FaultSelector:
     """The requests that a fault applies to; an empty field selects all.
 
     Args:
-        namespace: the namespace of the objects.
         client: the name of the client.
         resources: plural names of resources, for example `pods`.
         verbs: verbs as authorization names them.
@@ -175,11 +167,9 @@ class OpenWatch(Protocol):
     @property
     def place(self) -> tuple[str, str, str]:
         """Namespace (empty for all), client and resource."""
-        ...
 
     def cut(self) -> None:
         """Close its connection without an end."""
-        ...
 
 
 class FaultableNode(Protocol):
@@ -187,23 +177,18 @@ class FaultableNode(Protocol):
 
     def begin(self, *, dead: bool) -> None:
         """Partition it from the API server, or stop its kubelet if `dead`."""
-        ...
 
     def end(self, *, dead: bool) -> None:
         """Undo `begin`."""
-        ...
 
     def start_pressure(self, resource: str) -> None:
         """Put it under pressure of `memory` or `disk`."""
-        ...
 
     def end_pressure(self, resource: str) -> None:
         """Undo `start_pressure`."""
-        ...
 
     def run_out_of_memory(self, namespace: str, pod: str, container: str) -> bool:
         """Kill a container as the kernel does; False if it was not running."""
-        ...
 
 
 @dataclass(slots=True)

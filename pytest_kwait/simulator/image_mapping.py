@@ -35,22 +35,18 @@ class ImageName(Protocol):
     @property
     def domain(self) -> str:
         """The registry, for example `docker.io`."""
-        ...
 
     @property
     def path(self) -> str:
         """The repository, for example `library/busybox`."""
-        ...
 
     @property
     def tag(self) -> str:
         """The tag; empty if there is only a digest."""
-        ...
 
     @property
     def digest(self) -> str:
         """The digest; empty without one."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,6 @@ class ContainerOutput(Protocol):
 
     def read_from(self, position: int) -> tuple[int, list[LogLine]]:
         """Return the lines from a position on, and the position after them."""
-        ...
 
 
 class StartError(Exception):
@@ -49,16 +48,13 @@ class Output(Protocol):
     @property
     def code(self) -> int | None:
         """The exit code; None while the process runs."""
-        ...
 
     @property
     def failure(self) -> str:
         """Why the process could not be started; empty if it was."""
-        ...
 
     async def take(self) -> tuple[int, bytes] | None:
         """Wait for the next piece and return it with its stream; None at the end."""
-        ...
 
 
 class Session(Protocol):
@@ -67,22 +63,18 @@ class Session(Protocol):
     @property
     def stdin(self) -> Input | None:
         """The input; None if the process takes none."""
-        ...
 
     @property
     def output(self) -> Output:
         """The output and exit code."""
-        ...
 
     @property
     def stop(self) -> Callable[[], None]:
         """Ends the process, or detaches from it."""
-        ...
 
     @property
     def resize(self) -> Callable[[int, int], None] | None:
         """Sets columns and rows of the terminal; None without a real one."""
-        ...
 
 
 class Ports(Protocol):
@@ -90,7 +82,6 @@ class Ports(Protocol):
 
     async def connect(self, port: int) -> Session | None:
         """Connect to a port; None if the connection is refused."""
-        ...
 
 
 class KubeletApi(Protocol):
@@ -98,21 +89,17 @@ class KubeletApi(Protocol):
 
     def pods(self) -> Obj:
         """Return a PodList of the node's pods."""
-        ...
 
     def logs(
         self, namespace: str, pod: str, container: str, *, previous: bool = False
     ) -> list[LogLine]:
         """Return the lines that a container has logged so far."""
-        ...
 
     def follow(self, namespace: str, pod: str, container: str) -> AsyncIterator[LogLine]:
         """Yield the lines of a container's log until it ends."""
-        ...
 
     def container_logs(self) -> Iterator[tuple[LogPlace, ContainerOutput]]:
         """Return the logs of all containers, those of their previous instances included."""
-        ...
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool
@@ -123,7 +110,6 @@ class KubeletApi(Protocol):
             LookupError: the container does not run.
             StartError: the program does not exist.
         """
-        ...
 
     def attach(self, namespace: str, pod: str, container: str, *, stdin: bool) -> Session:
         """Attach to a container's program.
@@ -131,7 +117,6 @@ class KubeletApi(Protocol):
         Raises:
             LookupError: the container does not run.
         """
-        ...
 
     def network_of(self, namespace: str, pod: str) -> Ports:
         """Return the ports of a running pod.
@@ -139,7 +124,6 @@ class KubeletApi(Protocol):
         Raises:
             LookupError: the pod does not run.
         """
-        ...
 
     async def dial(self, address: str, port: int, *, tls: bool = False) -> Session | None:
         """Connect to an address on the node; None if the connection is refused.
@@ -151,20 +135,15 @@ class KubeletApi(Protocol):
         Raises:
             OSError: the program's TLS fails.
         """
-        ...
 
     def find_network(self, address: str) -> Network | None:
         """Return the ports behind an address of a pod or node; None for others."""
-        ...
 
     def find_pod(self, address: str) -> Obj | None:
         """Return the node's pod that has an address of its own until it ends; None without one."""
-        ...
 
     def running_pods(self) -> Obj:
         """Return a PodList of the pods with running containers."""
-        ...
 
     def counts(self) -> dict[str, int]:
         """Return the number of containers by state."""
-        ...

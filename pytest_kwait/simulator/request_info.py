@@ -191,16 +191,12 @@ class Authorizer(Protocol):
 
     def decide(self, attributes: AuthorizationAttributes) -> AuthorizerDecision:
         """Return whether it is allowed, with the reason."""
-        ...
 
     def rules_for(self, user: User, namespace: str) -> list[Obj]:
         """The rules that a user has, those of the whole cluster first."""
-        ...
 
     def errors_for(self, user: User, namespace: str) -> list[str]:
         """Errors in bindings of the user."""
-        ...
 
     def role_rules(self, reference: Obj, namespace: str) -> list[Obj]:
         """The rules of the role that a binding refers to; StatusError 404 if it is missing."""
-        ...

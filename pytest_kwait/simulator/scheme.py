@@ -33,19 +33,15 @@ class VersionWebhook(Protocol):
 
     def convert(self, obj: Obj, kind: Kind) -> Obj:
         """Convert an object during a write."""
-        ...
 
     async def convert_for_read(self, obj: Obj, kind: Kind) -> Obj:
         """Convert an object for a read."""
-        ...
 
     async def convert_entries(self, entries: Sequence[Entry], kind: Kind) -> list[Entry]:
         """Convert the entries of a list."""
-        ...
 
     async def convert_change(self, change: Change, kind: Kind) -> Change:
         """Convert a change for a watch."""
-        ...
 
 
 class CustomKindSchema(Protocol):
@@ -63,31 +59,24 @@ class CustomKindSchema(Protocol):
     @property
     def shape(self) -> Any:
         """The type of its objects, for field ownership: a `codec.schema.Shape`."""
-        ...
 
     def decode(self, obj: Obj, decoded: Any) -> Obj:
         """`obj` without unknown fields, with defaults and clean metadata; `decoded`: a Decoder."""
-        ...
 
     def prune_converted(self, obj: Obj) -> Obj:
         """An object of another version without the fields that this one does not have."""
-        ...
 
     def with_defaults(self, obj: Obj) -> Obj:
         """An object with the defaults of this version."""
-        ...
 
     def read_stored(self, obj: Obj) -> Obj:
         """A stored object by this schema, which may be newer."""
-        ...
 
     def errors(self, new: Obj, old: Obj | None = None) -> list[FieldError]:
         """The errors of a new object, or of a change of `old`."""
-        ...
 
     def status_errors(self, new: Obj, old: Obj) -> list[FieldError]:
         """The errors of a change of the status."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

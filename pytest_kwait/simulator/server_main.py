@@ -142,7 +142,7 @@ No controller creates the account that the plugin requires of every pod.
 
 
 def start_components(
-    api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+    cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
 ) -> None:
     """Start the controllers, the scheduler and the kubelets of `nodes` nodes.
 
@@ -152,36 +152,36 @@ def start_components(
         nodes: their number.
         authority: the certificate and key that sign certificates, as PEM; None to sign none.
     """
-    start_server_controllers(api)
-    start_controllers(api, nodes=nodes, authority=authority)
+    start_server_controllers(cluster)
+    start_controllers(cluster, nodes=nodes, authority=authority)
 
 
 def start_controllers(
-    api: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
+    cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes] | None = None
 ) -> None:
     """Start what does not belong to kube-apiserver; see `start_components`."""
     # No part of a server, but of every kind of cluster that people test on.
-    api.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
-    api.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE)
-    NamespaceDefaults(api)
-    NamespaceController(api)
-    ClusterRoleAggregationController(api)
-    TokensController(api)
-    TTLAfterFinishedController(api)
-    GarbageCollector(api)
-    NodeTaintController(api)
-    PodGCController(api)
-    ServiceCIDRController(api)
-    EmbeddedScheduler(api)
-    _start_kubelets(api, nodes)
-    _start_on_first_object(api)
+    cluster.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
+    cluster.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE)
+    NamespaceDefaults(cluster)
+    NamespaceController(cluster)
+    ClusterRoleAggregationController(cluster)
+    TokensController(cluster)
+    TTLAfterFinishedController(cluster)
+    GarbageCollector(cluster)
+    NodeTaintController(cluster)
+    PodGCController(cluster)
+    ServiceCIDRController(cluster)
+    EmbeddedScheduler(cluster)
+    _start_kubelets(cluster, nodes)
+    _start_on_first_object(cluster)
     if authority is not None:
-        _start_signer(api, authority)
+        _start_signer(cluster, authority)
     # The cluster is ready without them: their imports must not delay its start.
-    api.clock.call_later(_START_DELAY, _start_node_lifecycle, api)
+    cluster.clock.call_later(_START_DELAY, _start_node_lifecycle, cluster)
 
 
-def _start_kubelets(api: Cluster, nodes: int) -> None:
+def _start_kubelets(cluster: Cluster, nodes: int) -> None:
     """Start the kubelets; their Nodes are Ready when this returns.
 
     One subscription serves them all, so a pod's change costs the same with any number of nodes.
@@ -189,41 +189,41 @@ def _start_kubelets(api: Cluster, nodes: int) -> None:
     kubelets: dict[str, Kubelet] = {}
     for number in range(1, nodes + 1):
         name = f"kwait-node-{number}"
-        kubelets[name] = Kubelet(api, name, number)
+        kubelets[name] = Kubelet(cluster, name, number)
     for kubelet in kubelets.values():
         kubelet.peers = kubelets
         kubelet.register()
-        api.kubelets[kubelet.name] = KubeletServer(kubelet)
-        api.faults.nodes[kubelet.name] = kubelet.node_faults
+        cluster.kubelets[kubelet.name] = KubeletServer(kubelet)
+        cluster.faults.nodes[kubelet.name] = kubelet.node_faults
 
     def pod_changed(change: str, new: Obj, _: Obj | None) -> None:
         kubelet = kubelets.get(new["spec"].get("nodeName") or "")
         if kubelet is not None:
             kubelet.on_pod_changed(change, new)
 
-    api.subscribe("pods", pod_changed)
+    cluster.subscribe("pods", pod_changed)
 
 
-def start_server_controllers(api: Cluster) -> None:
+def start_server_controllers(cluster: Cluster) -> None:
     """Start the controllers that run within kube-apiserver."""
-    EventTTL(api)
-    _create_config_maps(api)
-    _hold_identity_lease(api)
-    IPAddressController(api)
+    EventTTL(cluster)
+    _create_config_maps(cluster)
+    _hold_identity_lease(cluster)
+    IPAddressController(cluster)
     _on_first_object(
-        api,
+        cluster,
         (FLOW_SCHEMAS,),
-        lambda: _start_flow_schema_status(api),
+        lambda: _start_flow_schema_status(cluster),
         lambda new: not is_bootstrap_schema(new),
     )
-    api.clock.call_later(_START_DELAY, _start_aggregator, api)
+    cluster.clock.call_later(_START_DELAY, _start_aggregator, cluster)
 
 
-def _start_flow_schema_status(api: Cluster) -> None:
-    FlowSchemaStatusController(api)
+def _start_flow_schema_status(cluster: Cluster) -> None:
+    FlowSchemaStatusController(cluster)
 
 
-def _create_config_maps(api: Cluster) -> None:
+def _create_config_maps(cluster: Cluster) -> None:
     """Create the ConfigMaps of client authentication and of the use of legacy tokens.
 
     Source: pkg/controlplane/controller/clusterauthenticationtrust,
@@ -233,9 +233,9 @@ def _create_config_maps(api: Cluster) -> None:
         (
             "extension-apiserver-authentication",
             {
-                "client-ca-file": api.root_ca,
+                "client-ca-file": cluster.root_ca,
                 "requestheader-allowed-names": f'["{FRONT_PROXY_USER}"]',
-                "requestheader-client-ca-file": api.front_proxy.authority,
+                "requestheader-client-ca-file": cluster.front_proxy.authority,
                 "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
                 "requestheader-group-headers": '["X-Remote-Group"]',
                 "requestheader-uid-headers": '["X-Remote-Uid"]',
@@ -244,13 +244,13 @@ def _create_config_maps(api: Cluster) -> None:
         ),
         (
             "kube-apiserver-legacy-service-account-token-tracking",
-            {"since": api.clock.stamp().partition("T")[0]},
+            {"since": cluster.clock.stamp().partition("T")[0]},
         ),
     ):
-        api.create("configmaps", {"metadata": {"name": name}, "data": data}, _SYSTEM_NAMESPACE)
+        cluster.create("configmaps", {"metadata": {"name": name}, "data": data}, _SYSTEM_NAMESPACE)
 
 
-def _hold_identity_lease(api: Cluster) -> None:
+def _hold_identity_lease(cluster: Cluster) -> None:
     """Create the Lease of the API server and renew it.
 
     Source: k8s.io/apiserver pkg/server/config.go, pkg/controlplane/apiserver/server.go,
@@ -266,39 +266,39 @@ def _hold_identity_lease(api: Cluster) -> None:
     spec = {
         "holderIdentity": f"{name}_{new_uid()}",
         "leaseDurationSeconds": 3600,
-        "renewTime": api.clock.micro_stamp(),
+        "renewTime": cluster.clock.micro_stamp(),
     }
     lease = {"metadata": {"name": name, "labels": labels}, "spec": spec}
     resource = "leases.coordination.k8s.io"
-    api.create(resource, clone(lease), _SYSTEM_NAMESPACE)
+    cluster.create(resource, clone(lease), _SYSTEM_NAMESPACE)
 
     def renew() -> None:
-        if not api.renew(_SYSTEM_NAMESPACE, name):
+        if not cluster.renew(_SYSTEM_NAMESPACE, name):
             again = clone(lease)
-            again["spec"]["renewTime"] = api.clock.micro_stamp()
-            api.create(resource, again, _SYSTEM_NAMESPACE)
-        api.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
+            again["spec"]["renewTime"] = cluster.clock.micro_stamp()
+            cluster.create(resource, again, _SYSTEM_NAMESPACE)
+        cluster.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
 
-    api.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
+    cluster.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
 
 
-def _start_node_lifecycle(api: Cluster) -> None:
+def _start_node_lifecycle(cluster: Cluster) -> None:
     """Start the controllers of node heartbeats and taint-based eviction."""
     from pytest_kwait.simulator.controllers.node_lifecycle import NodeLifecycleController
     from pytest_kwait.simulator.controllers.taint_eviction import TaintEvictionController
 
-    NodeLifecycleController(api)
+    NodeLifecycleController(cluster)
     _on_first_object(
-        api,
+        cluster,
         ("nodes",),
-        lambda: TaintEvictionController(api),
+        lambda: TaintEvictionController(cluster),
         lambda new: any(
             taint["effect"] == "NoExecute" for taint in new["spec"].get("taints") or ()
         ),
     )
 
 
-def _start_aggregator(api: Cluster) -> None:
+def _start_aggregator(cluster: Cluster) -> None:
     """Start the controllers of APIServices."""
     from pytest_kwait.simulator.aggregator.api_services import (
         MANAGED_LABEL,
@@ -309,35 +309,35 @@ def _start_aggregator(api: Cluster) -> None:
         from pytest_kwait.simulator.aggregator.api_services import AvailabilityController
         from pytest_kwait.simulator.aggregator.handler_proxy import start_availability_check
 
-        AvailabilityController(api, start_availability_check)
+        AvailabilityController(cluster, start_availability_check)
 
-    AutoRegistrationController(api)
+    AutoRegistrationController(cluster)
 
     def metrics() -> None:
         from pytest_kwait.simulator.aggregator.handler_proxy import register_metrics_api
 
-        register_metrics_api(api)
+        register_metrics_api(cluster)
 
     _on_first_object(
-        api,
+        cluster,
         ("pods",),
         metrics,
         lambda new: any(name.startswith(USAGE) for name in annotations_of(new)),
     )
     _on_first_object(
-        api,
+        cluster,
         ("apiservices.apiregistration.k8s.io",),
         remote,
         lambda new: MANAGED_LABEL not in (new["metadata"].get("labels") or {}),
     )
 
 
-def _start_on_first_object(api: Cluster) -> None:
+def _start_on_first_object(cluster: Cluster) -> None:
     """Import and start controllers with the first object of their kinds."""
 
     @cache
     def pods() -> ControllerRefManager:
-        return ControllerRefManager(api, "pods")
+        return ControllerRefManager(cluster, "pods")
 
     def replication_controllers() -> None:
         from pytest_kwait.simulator.controllers.replicaset import (
@@ -345,30 +345,30 @@ def _start_on_first_object(api: Cluster) -> None:
             ReplicaSetController,
         )
 
-        ReplicaSetController(api, REPLICATION_CONTROLLERS, pods())
+        ReplicaSetController(cluster, REPLICATION_CONTROLLERS, pods())
 
     def replica_sets() -> None:
         from pytest_kwait.simulator.controllers.replicaset import REPLICA_SETS, ReplicaSetController
 
-        ReplicaSetController(api, REPLICA_SETS, pods())
+        ReplicaSetController(cluster, REPLICA_SETS, pods())
 
     def deployments() -> None:
         from pytest_kwait.simulator.controllers.deployment import DeploymentController
 
-        DeploymentController(api, ControllerRefManager(api, "replicasets.apps"), pods())
+        DeploymentController(cluster, ControllerRefManager(cluster, "replicasets.apps"), pods())
 
     def jobs() -> None:
         from pytest_kwait.simulator.controllers.job.controller import JobController
 
-        JobController(api, pods())
+        JobController(cluster, pods())
 
     def sets() -> None:
         from pytest_kwait.simulator.controllers.daemon import DaemonSetController
         from pytest_kwait.simulator.controllers.statefulset import StatefulSetController
 
-        revisions = ControllerRefManager(api, "controllerrevisions.apps")
-        DaemonSetController(api, pods(), revisions)
-        StatefulSetController(api, pods(), revisions)
+        revisions = ControllerRefManager(cluster, "controllerrevisions.apps")
+        DaemonSetController(cluster, pods(), revisions)
+        StatefulSetController(cluster, pods(), revisions)
 
     def endpoints() -> None:
         from pytest_kwait.simulator.controllers.endpoint import EndpointsController, ServicePods
@@ -377,20 +377,20 @@ def _start_on_first_object(api: Cluster) -> None:
             EndpointSliceMirroringController,
         )
 
-        selected = ServicePods(api)
-        EndpointSliceController(api, selected)
-        EndpointsController(api, selected)
-        EndpointSliceMirroringController(api, selected)
+        selected = ServicePods(cluster)
+        EndpointSliceController(cluster, selected)
+        EndpointsController(cluster, selected)
+        EndpointSliceMirroringController(cluster, selected)
 
     def cron_jobs() -> None:
         from pytest_kwait.simulator.controllers.cronjob import CronJobController
 
-        CronJobController(api, ControllerRefManager(api, "jobs.batch"))
+        CronJobController(cluster, ControllerRefManager(cluster, "jobs.batch"))
 
     def autoscalers() -> None:
         from pytest_kwait.simulator.controllers.podautoscaler import HorizontalController
 
-        HorizontalController(api)
+        HorizontalController(cluster)
 
     def volumes() -> None:
         from pytest_kwait.simulator.controllers.volume.expand import ExpandController
@@ -399,46 +399,46 @@ def _start_on_first_object(api: Cluster) -> None:
         )
         from pytest_kwait.simulator.controllers.volume.protection import ProtectionController
 
-        PersistentVolumeController(api)
-        ProtectionController(api)
-        ExpandController(api)
+        PersistentVolumeController(cluster)
+        ProtectionController(cluster)
+        ExpandController(cluster)
 
     def policies() -> None:
         from pytest_kwait.simulator.controllers.validating_admission_policy_status import (
             PolicyStatusController,
         )
 
-        PolicyStatusController(api)
+        PolicyStatusController(cluster)
 
     def network_policies() -> None:
         from pytest_kwait.simulator.controllers.network_policy import NetworkPolicyReporter
 
-        NetworkPolicyReporter(api)
+        NetworkPolicyReporter(cluster)
 
     def ephemeral_volumes() -> None:
         from pytest_kwait.simulator.controllers.volume.ephemeral import EphemeralVolumeController
 
-        EphemeralVolumeController(api)
+        EphemeralVolumeController(cluster)
 
     @cache
     def disruption() -> None:
         from pytest_kwait.simulator.controllers.disruption import DisruptionController
 
-        DisruptionController(api)
+        DisruptionController(cluster)
 
     def quotas() -> None:
         from pytest_kwait.simulator.controllers.resource_quota import ResourceQuotaController
 
-        ResourceQuotaController(api)
+        ResourceQuotaController(cluster)
 
-    _on_first_object(api, ("replicationcontrollers",), replication_controllers)
-    _on_first_object(api, ("replicasets.apps",), replica_sets)
-    _on_first_object(api, ("deployments.apps",), deployments)
-    _on_first_object(api, ("jobs.batch",), jobs)
-    _on_first_object(api, ("resourcequotas",), quotas)
-    _on_first_object(api, ("poddisruptionbudgets.policy",), disruption)
+    _on_first_object(cluster, ("replicationcontrollers",), replication_controllers)
+    _on_first_object(cluster, ("replicasets.apps",), replica_sets)
+    _on_first_object(cluster, ("deployments.apps",), deployments)
+    _on_first_object(cluster, ("jobs.batch",), jobs)
+    _on_first_object(cluster, ("resourcequotas",), quotas)
+    _on_first_object(cluster, ("poddisruptionbudgets.policy",), disruption)
     _on_first_object(
-        api,
+        cluster,
         ("pods",),
         disruption,
         lambda new: any(
@@ -447,21 +447,23 @@ def _start_on_first_object(api: Cluster) -> None:
         ),
     )
     _on_first_object(
-        api,
+        cluster,
         ("pods",),
         ephemeral_volumes,
         lambda new: any(volume.get("ephemeral") for volume in new["spec"].get("volumes") or ()),
     )
     attributes = "volumeattributesclasses.storage.k8s.io"
-    _on_first_object(api, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
-    _on_first_object(api, ("daemonsets.apps", "statefulsets.apps"), sets)
+    _on_first_object(cluster, ("persistentvolumeclaims", "persistentvolumes", attributes), volumes)
+    _on_first_object(cluster, ("daemonsets.apps", "statefulsets.apps"), sets)
     _on_first_object(
-        api, ("services", "endpoints"), endpoints, lambda new: not _is_system_service(new)
+        cluster, ("services", "endpoints"), endpoints, lambda new: not _is_system_service(new)
     )
-    _on_first_object(api, ("cronjobs.batch",), cron_jobs)
-    _on_first_object(api, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies)
-    _on_first_object(api, ("horizontalpodautoscalers.autoscaling",), autoscalers)
-    _on_first_object(api, ("networkpolicies.networking.k8s.io",), network_policies)
+    _on_first_object(cluster, ("cronjobs.batch",), cron_jobs)
+    _on_first_object(
+        cluster, ("validatingadmissionpolicies.admissionregistration.k8s.io",), policies
+    )
+    _on_first_object(cluster, ("horizontalpodautoscalers.autoscaling",), autoscalers)
+    _on_first_object(cluster, ("networkpolicies.networking.k8s.io",), network_policies)
 
 
 def _is_system_service(obj: Obj) -> bool:
@@ -470,19 +472,19 @@ def _is_system_service(obj: Obj) -> bool:
     return is_kubernetes_service(obj) or (is_dns and namespace_of(obj) == _SYSTEM_NAMESPACE)
 
 
-def _start_signer(api: Cluster, authority: tuple[bytes, bytes]) -> None:
+def _start_signer(cluster: Cluster, authority: tuple[bytes, bytes]) -> None:
     """Start the certificate controller with the first request."""
 
     def certificates() -> None:
         from pytest_kwait.simulator.controllers.certificate_signing import CertificateController
 
-        CertificateController(api, authority)
+        CertificateController(cluster, authority)
 
-    _on_first_object(api, ("certificatesigningrequests.certificates.k8s.io",), certificates)
+    _on_first_object(cluster, ("certificatesigningrequests.certificates.k8s.io",), certificates)
 
 
 def _on_first_object(
-    api: Cluster,
+    cluster: Cluster,
     resources: tuple[str, ...],
     start: Callable[[], object],
     means: Callable[[Obj], bool] | None = None,
@@ -499,7 +501,7 @@ def _on_first_object(
                 stop()
             start()
 
-    stops += [api.subscribe(resource, begin) for resource in resources]
+    stops += [cluster.subscribe(resource, begin) for resource in resources]
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,12 +618,12 @@ def _host_port(host: str, port: int) -> str:
 
 
 async def _proxy_to_aggregated_server(
-    api: Cluster, request: ApiRequest, obj: Obj
+    cluster: Cluster, request: ApiRequest, obj: Obj
 ) -> web.StreamResponse:
     # The HTTP client is loaded with the first aggregated group.
     from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
 
-    return await proxy_request(api, request, obj)
+    return await proxy_request(cluster, request, obj)
 
 
 async def serve(arguments: _Arguments) -> int:
@@ -636,12 +638,12 @@ async def serve(arguments: _Arguments) -> int:
         _follow_owner(loop, arguments.owner_fd, ended)
     options = arguments.options
     nodes = 0 if options.api_only else options.nodes
-    api = SimulatedCluster(
+    cluster = SimulatedCluster(
         SimClock(FAST if options.timing == "fast" else REAL),
         disabled_plugins=_DISABLED_PLUGINS if options.api_only else (),
     )
     hosts = arguments.hosts
-    names = (*hosts, "localhost", *_SERVICE_NAMES, api.addresses.kubernetes_address)
+    names = (*hosts, "localhost", *_SERVICE_NAMES, cluster.addresses.kubernetes_address)
     serving = (Path(options.tls_cert_file), Path(options.tls_private_key_file))
     try:
         authority = CertificateAuthority(
@@ -652,16 +654,16 @@ async def serve(arguments: _Arguments) -> int:
     except OSError as error:  # an SSLError is one, too
         sys.stderr.write(f"the certificates cannot be used: {error}\n")
         return 1
-    api.clock.may_suspend = api.has_webhooks
-    api.root_ca = authority.pem
-    api.images = arguments.images
-    api.egress = EgressTargets(options.egress)
-    api.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
-    api.bootstrap(has_controllers=not options.api_only)
+    cluster.clock.may_suspend = cluster.has_webhooks
+    cluster.root_ca = authority.pem
+    cluster.images = arguments.images
+    cluster.egress = EgressTargets(options.egress)
+    cluster.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
+    cluster.bootstrap(has_controllers=not options.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
     own = {admin: User("kubernetes-admin", (ADMINS,)), powerless: User("powerless")}
     credentials = StaticTokens({**arguments.tokens, **own})
-    server = ApiServer(api, credentials, _proxy_to_aggregated_server)
+    server = ApiServer(cluster, credentials, _proxy_to_aggregated_server)
     try:
         port = await server.start(options.address, options.port, authority.tls)
     except OSError as error:
@@ -670,20 +672,20 @@ async def serve(arguments: _Arguments) -> int:
         )
         return 1
     own_host = HOST if ipaddress.ip_address(options.address).is_unspecified else hosts[0]
-    api.server_address = (own_host, port)
-    KubernetesServiceController(api, _get_advertised_address(hosts), port)
+    cluster.server_address = (own_host, port)
+    KubernetesServiceController(cluster, _get_advertised_address(hosts), port)
     if options.api_only:
-        start_server_controllers(api)
+        start_server_controllers(cluster)
     else:
-        start_components(api, nodes=nodes, authority=authority.pair)
+        start_components(cluster, nodes=nodes, authority=authority.pair)
     try:
-        await wait_nodes_ready(api, nodes)
+        await wait_nodes_ready(cluster, nodes)
         _relax_garbage_collector()
         url = f"https://{_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
         for token, user in arguments.tokens.items():
             tokens.setdefault(user.name, token)
-        now = api.clock.time()
+        now = cluster.clock.time()
         certificates = {
             user.name: authority.client_certificate(user, now) for user in arguments.users
         }
@@ -700,29 +702,29 @@ async def serve(arguments: _Arguments) -> int:
         if arguments.owner_folder is not None and ended.is_set():
             # A killed owner cannot remove it.
             shutil.rmtree(arguments.owner_folder, ignore_errors=True)
-        _stop_recording(api)
-        await _close_programs(api)
+        _stop_recording(cluster)
+        await _close_programs(cluster)
         await server.stop()
     return 0
 
 
-def _stop_recording(api: SimulatedCluster) -> None:
+def _stop_recording(cluster: SimulatedCluster) -> None:
     """Complete the journals of the cluster's history, if any are recorded."""
     # Not at import: few clusters are recorded.
     from pytest_kwait.simulator.recording.history import stop_recording
 
-    stop_recording(api)
+    stop_recording(cluster)
 
 
-async def _close_programs(api: SimulatedCluster) -> None:
+async def _close_programs(cluster: SimulatedCluster) -> None:
     """End the programs of mapped images, if any were started."""
     # Not at import: an API server alone has no kubelet.
     from pytest_kwait.simulator.kubelet.program_container import close_programs
 
-    await close_programs(api)
+    await close_programs(cluster)
 
 
-async def wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
+async def wait_nodes_ready(cluster: SimulatedCluster, nodes: int) -> None:
     """Return when that many nodes are Ready.
 
     Raises:
@@ -740,7 +742,7 @@ async def wait_nodes_ready(api: SimulatedCluster, nodes: int) -> None:
 
     if nodes == 0:
         return
-    stop = api.subscribe("nodes", on_node)
+    stop = cluster.subscribe("nodes", on_node)
     try:
         await asyncio.wait_for(ready.wait(), _READY_TIMEOUT)
     finally:

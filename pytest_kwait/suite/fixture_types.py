@@ -19,7 +19,6 @@ class KwaitFactory(Protocol):
 
     def __call__(self, name: str) -> AbstractContextManager[Kwait]:
         """Return a context manager that gives a `Kwait` of a further namespace."""
-        ...
 
 
 class LeaderElectionFactory(Protocol):
@@ -37,7 +36,6 @@ class LeaderElectionFactory(Protocol):
         release_on_cancel: bool = True,
     ) -> Candidates:
         """Return the candidates of an election, with the arguments of `Candidates`."""
-        ...
 
 
 class RollingUpdate(Protocol):
@@ -54,4 +52,3 @@ class RollingUpdate(Protocol):
         **options: Unpack[WaitOptions],
     ) -> list[dict[str, Any]]:
         """Delete the pods of a controller one by one; return their replacements."""
-        ...

@@ -51,7 +51,6 @@ class ReplayedWait:
     """A call of a wait.
 
     Args:
-        wait: its declaration.
         args: its arguments after client and namespace.
         options: its keyword arguments.
         namespace: the namespace; None for the test's.

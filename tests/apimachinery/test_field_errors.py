@@ -29,6 +29,7 @@ def test_requirements_add_their_errors() -> None:
 
     errors.require_supported("kind", None, ("A", "B"))
     errors.require_supported("kind", "C", ("A", "B"))
+    errors.require_fields({"host": "h", "path": ""}, "at", "host", "path", "port")
     errors.require_valid("name", "", lambda _: ["unused"], "must be set")
     errors.require_valid("name", "x", lambda value: [f"{value} is bad"])
     errors.require_unique("key", "a", seen)
@@ -36,6 +37,8 @@ def test_requirements_add_their_errors() -> None:
 
     assert [str(error) for error in errors] == [
         'kind: Unsupported value: "C": supported values: "A", "B"',
+        "at.path: Required value",
+        "at.port: Required value",
         "name: Required value: must be set",
         'name: Invalid value: "x": x is bad',
         'key: Duplicate value: "b"',

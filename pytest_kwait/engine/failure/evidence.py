@@ -228,7 +228,6 @@ class PodReport:
     """One pod in a failure message.
 
     Args:
-        uid: its UID.
         node: its node; empty before it is scheduled.
         note: the pod's own reason, or why it is not scheduled.
         deleting: whether it is being deleted.
@@ -353,8 +352,6 @@ def gather_evidence(
     """Return the evidence about the objects in `scope`, within five seconds.
 
     Args:
-        session: the session of the requests.
-        scope: the scope of the evidence.
         missing: the named sources whose object was not seen.
         operated: the namespace of objects that an operator works on; the logs of its pods are
             searched for requests that the API server refused. None to search none.
@@ -560,7 +557,6 @@ class _ContainerRun:
 
     Args:
         pod: the pod's name.
-        container: the container.
         previous: whether it is the run before the current one.
     """
 

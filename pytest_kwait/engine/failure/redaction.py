@@ -129,8 +129,6 @@ class SecretValues(SecretMask):
         """Mark the Secrets of a namespace as listed; return whether they were to be listed.
 
         Args:
-            session: the session of the cluster.
-            namespace: the namespace.
             max_age: the age in seconds from which a list is outdated; None for never.
         """
         now = session.clock.monotonic()
@@ -177,7 +175,6 @@ def learn_secrets(
     No error is raised: a namespace whose Secrets cannot be listed is left out.
 
     Args:
-        session: the session of the requests.
         namespaces: the namespaces; None is left out.
         max_age: the age in seconds from which an earlier list is outdated; None for never.
         limit: maximum seconds of all lists; None for 2 s each.

@@ -418,7 +418,6 @@ class ShortMessage:
     """A message of a failed wait that fits a glance.
 
     Args:
-        lines: its lines.
         omitted: the parts of the whole message that it leaves out or shortens.
     """
 

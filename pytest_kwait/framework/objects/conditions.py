@@ -101,7 +101,6 @@ def detect_terminal_failure(
     """Return the failure of an object that cannot satisfy a test; None while it may.
 
     Args:
-        resource: its kind.
         test: the test, which is pending.
         before: its terminal state so far.
     """
@@ -326,7 +325,6 @@ class OneObject(ObjectCondition):
     """One named object satisfies a test.
 
     Args:
-        resource: its kind.
         namespace: its namespace; None for a cluster-scoped kind.
         timers: the timers of the test; None for none.
     """
@@ -429,7 +427,6 @@ class ManyObjects(Condition):
     Args:
         resource: their kind.
         namespace: their namespace; None for a cluster-scoped kind.
-        selector: the label selector.
         test: the test of each object.
         count: how many must satisfy it; None for all, and at least one.
         timers: the timers of the test; None for none.

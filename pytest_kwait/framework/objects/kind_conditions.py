@@ -49,8 +49,6 @@ class KindConditions:
     """The conditions of the kind's own wait that a test of its objects needs, one per object.
 
     Args:
-        resource: the kind.
-        namespace: the namespace of the objects.
         test: the test of each object.
     """
 

@@ -124,7 +124,6 @@ class ListCondition(Condition):
     Args:
         resource: their kind.
         namespace: their namespace; None for a cluster-scoped kind.
-        selector: the label selector.
         timers: the timers of the test; None for none.
     """
 

@@ -53,10 +53,7 @@ class DeletedWithPods(ObjectCondition):
     """One object, identified by its UID, is gone, and so are its pods.
 
     Args:
-        resource: its kind.
         namespace: its namespace; None for cluster-scoped kinds.
-        name: its name.
-        uid: its UID.
         selector: the labels of its pods; None if it has none, or they are orphaned.
     """
 

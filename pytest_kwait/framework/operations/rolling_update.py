@@ -75,10 +75,7 @@ class ControllerExists(ObjectCondition):
     """A controller exists and is not being deleted.
 
     Args:
-        resource: its kind.
-        namespace: its namespace.
         controller: its name.
-        uid: its UID.
         goal: the awaited state of the whole update.
     """
 
@@ -99,10 +96,7 @@ class PodsRestored(WorkloadCondition):
     """A controller has its former number of pods again, not counting the deleted ones.
 
     Args:
-        resource: its kind.
-        namespace: its namespace.
         controller: its name.
-        uid: its UID.
         count: the former number of pods.
         deleted: the UIDs of the deleted pods.
     """
@@ -171,10 +165,7 @@ class ReplacementsReady(WorkloadCondition):
     A pod is new if its UID did not exist at the beginning.
 
     Args:
-        resource: its kind.
-        namespace: its namespace.
         controller: its name.
-        uid: its UID.
         old: the UIDs of all pods at the beginning, deleted or not.
         deleted: the names of the deleted pods, the last one last.
     """
@@ -324,8 +315,6 @@ class _RollingUpdate:
     Args:
         session: the client for requests.
         resource: the controller's kind.
-        namespace: its namespace.
-        name: its name.
         settings: the options of its waits.
         whole: the limit of the whole update, in seconds from now; None for none.
     """

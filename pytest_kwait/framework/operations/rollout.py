@@ -81,7 +81,6 @@ def deployment_rollout(deployment: dict[str, Any], revision: int | None = None) 
     Deployment. A future revision is awaited where kubectl fails at once.
 
     Args:
-        deployment: the Deployment.
         revision: the required revision; None for any.
     """
     name, status = deployment["metadata"].get("name"), deployment.get("status") or {}
@@ -193,7 +192,6 @@ class DeploymentRollout(DeploymentCondition):
     """A Deployment is rolled out.
 
     Args:
-        namespace: its namespace.
         deployment: its name.
         revision: the required revision; None for any.
     """
@@ -246,11 +244,6 @@ class SetRollout(WorkloadCondition):
     """A DaemonSet or a StatefulSet is rolled out.
 
     Only pods of its current revision can fail it: others are replaced.
-
-    Args:
-        resource: its kind.
-        namespace: its namespace.
-        name: its name.
     """
 
     def __init__(self, resource: Resource, namespace: str, name: str) -> None:

@@ -74,10 +74,6 @@ class ScaledPods(ObjectCondition):
     """A scaled object and the pods that its scale's selector matches.
 
     Args:
-        resource: its kind.
-        namespace: its namespace.
-        name: its name.
-        uid: its UID.
         selector: its pods' labels, from the scale.
         replicas: the number of pods it was scaled to.
     """

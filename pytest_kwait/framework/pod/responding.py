@@ -49,7 +49,6 @@ class RespondingPods(PlacedPodsCondition):
         pods: their UIDs by name, empty where not known; None if they are selected.
         want_name: whether the answer must be the pod's name.
         port: the port of the request; None for the first one of the pod.
-        path: the path of the request.
     """
 
     goal = "respond"

@@ -150,7 +150,6 @@ class AwaitedClaims(Condition):
     """Base of conditions on claims: their sources, failures and evidence.
 
     Args:
-        namespace: the namespace of the claims.
         claims: their UIDs by name; an empty UID for the first one seen.
         goal: the awaited state, as a verb.
     """
@@ -284,7 +283,6 @@ class ClaimsInPhase(AwaitedClaims):
     """Claims in a phase: all of them, or any.
 
     Args:
-        namespace: the namespace of the claims.
         claims: their UIDs by name.
         phase: `Pending`, `Bound` or `Lost`.
         match_any: whether one of them is enough.

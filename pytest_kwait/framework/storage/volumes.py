@@ -87,7 +87,6 @@ class BoundClaims(AwaitedClaims):
     """Claims and their volumes, Bound to each other.
 
     Args:
-        namespace: the namespace of the claims.
         claims: their UIDs by name.
         volume: the volume of the only claim; empty for any.
     """

@@ -209,7 +209,6 @@ def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> 
 
     Args:
         name: the container's name.
-        terminated: its terminated state.
 
     Source: kubernetes/pkg/kubelet/container/helpers.go, ShouldContainerBeRestarted.
     """

@@ -60,7 +60,6 @@ class _Current:
     """The run of a test that is under way.
 
     Args:
-        seed: its seed.
         only: the only perturbations; None for all of the level.
         shrinks: whether it is a trial of shrinking.
     """
@@ -372,11 +371,7 @@ def _place_of(item: pytest.Item, error: BaseException) -> str:
 
 
 class ExplorationLoop:
-    """Explores the tests of this process, or coordinates the workers that do.
-
-    Args:
-        run: the run.
-    """
+    """Explores the tests of this process, or coordinates the workers that do."""
 
     def __init__(self, run: Run) -> None:
         self._run = run

@@ -33,19 +33,15 @@ class RunQueue(Protocol):
 
     def join(self, tests: list[CollectedTest]) -> str:
         """Offer the collected tests; return why this process cannot take part, or nothing."""
-        ...
 
     def next(self) -> Assignment | None:
         """Return what to run next; None at the end."""
-        ...
 
     def add(self, result: ExploredRun) -> bool:
         """Report a run; return whether the exploration goes on."""
-        ...
 
     def shrink(self) -> None:
         """Report that a failure is shrunk next."""
-        ...
 
 
 class LocalQueue:
@@ -108,7 +104,6 @@ class RemoteQueue:
     A controller that is gone ends the exploration.
 
     Args:
-        connection: the connection to the controller.
         worker: the name of this worker.
     """
 

@@ -117,7 +117,6 @@ class HTTPRequest:
     """A request.
 
     Args:
-        method: the HTTP method.
         target: path and query as sent.
         headers: by their names in lower case.
         certificate: the trusted client certificate as `ssl` has it; None without one.

@@ -71,7 +71,6 @@ class Activation:
     """The variables of expressions about one request.
 
     Args:
-        attributes: the request.
         kind: the version of the objects.
         variables: the expressions of a policy's variables.
         params: the policy's parameters.
@@ -122,7 +121,6 @@ class Activation:
         """Evaluate an expression.
 
         Args:
-            text: the expression.
             form: the form to run in its place; empty for itself.
 
         Raises:

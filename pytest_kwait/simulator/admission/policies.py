@@ -54,7 +54,6 @@ def match_policy(
     Args:
         policy: the policy's spec.
         binding: the binding's spec.
-        attributes: the request.
     """
     kind = _match_resources(cluster, policy.get("matchConstraints") or {}, attributes)
     limits: Obj | None = binding.get("matchResources")

@@ -293,7 +293,6 @@ async def explore_update(
     """Hold an update until another write of its object, if an exploration decides so.
 
     Args:
-        kind: the kind of the object.
         target: the object.
         version: the resourceVersion in the update, if any.
     """

@@ -278,7 +278,6 @@ def get_expression_type(
     """Return the type of an expression about a request.
 
     Args:
-        text: the expression.
         variables: the types of the policy's variables; None where variables are not available.
         params: whether there are parameters.
         authorizer: whether the authorizer is available.
@@ -312,7 +311,6 @@ def compilation_error(
     """Return the compilation error of an expression, or else its type.
 
     Args:
-        text: the expression.
         result_type: the required type; empty for any.
         variables: the policy's variables; None where variables are not available.
         params: whether there are parameters.
@@ -338,7 +336,6 @@ def mutation_compilation_error(
     """Return the compilation error of a mutation's expression; empty if it is valid.
 
     Args:
-        text: the expression.
         kind: the type of the mutation.
         variables: the types of the policy's variables.
         params: whether there are parameters.

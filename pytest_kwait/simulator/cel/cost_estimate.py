@@ -388,7 +388,6 @@ def estimate_cost(tree: CheckedAst, size_at: Callable[[Path], int | None]) -> in
     """Return the largest cost of the expression.
 
     Args:
-        tree: the checked expression.
         size_at: returns how many items or characters a path of names below a variable may have;
             None if unknown.
     """

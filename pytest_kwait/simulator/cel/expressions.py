@@ -123,11 +123,7 @@ _MIXED_NUMBER_COMPARISON = re.compile(
 
 
 def find_literal_type_errors(tree: CheckedAst) -> Iterator[tuple[Expr, str]]:
-    """Yield type errors of literals, each with its node.
-
-    Args:
-        tree: the checked expression.
-    """
+    """Yield type errors of literals, each with its node."""
     yield from _find_errors(tree.root, tree, formatted=False)
 
 
@@ -252,7 +248,6 @@ def find_literal_errors(text: str, checked: bytes) -> str:
     """Return the compiler's errors about literals; empty if there are none.
 
     Args:
-        text: the expression.
         checked: the serialized checked expression.
     """
     wrong: dict[int, str] = {}
@@ -343,7 +338,6 @@ class Expression:
     """One compiled expression.
 
     Args:
-        text: the expression.
         result: the name of the type of its value; empty if unknown.
         checked: the serialized checked expression; empty if it was not checked.
     """
@@ -394,7 +388,6 @@ def compile_expression(
     """Check and compile an expression.
 
     Args:
-        text: the expression.
         types: its variables with their types in CEL syntax (`list<int>`), and `optional<…>`, which
             CEL has no syntax for.
         pool: the messages that the types name; None for none.
@@ -414,7 +407,6 @@ def get_checked_type(
     """Return the name of the type of an expression's value, without compiling it.
 
     Args:
-        text: the expression.
         types: its variables with their types in CEL syntax.
         pool: the messages that the types name; None for none.
 

@@ -177,7 +177,6 @@ class Decoder:
     """Decodes one object and collects the errors of strict decoding.
 
     Args:
-        kind: the kind of the object.
         keeps_nulls: whether a custom object keeps nulls that its schema does not allow.
     """
 

@@ -184,7 +184,6 @@ def sign_certificate(
 
     Args:
         csr: the request; only its names and its key are used, no other extensions.
-        usages: the usages of the certificate.
         life: its validity.
         now: seconds since the epoch.
         authority: the signing certificate and key, as PEM.

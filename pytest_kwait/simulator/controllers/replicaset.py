@@ -51,7 +51,6 @@ class PodCounts(NamedTuple):
     Args:
         strangers: the pods that do not match the selector.
         active: of the others, those that count as replicas.
-        terminating: the terminating pods.
         ready: the ready ones of the active pods.
         labelled: the active pods with all labels of the template.
     """
@@ -191,7 +190,6 @@ def calculate_status(
     """Return the status for the present pods.
 
     Args:
-        kind: the kind of the object.
         obj: the controller object with its last status.
         available: the number of available pods.
         failure: the error of creating or deleting pods.

@@ -105,7 +105,6 @@ class _TypeChecker:
     """Checks expressions against one kind.
 
     Args:
-        variables: the variables of the policy.
         known: the schemas of further variables.
         params: whether there are parameters.
     """

@@ -53,13 +53,11 @@ class ExplorationClock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds from an arbitrary start."""
-        ...
 
     def call_later(
         self, seconds: float, call: Callable[..., object], *args: object, scaled: bool = True
     ) -> Cancellable:
         """Schedule a call after `seconds`."""
-        ...
 
 
 class Cancellable(Protocol):
@@ -67,7 +65,6 @@ class Cancellable(Protocol):
 
     def cancel(self) -> None:
         """Cancel it."""
-        ...
 
 
 @lru_cache(maxsize=4096)

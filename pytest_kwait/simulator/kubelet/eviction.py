@@ -137,7 +137,6 @@ class ResourceShortage(NamedTuple):
     Args:
         condition: the type of the node's condition.
         resource: the name of the resource in messages.
-        threshold: the eviction threshold.
         available: the available quantity.
     """
 
@@ -153,7 +152,6 @@ class EvictablePod(PodContext, Protocol):
     @property
     def runtime_manager(self) -> RuntimeManager:
         """The pod's containers."""
-        ...
 
 
 class EvictionManager:

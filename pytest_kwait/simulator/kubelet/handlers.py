@@ -294,7 +294,6 @@ class Dial(Protocol):
         Args:
             tls: whether to speak TLS, with real programs.
         """
-        ...
 
 
 class NamedPortError(Exception):
@@ -412,7 +411,6 @@ class Handler(Protocol):
 
     def cancel(self) -> None:
         """Abort the handler."""
-        ...
 
 
 class _DecidedHandler:

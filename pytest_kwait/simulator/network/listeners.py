@@ -68,7 +68,6 @@ class Backend(Protocol[_ContraKey]):
 
     async def connect(self, key: _ContraKey, client: str, end: SocketEnd) -> bool:
         """Join a client's connection with one to an endpoint; False if there is none."""
-        ...
 
 
 def open_listener(backend: Backend[_Key], key: _Key) -> Listener[_Key]:

@@ -31,7 +31,6 @@ class PodSockets(Protocol):
         Raises:
             OSError: the port is taken, or the address is none of the network.
         """
-        ...
 
     async def add_address(self, address: str) -> None:
         """Add an address to the network."""
@@ -41,7 +40,6 @@ class PodSockets(Protocol):
 
     async def connect_socket(self, kind: Literal["tcp", "udp"]) -> socket.socket:
         """Return a socket that is not connected, and does not block."""
-        ...
 
 
 class SpareSockets:

@@ -233,7 +233,6 @@ def read_log(
     """Return the last lines of the log of one run of a container.
 
     Args:
-        session: the session of the requests.
         namespace: the pod's namespace.
         deadline: when it must be finished.
         timestamps: whether each line starts with its time.

@@ -558,7 +558,6 @@ class _ResourceWatch:
 
     Args:
         history: the history that gets its events.
-        session: the session of its requests.
     """
 
     def __init__(self, history: WatchedHistory, session: ApiSession, resource: Resource) -> None:
@@ -650,7 +649,6 @@ class _Recorder:
     """Lists and watches a resource, and hands its objects to the history.
 
     Args:
-        session: the session of its requests.
         owner: the watch that it belongs to.
         namespace: the only namespace; None for all.
     """

@@ -81,7 +81,6 @@ def learn_secret_values(
     """Return the mask of the present values of Secrets, from a list for each namespace.
 
     Args:
-        session: the session of the cluster.
         deadline: when all lists end.
         report: called with each problem.
     """

@@ -210,15 +210,12 @@ class RunRegistration(Protocol):
 
     def place(self) -> str:
         """Return namespace/name of the run's Lease, created if needed; empty if it cannot exist."""
-        ...
 
     def record(self, kind: str) -> None:
         """Add a kind (`plural.version.group`) to the Lease, before its first object is created."""
-        ...
 
     def acquire_namespace_quota(self, name: str, seconds: float) -> str:
         """Return "" once the namespace may be created, or the refusal after `seconds`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

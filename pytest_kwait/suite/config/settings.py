@@ -257,7 +257,6 @@ def complete_timeouts(fixture_value: Any, table: Timeouts) -> Timeouts:
 
     Args:
         fixture_value: a table, or a mapping of names to durations; names of a suite's own are kept.
-        table: the table of the settings.
 
     Raises:
         InvalidArgument: it is no mapping, or one of its values is no duration.

@@ -43,7 +43,6 @@ class ExploredRun:
 
     Args:
         test: the index of the test.
-        seed: its seed.
         outcome: `passed`, `failed`, `skipped` or `xfailed`.
         is_explored: whether it used the cluster, so that it can be perturbed.
         failure: how it failed; None if it did not.

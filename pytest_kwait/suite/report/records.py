@@ -380,7 +380,6 @@ class PlayedTest(msgspec.Struct, omit_defaults=True):
         run: the id of its run's record.
         test: the test's own id.
         worker: the worker of pytest-xdist.
-        recording: the file of its recording.
         playback: its playback, up to now.
     """
 

@@ -151,7 +151,6 @@ class ShardJob:
 
     Args:
         namespace: the namespace of the Job.
-        suite: the suite to run.
         report: called with a line when a shard starts.
         done: called with each finished shard, one at a time.
     """

@@ -40,7 +40,6 @@ class WebhookInvocation:
     """A call of one webhook about a request.
 
     Args:
-        attributes: the request.
         mutating: whether the webhook may change the object.
 
     Raises:

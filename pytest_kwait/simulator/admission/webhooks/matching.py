@@ -62,7 +62,6 @@ def match_webhooks(
 
     Args:
         resource: the resource of the configurations.
-        attributes: the request.
     """
     if attributes.kind.group == ADMISSION_GROUP:
         return

@@ -131,7 +131,6 @@ class StorageOwner(Protocol):
 
     def folders(self) -> Iterable[Directory]:
         """Return the folders."""
-        ...
 
 
 class Machine:

@@ -26,13 +26,11 @@ class ExternalNetwork(Protocol):
             server: the address of the DNS server.
             source: the pod's address.
         """
-        ...
 
     def connect(
         self, address: str, port: int, sink: Sink, source: str = ""
     ) -> ProcessSession | Connecting | str:
         """Connect from the pod's address with output to `sink`; return an error text on failure."""
-        ...
 
 
 class PortListener(Protocol):
@@ -40,7 +38,6 @@ class PortListener(Protocol):
 
     def __call__(self, port: int, *, is_open: bool) -> None:
         """Handle that a port was opened or closed."""
-        ...
 
 
 class ProgramDialer(Protocol):
@@ -56,7 +53,6 @@ class ProgramDialer(Protocol):
         Raises:
             OSError: the connection or its TLS fails.
         """
-        ...
 
     async def connect_inside(self, port: int) -> ProcessSession:
         """Connect to a port of the pod's loopback interface, or else of its address.
@@ -64,7 +60,6 @@ class ProgramDialer(Protocol):
         Raises:
             OSError: the connection fails.
         """
-        ...
 
     async def make_socket(self, source: str) -> socket.socket:
         """Return a TCP socket that is not connected, whose peers see `source` where possible.
@@ -72,7 +67,6 @@ class ProgramDialer(Protocol):
         Raises:
             OSError: it could not be made.
         """
-        ...
 
 
 class Connecting:

@@ -89,15 +89,12 @@ class Input(Protocol):
 
     def send(self, data: bytes) -> None:
         """Send data."""
-        ...
 
     def close(self) -> None:
         """End the input."""
-        ...
 
     def __len__(self) -> int:
         """Return the number of bytes that were sent and not yet read."""
-        ...
 
 
 class Sink(Protocol):
@@ -105,15 +102,12 @@ class Sink(Protocol):
 
     def write(self, stream: int, data: bytes) -> None:
         """Take output of stdout (1) or stderr (2)."""
-        ...
 
     def must_wait(self, resume: Callable[[], None]) -> bool:
         """Return whether the writer must wait; `resume` is called once it may go on."""
-        ...
 
     def end(self, code: int) -> None:
         """Handle the end of the process."""
-        ...
 
 
 class OutputBuffer:

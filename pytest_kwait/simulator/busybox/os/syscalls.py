@@ -136,34 +136,27 @@ class Processes(Protocol):
     @property
     def account(self) -> MemoryAccount:
         """The container's memory."""
-        ...
 
     def start(
         self, make: Callable[[ProcessContext], Process], context: ProcessContext, name: str,
         fds: dict[int, OpenFile], *, parent: int = 0, sink: Sink | None = None, now: bool = False,
     ) -> Task:  # fmt: skip
         """Start a process that owns `fds`."""
-        ...
 
     def find(self, pid: int) -> Task | None:
         """Return a running process by its number."""
-        ...
 
     def all(self) -> list[Task]:
         """Return the running processes, oldest first."""
-        ...
 
     def stop(self, task: Task, code: int) -> None:
         """End a process at once."""
-        ...
 
     def signal(self, pid: int, number: int) -> bool:
         """Send a signal; False if there is no such process."""
-        ...
 
     def handles(self, pid: int, number: int = 15) -> bool:
         """Return whether a process handles a signal itself."""
-        ...
 
 
 class ProcessCredentials(NamedTuple):

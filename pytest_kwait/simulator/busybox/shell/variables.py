@@ -226,32 +226,24 @@ class ShellContext(Protocol):
     @property
     def interrupted(self) -> int:
         """The signal whose trap has yet to run; 0 without one."""
-        ...
 
     def make_message(self, text: str, command: str = "") -> Write:
         """Return an error message with the prefix that `ash` gives it."""
-        ...
 
     def evaluate(self, script: str, command: str = "") -> Generator[Effect, None, None]:
         """Run a script as `eval` and traps do."""
-        ...
 
     def evaluate_number(self, expression: str) -> Generator[Effect, None, int]:
         """Return the value of an arithmetic expression."""
-        ...
 
     def run_lines(self, script: str, first: int) -> Generator[Effect, None, None]:
         """Run a script line by line, counted from `first`."""
-        ...
 
     def call(self, words: list[str]) -> Process:
         """Run a program, not a builtin."""
-        ...
 
     def substitute(self, script: Node) -> Generator[Effect, None, str]:
         """Run a script and return its output without trailing newlines."""
-        ...
 
     def report_signal_end(self, task: Task) -> Generator[Effect, None, None]:
         """Report the signal that ended a process."""
-        ...

@@ -26,7 +26,6 @@ def make_authorizer(user: dict[str, Any], resource: dict[str, str]) -> OpaqueVal
     """Return the variable `authorizer`.
 
     Args:
-        user: the user of the request.
         resource: the requested resource.
     """
     own = OpaqueValue("ResourceCheck", user=user, **resource)
