@@ -35,17 +35,6 @@ _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 WORD_START, WORD_END = r"\b(?=\w)", r"\b(?<=\w)"
 NOT_AFTER_WORD, NOT_BEFORE_WORD = r"(?<!\w)", r"(?!\w)"
 
-
-class _Place(NamedTuple):
-    """The surroundings of a position in a text."""
-
-    is_start: bool
-    is_end: bool
-    is_last: bool
-    after_word: bool
-    before_word: bool
-
-
 _ASSERTIONS: dict[str, Callable[[_Place], bool]] = {
     "^": lambda place: place.is_start,
     "$": lambda place: place.is_end or place.is_last,
@@ -58,6 +47,16 @@ _ASSERTIONS: dict[str, Callable[[_Place], bool]] = {
     NOT_AFTER_WORD: lambda place: not place.after_word,
     NOT_BEFORE_WORD: lambda place: not place.before_word,
 }  # fmt: skip
+
+
+class _Place(NamedTuple):
+    """The surroundings of a position in a text."""
+
+    is_start: bool
+    is_end: bool
+    is_last: bool
+    after_word: bool
+    before_word: bool
 
 
 def is_word(char: str) -> bool:
