@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.linear_regex import Regex, RegexLimitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +75,7 @@ class ImageMapping:
     files: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def _matcher(self) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    def _matcher(self) -> tuple[Regex, Regex | None]:
         name, version = _split_pattern(self.pattern)
         whole = None if version in ("", ":*") else _compile(version)
         return _compile(name), whole
@@ -87,13 +88,13 @@ class ImageMapping:
     def matches(self, image: ImageName) -> bool:
         """Return whether containers of an image run this program."""
         name, version = self._matcher
-        if not any(name.fullmatch(image_name) for image_name in _list_names(image)):
+        if not any(_is_match(name, image_name) for image_name in _list_names(image)):
             return False
         if version is None:
             return True
         digest = f"@{image.digest}" if image.digest else ""
         tag = f":{image.tag}" if image.tag else ""
-        return any(version.fullmatch(part) for part in (tag, digest, tag + digest) if part)
+        return any(_is_match(version, part) for part in (tag, digest, tag + digest) if part)
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
@@ -119,8 +120,19 @@ def _split_pattern(pattern: str) -> tuple[str, str]:
     return name, tag + at + digest
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")))
+def _compile(pattern: str) -> Regex:
+    pieces: list[str] = []
+    for char in pattern:
+        pieces += (".", "*") if char == "*" else (re.escape(char),)
+    return Regex(pieces, around=(r"\A", r"\Z"))
+
+
+def _is_match(expression: Regex, text: str) -> bool:
+    """Return whether an expression matches; no name that is too long to know has a mapping."""
+    try:
+        return expression.is_in(text)
+    except RegexLimitError:
+        return False
 
 
 def _list_names(image: ImageName) -> list[str]:

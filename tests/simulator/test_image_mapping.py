@@ -51,6 +51,12 @@ def test_patterns_match_names_of_images(pattern: str, image: str, matches: bool)
     assert ImageMapping(pattern, ("x",)).matches(parse_image(image)) is matches
 
 
+@pytest.mark.parametrize("length", [100, 3000])
+def test_no_name_takes_long_to_match(length: int) -> None:
+    image = parse_image("/".join(["a"] * length))
+    assert not ImageMapping("*/*/*/*/*/*/*/*/*/b:*", ("x",)).matches(image)
+
+
 def test_the_most_specific_pattern_applies() -> None:
     mappings = ImageMappings(
         ImageMapping(pattern, (pattern,)) for pattern in ("*", "shop/*", "shop/web:1", "shop/web")
