@@ -160,7 +160,7 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
             os.mkdir(own)
             os.chmod(own, mode)
             mount(own, f"{root}/{name}", None, MS_BIND)
-    _mount_special(root, storage, is_privileged=config["privileged"])
+    _mount_special(root, storage, layer, is_privileged=config["privileged"])
     pivot_root(root)
     for bind in binds:
         _bind(bind)
@@ -350,7 +350,7 @@ def _copy_mode(source: str, target: str) -> None:
     os.chmod(target, mode)
 
 
-def _mount_special(root: str, storage: str, *, is_privileged: bool) -> None:
+def _mount_special(root: str, storage: str, layer: str, *, is_privileged: bool) -> None:
     """Mount /proc, /sys and /dev: what is the machine's there is read-only, or missing."""
     common = MS_NOSUID | MS_NODEV | MS_NOEXEC
     mount("proc", f"{root}/proc", "proc", common)
@@ -360,7 +360,7 @@ def _mount_special(root: str, storage: str, *, is_privileged: bool) -> None:
         # The network namespace is not the pod's own.
         mount("/sys", f"{root}/sys", None, MS_BIND | MS_REC)
         restrict_mount(f"{root}/sys", read_only=True, recursive=True)
-    _protect_kernel_files(f"{root}/proc", has_network_settings=is_privileged)
+    _protect_kernel_files(f"{root}/proc", f"{layer}/proc", has_network_settings=is_privileged)
     device = f"{root}/dev"
     flags = MS_NOSUID | MS_NODEV | MS_STRICTATIME
     mount("tmpfs", device, "tmpfs", flags, "mode=755,size=65536k")
@@ -382,24 +382,28 @@ def _mount_special(root: str, storage: str, *, is_privileged: bool) -> None:
         mount("mqueue", f"{device}/mqueue", "mqueue", common)
 
 
-def _protect_kernel_files(proc: str, *, has_network_settings: bool) -> None:
+def _protect_kernel_files(proc: str, read_only: str, *, has_network_settings: bool) -> None:
     """Make everything in /proc but processes read-only.
 
     Mounts there keep a container from mounting a new /proc too, where it would see all of it.
 
     Args:
+        read_only: path of a new folder, for a read-only mount from which all others are.
         has_network_settings: whether settings of the pod's own network can be changed.
     """
     with os.scandir(proc) as entries:
         names = [
             entry.name for entry in entries if not entry.name.isdecimal() and not entry.is_symlink()
         ]
+    os.mkdir(read_only)
+    mount(proc, read_only, None, MS_BIND)
+    restrict_mount(read_only, read_only=True)
+    network = os.open(f"{proc}/sys/net", os.O_PATH)
     for name in names:
-        path = f"{proc}/{name}"
-        mount(path, path, None, MS_BIND)
-        if name == "sys" and has_network_settings:
-            mount(f"{path}/net", f"{path}/net", None, MS_BIND)
-        restrict_mount(path, read_only=True)
+        mount(f"{read_only}/{name}", f"{proc}/{name}", None, MS_BIND)
+    if has_network_settings:
+        mount(f"/proc/self/fd/{network}", f"{proc}/sys/net", None, MS_BIND)
+    os.close(network)
 
 
 def _bind(bind: _Bind) -> None:
