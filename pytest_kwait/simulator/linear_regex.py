@@ -213,12 +213,12 @@ class _Parser:
             end = self._pieces.index("}", self._position)
         except ValueError:
             return None
-        found = re.fullmatch(r"(\d{0,4})(,?)(\d{0,4})", "".join(self._pieces[self._position : end]))
-        if found is None or not (found[1] or found[2]):
+        match = re.fullmatch(r"(\d{0,4})(,?)(\d{0,4})", "".join(self._pieces[self._position : end]))
+        if match is None or not (match[1] or match[2]):
             return None
         self._position = end + 1
-        least = int(found[1] or 0)
-        most = (int(found[3]) if found[3] else None) if found[2] else least
+        least = int(match[1] or 0)
+        most = (int(match[3]) if match[3] else None) if match[2] else least
         if most is not None and most < least:
             raise ValueError("invalid interval")
         return least, most
@@ -249,15 +249,15 @@ def _count_paths(node: _Node, length: int) -> float:
         case _Group(_, inner):
             return _count_paths(inner, length)
         case _Sequence(nodes):
-            return math.prod(_count_paths(each, length) for each in nodes)
+            return math.prod(_count_paths(child, length) for child in nodes)
         case _Choice(branches):
-            return sum(_count_paths(each, length) for each in branches)
+            return sum(_count_paths(branch, length) for branch in branches)
         case _Repeat(inner, least, most):
-            one = _count_paths(inner, length)
-            if one > 1:
-                if most is None or most * math.log(one) > _MAX_EXPONENT:
+            inner_paths = _count_paths(inner, length)
+            if inner_paths > 1:
+                if most is None or most * math.log(inner_paths) > _MAX_EXPONENT:
                     return math.inf
-                return math.fsum(one**count for count in range(most + 1))
+                return math.fsum(inner_paths**count for count in range(most + 1))
             if most is None:
                 return length + 1
             return min(most - least, length) + 1
@@ -365,8 +365,8 @@ class _Automaton:
                 self._compile(inner)
                 self._emit(_Save(2 * number + 1))
             case _Sequence(nodes):
-                for each in nodes:
-                    self._compile(each)
+                for child in nodes:
+                    self._compile(child)
             case _Choice(branches):
                 self._compile_choice(branches)
             case _Repeat(inner, least, most):
@@ -454,25 +454,25 @@ class _Automaton:
 
     def _advance(self, state: _State, char: str, *, is_last: bool) -> _State | None:
         place = _Place(state.is_start, False, is_last, state.after_word, is_word(char))
-        found, accepts = self._follow(state.pcs, place)
+        atoms, accepts = self._follow(state.pcs, place)
         if accepts:
             return None
-        read = frozenset([0, *(pc + 1 for pc, atom in found if self._reads(atom, char))])
+        read = frozenset([0, *(pc + 1 for pc, atom in atoms if self._reads(atom, char))])
         return self._get_state(read, after_word=place.before_word, is_start=False)
 
     def _follow(self, pcs: frozenset[int], place: _Place) -> tuple[list[tuple[int, int]], bool]:
         """Return the characters that may be read next, and whether this is a match."""
-        found: list[tuple[int, int]] = []
-        seen: set[int] = set()
+        atoms: list[tuple[int, int]] = []
+        visited: set[int] = set()
         stack = list(pcs)
         while stack:
             pc = stack.pop()
-            if pc in seen:
+            if pc in visited:
                 continue
-            seen.add(pc)
+            visited.add(pc)
             match self._instructions[pc]:
                 case _Character(atom):
-                    found.append((pc, atom))
+                    atoms.append((pc, atom))
                 case _Split(first, second):
                     stack += (second, first)
                 case _Save():
@@ -481,9 +481,9 @@ class _Automaton:
                     if holds(place):
                         stack.append(pc + 1)
                 case _Accept():
-                    return found, True
-        self.spend(_THREAD_WORK * len(seen))
-        return found, False
+                    return atoms, True
+        self.spend(_THREAD_WORK * len(visited))
+        return atoms, False
 
     # -- where it is
 
@@ -519,14 +519,14 @@ class _Automaton:
     ) -> tuple[list[tuple[int, tuple[int, ...]]], tuple[int, ...] | None]:
         """Read a character with all threads, in the order in which backtracking tries them."""
         read: list[tuple[int, tuple[int, ...]]] = []
-        seen: set[int] = set()
+        visited: set[int] = set()
         stack = threads[::-1]
         char = text[index : index + 1]
         while stack:
             pc, spans = stack.pop()
-            if pc in seen:
+            if pc in visited:
                 continue
-            seen.add(pc)
+            visited.add(pc)
             match self._instructions[pc]:
                 case _Character(atom):
                     if char and self._reads(atom, char):
@@ -541,7 +541,7 @@ class _Automaton:
                 case _Accept():
                     best = spans
                     break
-        self.spend(_THREAD_WORK * len(seen))
+        self.spend(_THREAD_WORK * len(visited))
         return read, best
 
 
@@ -575,11 +575,11 @@ class Regex:
         error: type[Exception] = RegexLimitError,
     ) -> None:
         parser = _Parser(pieces)
-        found: list[_Node] = [parser.parse()]
+        nodes: list[_Node] = [parser.parse()]
         before, after = around
         if before:
-            found = [_Assertion(before), *found, _Assertion(after)]
-        self._node = _Sequence(found)
+            nodes = [_Assertion(before), *nodes, _Assertion(after)]
+        self._node = _Sequence(nodes)
         self.groups = parser.groups
         self._flags = flags | (re.IGNORECASE if ignore_case else 0)
         self._python = re.compile(_write_python(self._node), self._flags)

@@ -76,40 +76,40 @@ class Glob:
         return self._find_end(text, start, is_longest=is_longest, is_whole=False)
 
     def _find_end(self, text: str, start: int, *, is_longest: bool, is_whole: bool) -> int | None:
-        first, *others = self._parts
+        first, *rest = self._parts
         if not first.is_at(text, start):
             return None
         position: int | None = start + first.length
-        if not others:
+        if not rest:
             return position
-        for part in others[:-1]:
+        for part in rest[:-1]:
             position = part.find(text, position or 0)
             if position is None:
                 return None
             position += part.length
-        position, last = position or 0, others[-1]
+        position, last = position or 0, rest[-1]
         if is_whole:
             at = len(text) - last.length
             return len(text) if at >= position and last.is_at(text, at) else None
-        found = last.find_last(text, position) if is_longest else last.find(text, position)
-        return None if found is None else found + last.length
+        start_of_last = last.find_last(text, position) if is_longest else last.find(text, position)
+        return None if start_of_last is None else start_of_last + last.length
 
     def find_start(self, text: str, *, is_longest: bool) -> int | None:
         """Return the start of the match that ends with the text, None without one."""
-        *others, last = self._parts
+        *rest, last = self._parts
         position: int | None = len(text) - last.length
         if position is None or position < 0 or not last.is_at(text, position):
             return None
-        if not others:
+        if not rest:
             return position
-        for part in reversed(others[1:]):
+        for part in reversed(rest[1:]):
             position = part.find_last(text, 0, position)
             if position is None:
                 return None
-        first = others[0]
+        first = rest[0]
         if is_longest:
-            found = first.find(text, 0)
-            return found if found is not None and found + first.length <= position else None
+            at = first.find(text, 0)
+            return at if at is not None and at + first.length <= position else None
         return first.find_last(text, 0, position)
 
     def replace(self, text: str, new: str, *, every: bool) -> str:

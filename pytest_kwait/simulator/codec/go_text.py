@@ -136,8 +136,8 @@ def _compile_python(pattern: str) -> Regex:
         ValueError: it has flags, or what Go's patterns have not.
     """
     pieces: list[str] = []
-    for found in _PATTERN_PIECE.finditer(pattern):
-        piece = found[0]
+    for match in _PATTERN_PIECE.finditer(pattern):
+        piece = match[0]
         if piece.startswith("(?"):
             if not (piece == "(?:" or piece.startswith("(?P<")):
                 raise ValueError(piece)

@@ -1,4 +1,4 @@
-"""What an exploration does to the events of one recorder: late, uncounted or repeated ones."""
+"""Late, uncounted and repeated events of one recorder, as an exploration decides."""
 
 from __future__ import annotations
 
