@@ -227,7 +227,9 @@ def stop_fork_server() -> None:
     """End the process that all are forked from, once all of them have ended."""
     if _fork_server.cache_info().currsize:
         forkserver._forkserver._stop()  # type: ignore[attr-defined] # as multiprocessing's own tests
-        resource_tracker._resource_tracker._stop()  # type: ignore[attr-defined] # it started with it
+        tracker: Any = resource_tracker._resource_tracker  # It started with the server.
+        if tracker._pid is not None:  # A fork has that of its parent.
+            tracker._stop()
         _fork_server.cache_clear()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,9 +23,15 @@ _END_TIMEOUT = "10s"
 
 
 def find_processes(folder: Path) -> dict[int, str]:
-    """Return the processes whose temporary files are in the folder, with their commands."""
+    """Return the processes whose temporary files are in the folder, with their commands.
+
+    But for the one that multiprocessing has for semaphores, which ends with this process.
+    """
+    tracker: Any = resource_tracker._resource_tracker
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) == tracker._pid:
+            continue
         try:
             if f"TMPDIR={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
                 command = (process / "cmdline").read_bytes().replace(b"\0", b" ")

@@ -76,3 +76,15 @@ def test_tests_that_leave_nothing_pass(pytester: pytest.Pytester) -> None:
         """
     )
     pytester.runpytest().assert_outcomes(passed=1)
+
+
+def test_the_tracker_of_multiprocessing_is_not_left(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import multiprocessing
+
+        def test_it():
+            multiprocessing.get_context("spawn").Lock()
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
