@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SUITE = """
 import os, signal, threading
 import pytest
-from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 
 def pod(*command):
     container = {"name": "main", "image": "busybox:1.36", "command": [*command]}
@@ -38,7 +38,7 @@ def test_fails(kwait, wait_for_pod_success):
     kwait.create(pod("sh", "-c", "echo no database; exit 3"))
     wait_for_pod_success("worker")
 
-class Killer:
+class Killer(WaitObserver):
     # Called after the recorder: the wait has begun by then, even on a slow machine.
     def on_start(self, wait):
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
