@@ -31,10 +31,12 @@ async def main(folder: Path, *, plain: bool) -> None:
     loop.add_reader(sys.stdin.fileno(), ended.set)
     runtime = ContainerRuntime(folder, plain=plain, on_failed=end)
     programs = Programs(runtime, folder)
-    script = "sleep 1000 & sleep 1000 & echo ready; wait"
+    script = "sleep 1000 & sleep 1000 & echo ready; wait # {}"
     listener = await runtime.listen("127.0.0.1", 0, "tcp")
-    shared = programs.shell(await programs.create_sandbox(share_pids=True), script)
-    program = programs.shell(await programs.create_sandbox(), script, memory_bytes=1 << 30)
+    shared = programs.shell(await programs.create_sandbox(share_pids=True), script.format("shared"))
+    program = programs.shell(
+        await programs.create_sandbox(), script.format("alone"), memory_bytes=1 << 30
+    )
     for each in (shared, program):
         await each.wait_for("ready")
     session = program.exec("sleep", "1000")

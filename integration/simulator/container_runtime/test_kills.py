@@ -136,15 +136,19 @@ def test_kill(server: _Server, tmp_path: Path, victim: str) -> None:
     if is_plain:
         launcher = supervisor
     children = _list_children(launcher)
-    shells = [pid for pid in children if _read_command(pid).startswith("/bin/sh")]
+    shells = {
+        command.split()[-1]: pid
+        for pid in children
+        if (command := _read_command(pid)).startswith("/bin/sh")
+    }
     pids = {
         "server": server.pid,
         "supervisor": supervisor,
         "launcher": launcher,
         "session": next(pid for pid in children if _read_command(pid).startswith("sleep")),
-        "pause": next((pid for pid in children if _is_pause(pid)), shells[0]),
-        "shared": shells[0],
-        "program": shells[1],
+        "pause": next((pid for pid in children if _is_pause(pid)), shells["shared"]),
+        "shared": shells["shared"],
+        "program": shells["alone"],
     }
     if victim == "both":
         # The next run removes what is left.
