@@ -78,7 +78,10 @@ def test_tests_that_leave_nothing_pass(pytester: pytest.Pytester) -> None:
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_the_tracker_of_multiprocessing_is_not_left(pytester: pytest.Pytester) -> None:
+def test_the_tracker_of_multiprocessing_is_not_left(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
     pytester.makepyfile(
         """
         import multiprocessing
