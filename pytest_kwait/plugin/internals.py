@@ -35,8 +35,8 @@ def has_own_fixture(item: pytest.Item, name: str) -> bool:
 def finish_fixture(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Call the finalizers of a fixture that are left; raises what they raise.
 
-    pytest tells plugins of an error in a teardown once all its fixtures are gone, and the
-    namespaces of the test with them; a finalizer that calls the others is told at once.
+    pytest reports an error in a teardown to plugins once all its fixtures are gone, and the
+    namespaces of the test with them; a finalizer that calls the others gets the error itself.
     """
     fixture.finish(cast("Any", request))
 

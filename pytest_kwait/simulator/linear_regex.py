@@ -2,7 +2,7 @@
 
 An expression whose backtracking is bounded for a text is Python's. Any other is an automaton, in
 time linear in the text, with the same result: of the leftmost matches the one that is tried first.
-What would take longer than a limit is an error.
+A search beyond a limit is an error.
 
 Source: Russ Cox, "Regular Expression Matching: the Virtual Machine Approach", "… in the Wild".
 """

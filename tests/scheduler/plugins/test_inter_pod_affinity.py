@@ -72,7 +72,7 @@ def _selecting(**expression: Any) -> dict[str, Any]:
             served_pod(affinity=beside(term("host"))), _WEB, "0", id="beside, on its node"
         ),
         pytest.param(served_pod(affinity=beside(term("rack"))), _WEB, "", id="label on no node"),
-        pytest.param(served_pod("p", "db", affinity=beside(term())), _DB, "", id="nobody there"),
+        pytest.param(served_pod("p", "db", affinity=beside(term())), _DB, "", id="no pod there"),
         pytest.param(served_pod(affinity=beside(term())), _DB, "012", id="the first of its kind"),
         pytest.param(
             served_pod(affinity=beside(term(), term("host", {"matchLabels": {"service": "db"}}))),

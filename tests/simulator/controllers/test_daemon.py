@@ -198,11 +198,11 @@ def test_failed_pod_is_replaced_with_backoff(cluster: Cluster) -> None:
 
 
 def test_refused_pod_is_reported_and_retried(cluster: Cluster) -> None:
-    cluster.create(_SETS, "d", set_spec(pod={"serviceAccountName": "nobody"}))
+    cluster.create(_SETS, "d", set_spec(pod={"serviceAccountName": "late"}))
     cluster.run(1)
     assert cluster.reasons("d")[0] == "FailedCreate"
     assert _counts(cluster.get(_SETS, "d"))[:3] == (1, 2, 0)
-    cluster.api.create("serviceaccounts", {"metadata": {"name": "nobody"}}, "t")
+    cluster.api.create("serviceaccounts", {"metadata": {"name": "late"}}, "t")
     cluster.run(10)
     assert _places(cluster) == _NODES
 

@@ -256,13 +256,13 @@ def test_each_pod_has_claims_that_outlive_it(cluster: Cluster) -> None:
 
 
 def test_refusals_are_reported_and_retried(cluster: Cluster) -> None:
-    cluster.create(_SETS, "s", _stateful_spec(1, pod={"serviceAccountName": "nobody"}))
+    cluster.create(_SETS, "s", _stateful_spec(1, pod={"serviceAccountName": "late"}))
     cluster.run(1)
     told = cluster.events("s")[0].partition(": ")[2]
     assert told.startswith("Create Pod s-0 in StatefulSet s failed error: ")
     assert cluster.reasons("s") == ["FailedCreate"]
     assert _counts(cluster.get(_SETS, "s"))[:2] == (1, 0)
-    cluster.api.create("serviceaccounts", {"metadata": {"name": "nobody"}}, "t")
+    cluster.api.create("serviceaccounts", {"metadata": {"name": "late"}}, "t")
     cluster.run(20)
     assert _counts(cluster.get(_SETS, "s"))[2] == 1
 

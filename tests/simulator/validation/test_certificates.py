@@ -78,7 +78,7 @@ def test_certificate_requests(fields: Obj, texts: list[str]) -> None:
 
 def test_a_certificate_request_records_its_user() -> None:
     caller = Caller(user="jane", groups=("team",), uid="1", extra={"a": ("b",)})
-    body = {"metadata": {"name": "A:b"}, "spec": request_spec(username="somebody else")}
+    body = {"metadata": {"name": "A:b"}, "spec": request_spec(username="another user")}
     made = new_cluster().create(REQUESTS, body, caller=caller)
     told = {field: made["spec"][field] for field in ("username", "groups", "uid", "extra")}
     assert told == {"username": "jane", "groups": ["team"], "uid": "1", "extra": {"a": ["b"]}}
