@@ -69,10 +69,12 @@ def test_a_pod_that_waits_for_a_missing_object(
 
 def test_a_claim_of_a_missing_class(kwait: Kwait) -> None:
     """The claim has the event of the volume controller, and the pod that of the scheduler."""
-    kwait.create(CLAIM, mounting({"persistentVolumeClaim": {"claimName": "data"}}))
+    kwait.create(CLAIM)
     about = "persistentvolumeclaim/data"
     event = kwait.wait_for_event("ProvisioningFailed", about=about, timeout="1m")
     assert event["message"] == 'storageclass.storage.k8s.io "nowhere" not found'
+    # A scheduler that does not know the claim yet would say so, and never again anything else.
+    kwait.create(mounting({"persistentVolumeClaim": {"claimName": "data"}}))
     event = kwait.wait_for_event("FailedScheduling", about="pod/p", timeout="1m")
     assert event["message"].endswith("pod has unbound immediate PersistentVolumeClaims. not found")
 

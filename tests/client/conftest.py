@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 import trustme
 
-from pytest_kwait.client.deadlines import WATCHDOG
-from pytest_kwait.clock import Deadline, SystemClock
+from pytest_kwait.clock import Deadline
+from tests.advanced_clock import AdvancedClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,22 +20,6 @@ class Authority(NamedTuple):
 
     server: ssl.SSLContext
     certificate: str
-
-
-class AdvancedClock(SystemClock):
-    """The clock of the machine, which a test moves on."""
-
-    def __init__(self) -> None:
-        self._advanced = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self._advanced
-
-    def advance(self, seconds: float) -> None:
-        """Move on; guards that are due by then cut off their requests."""
-        self._advanced += seconds
-        if WATCHDOG._worker is not None:
-            WATCHDOG._worker.wake()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.client.scripted_server import Exchange, ScriptedServer, answer, strea
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.client.conftest import AdvancedClock
+    from tests.advanced_clock import AdvancedClock
 
 ADDRESS = "https://10.0.0.1:6443"
 ENDED = "the embedded cluster has ended (signal 9)"

@@ -18,7 +18,8 @@ from tests.client.scripted_server import Exchange, ScriptedServer, answer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.client.conftest import AdvancedClock, Authority
+    from tests.advanced_clock import AdvancedClock
+    from tests.client.conftest import Authority
 
 LIMIT = 0.15
 PATH = "/api/v1/namespaces/a/pods/p"

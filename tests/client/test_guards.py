@@ -15,7 +15,7 @@ from pytest_kwait.testing import FakeClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.client.conftest import AdvancedClock
+    from tests.advanced_clock import AdvancedClock
 
 FAILURES = (OSError,)
 

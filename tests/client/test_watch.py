@@ -15,7 +15,8 @@ from tests.client.scripted_server import Exchange, ScriptedServer, answer, encod
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
-    from tests.client.conftest import AdvancedClock, Authority
+    from tests.advanced_clock import AdvancedClock
+    from tests.client.conftest import Authority
 
 PATH = "/api/v1/namespaces/a/pods"
 

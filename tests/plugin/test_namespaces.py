@@ -367,16 +367,18 @@ def test_remaining_objects_in_a_given_namespace_are_reported(
     pytester: pytest.Pytester, fake_cluster: Log, workers: list[str]
 ) -> None:
     pytester.makepyfile(test_it=_HELD)
-    result = pytester.runpytest("--kwait-namespace=team", "--kwait-deletion-wait=300ms", *workers)
+    result = pytester.runpytest("--kwait-namespace=team", "--kwait-deletion-wait=1s", *workers)
     # Remaining objects are no failure of a test.
     assert result.ret == pytest.ExitCode.OK
     lines = result.stdout.str().splitlines()
     start = lines.index(
         "kwait: what test_it.py::test_it has made is not gone; the server is still deleting:"
     )
-    assert lines[start + 1] == (
-        "  configmap team/held did not go away within 300ms: being deleted, held by "
-        "example.com/hold"
+    # All objects share the limit; what is left of it for this one is not known.
+    assert re.fullmatch(
+        r"  configmap team/held did not go away within (1s|\d00ms): being deleted, held by "
+        r"example\.com/hold",
+        lines[start + 1],
     )
     assert sum("the server is still deleting" in line for line in lines) == 1
     gone = re.findall("DELETE .*/configmaps/(.*)\n", fake_cluster())

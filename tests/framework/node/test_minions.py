@@ -14,7 +14,6 @@ from pytest_kwait.client.resource import (
     PODS,
     REPLICATION_CONTROLLERS,
 )
-from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.daemonset import (
     check_daemon_pod_on_nodes,
@@ -27,6 +26,7 @@ from pytest_kwait.framework.node.minions import (
     wait_for_pods_on_minions,
 )
 from pytest_kwait.framework.node.wait import check_ready_for_tests
+from tests.advanced_clock import AdvancedClock
 from tests.objects import condition, pod, workload
 
 if TYPE_CHECKING:
@@ -264,18 +264,20 @@ def test_a_pod_info_that_hangs_does_not_outlast_the_limit(
 ) -> None:
     released = threading.Event()
     calls: list[str] = []
+    clock = AdvancedClock()
 
     def pod_info(host: str, pod: Any) -> Any:
         calls.append(host)
+        clock.advance(600)
         released.wait()
         return pod
 
     session.put(PODS, web("a"))
-    session.clock = SYSTEM_CLOCK
+    session.clock = clock
     try:
         with pytest.raises(WaitTimeout):
             wait_for_pods_on_minions(
-                client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode, timeout=0.2
+                client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode, timeout=600
             )
         (abandoned,) = (each for each in threading.enumerate() if each.name == "kwait-user-code")
         assert abandoned.daemon
