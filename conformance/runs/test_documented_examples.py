@@ -69,11 +69,12 @@ EMBEDDED = {
     "docs/locks.md",
     "docs/operators.md",
     "docs/programs.md",
+    "docs/shared-operators.md",
     "docs/tutorial.md",
 }
 """Pages about what only the embedded cluster has, or that wait for the test that runs them."""
 
-NEEDED = {"docs/operators.md": "kopf"}
+NEEDED = {"docs/operators.md": "kopf", "docs/shared-operators.md": "kopf"}
 """Packages that the sessions of a page need."""
 
 BODY = """
