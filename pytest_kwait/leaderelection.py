@@ -398,26 +398,24 @@ class LeaderElector:
             name = self._lock.describe()
             raise KwaitError(f"failed election to renew leadership on lease {name}")
 
-    def run(self, stop: threading.Event | Context) -> bool:
+    def run(self, stop: wait.Stop) -> bool:
         """Compete, lead, and return when stopped or when leadership is lost.
 
         A pending request is awaited at `stop`, for half a renew deadline at most.
 
         Args:
-            stop: an event or a context; ends the candidacy.
+            stop: ends the candidacy.
 
         Returns:
             True if stopped, False if leadership was lost.
 
         Raises:
-            InvalidArgument: a context of another clock.
+            InvalidArgument: nothing that stops, or a context of another clock.
             KwaitError: it runs already.
 
         Source: leaderelection.go Run.
         """
-        ctx = (
-            stop if isinstance(stop, wait.Context) else wait.context_for_channel(stop, self._clock)
-        )
+        ctx = wait.context_for_channel(stop, self._clock)
         if ctx.clock is not self._clock:
             raise InvalidArgument("stop", stop, "use a context of the elector's clock")
         if not self._running.acquire(blocking=False):

@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -42,6 +43,7 @@ from tools.upstream_suite.results import count_tests, get_sig, read_not_passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
 
 FOLDER = Path(__file__).parents[1] / "docs"
 PLUGIN = FOLDER.parent / "pytest_kwait" / "plugin"
@@ -192,16 +194,34 @@ def markers() -> str:
 
 
 def api(module_name: str) -> str:
-    """Return the public classes and functions of a module that are no waits."""
+    """Return the public names of a module that are no waits."""
     module = import_module(module_name)
     left_out = WAITS if module_name == "pytest_kwait" else ()
     values = {name: getattr(module, name) for name in module.__all__ if name not in left_out}
-    rows = [
-        (f"`{name}`", _first_sentence(inspect.getdoc(value) or ""))
-        for name, value in values.items()
+    docstrings = {
+        name: inspect.getdoc(value)
         if inspect.isclass(value) or inspect.isfunction(value)
-    ]
+        else _assigned_docstring(module, name)
+        for name, value in values.items()
+    }
+    rows = [(f"`{name}`", _first_sentence(text)) for name, text in docstrings.items() if text]
     return table(("name", "what it is"), rows)
+
+
+def _assigned_docstring(module: ModuleType, name: str) -> str:
+    """Return the text below the assignment of a name, in the module that defines it."""
+    body = ast.parse(inspect.getsource(module)).body
+    for statement, following in pairwise(body):
+        match statement, following:
+            case (
+                ast.Assign(targets=[ast.Name(id=target)]) | ast.AnnAssign(target=ast.Name(target)),
+                ast.Expr(value=ast.Constant(value=str(text))),
+            ) if target == name:
+                return inspect.cleandoc(text)
+            case ast.ImportFrom(module=str(source), names=aliases), _:
+                if name in {alias.asname or alias.name for alias in aliases}:
+                    return _assigned_docstring(import_module(source), name)
+    return ""
 
 
 def command(name: str) -> str:

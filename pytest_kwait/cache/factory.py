@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.apimachinery.selectors import Selector
-    from pytest_kwait.cache.sync import Stop
     from pytest_kwait.cache.transform import TransformFunc
+    from pytest_kwait.wait.context import Stop
 
 _RESOLVE_TIMEOUT = 30.0
 

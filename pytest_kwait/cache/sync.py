@@ -23,6 +23,7 @@ from pytest_kwait.wait.loop import check_result
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Clock
+    from pytest_kwait.wait.context import Stop
 
 SYNCED_POLL_PERIOD = 0.1
 """Seconds between two checks of unsynced caches."""
@@ -32,9 +33,6 @@ CACHE_SYNC_TIMEOUT = 300.0
 
 InformerSynced: TypeAlias = Callable[[], bool]
 """Returns whether a cache has synced."""
-
-Stop: TypeAlias = threading.Event | wait.Context
-"""Ends a wait early."""
 
 _logger = logging.getLogger("pytest_kwait.cache")
 
@@ -272,18 +270,8 @@ def wait_for_named_cache_sync(
 
 
 def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
-    """Return a context that ends with `stop`, or never without one.
-
-    Raises:
-        InvalidArgument: `stop` is neither an event nor a context.
-    """
-    if stop is None:
-        return wait.background(clock)
-    if isinstance(stop, wait.Context):
-        return stop
-    if isinstance(stop, threading.Event):
-        return wait.context_for_channel(stop, clock)
-    raise InvalidArgument("stop", stop, "a threading.Event or a wait.Context")
+    """Return a context that ends with `stop`, or never without one."""
+    return wait.background(clock) if stop is None else wait.context_for_channel(stop, clock)
 
 
 def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:

@@ -9,7 +9,6 @@ Source: kubernetes/test/e2e/framework, release 1.36; files are relative to it.
 from __future__ import annotations
 
 import difflib
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get
 
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.wait.context import Stop, parse_stop
 
 if TYPE_CHECKING:
     from pytest_kwait.client.session import ApiSession
@@ -265,9 +265,9 @@ class WaitOptions(TypedDict, total=False):
     """True if an object that is deleted and created anew under its name counts as the awaited one.
     Default: False with `fail_fast`, True without."""
 
-    stop: threading.Event | Callable[[], bool] | None
-    """Ends the wait with `pytest_kwait.wait.Canceled`: an event, or a function that returns True.
-    It is looked at every 50 ms. Default: None."""
+    stop: Stop | None
+    """Ends the wait with `pytest_kwait.wait.Canceled`: an event, a function that returns True, or a
+    context of `wait`. It is looked at every 50 ms. Default: None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,18 +371,9 @@ def resolve_options(
         grace=_seconds(given, "grace", 0.0) if "grace" in given else None,
         stable_for=_seconds(given, "stable_for", 0.0),
         follow_name=follow_name,
-        stop=_parse_stop(given.get("stop")),
+        stop=None if given.get("stop") is None else parse_stop(given["stop"]),
         limit_name=timeout,
     )
-
-
-def _parse_stop(stop: Any) -> Callable[[], bool] | None:
-    is_set = getattr(stop, "is_set", stop)
-    if stop is not None and not callable(is_set):
-        raise InvalidArgument(
-            "stop", stop, "use a threading.Event, or a function without arguments"
-        )
-    return cast("Callable[[], bool] | None", is_set)
 
 
 def _seconds(

@@ -47,7 +47,6 @@ from pytest_kwait.wait.context import (
     Context,
     DeadlineExceeded,
     background,
-    context_for_channel,
     with_cancel,
 )
 from pytest_kwait.wait.poll import poll_until_context_timeout
@@ -55,7 +54,6 @@ from pytest_kwait.wait.poll import poll_until_context_timeout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.collection_watch import Outcome, Subscriber, Subscription
     from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, WatchEvent
@@ -550,30 +548,6 @@ def sleep_until_stopped(clock: Clock, seconds: float, stop: Callable[[], bool] |
         clock.sleep(min(_STOP_INTERVAL, deadline.remaining))
 
 
-class _StoppableContext(Context):
-    """A context that also ends once a function returns True.
-
-    Args:
-        channel: the event that ends it as well.
-        stop: the function.
-    """
-
-    def __init__(
-        self, clock: Clock, channel: threading.Event, stop: Callable[[], bool] | None
-    ) -> None:
-        super().__init__(clock, channel=channel)
-        self._stop = stop
-
-    def limited(self, timeout: Duration) -> Context:
-        """Return a child context with an earlier deadline, which looks at this one often."""
-        return Context(self.clock, parent=self, at=super().limited(timeout).deadline.at)
-
-    def _check_outer(self) -> None:
-        super()._check_outer()
-        if self._reason is None and self._stop is not None and self._stop():
-            self._end(lambda: Canceled(_STOPPED), None)
-
-
 class WatchMode:
     """One wait over watches: evaluates their events, and runs the loop of its caller.
 
@@ -937,10 +911,7 @@ class PollMode:
         """
         availability = self._session.availability
         stop = self._evaluator.settings.stop
-        if stop is None:
-            ctx = context_for_channel(availability.ended, self._deadline.clock)
-        else:
-            ctx = _StoppableContext(self._deadline.clock, availability.ended, stop)
+        ctx = Context(self._deadline.clock, channel=availability.ended, stop=stop)
         timeout = self._deadline.remaining
         try:
             poll_until_context_timeout(ctx, self._poll, timeout, True, self._run_round)

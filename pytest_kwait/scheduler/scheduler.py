@@ -33,9 +33,9 @@ from pytest_kwait.worker import Worker
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.cache.sync import Stop
     from pytest_kwait.scheduler.framework.cycle_state import NodeLister
     from pytest_kwait.scheduler.scheduling_queue import QueuedPodInfo
+    from pytest_kwait.wait.context import Stop
 
 _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
@@ -291,7 +291,7 @@ class Scheduler:
         runs once.
 
         Args:
-            stop: an event or a context; ends the run.
+            stop: ends the run.
 
         Raises:
             WaitTimeout, WaitFailed: the caches did not sync, or cannot.

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.framework.registry import VERBS
+from pytest_kwait.wait.context import parse_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -178,5 +179,5 @@ def _trio_token() -> object | None:
 
 
 def _either(stopped: threading.Event, stop: Any) -> Callable[[], bool]:
-    is_set = getattr(stop, "is_set", stop)
-    return lambda: stopped.is_set() or bool(is_set())
+    is_stopped = parse_stop(stop)
+    return lambda: stopped.is_set() or is_stopped()

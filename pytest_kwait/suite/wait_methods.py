@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.apimachinery.times import Duration
-    from pytest_kwait.cache.sync import Stop, Synced
+    from pytest_kwait.cache.sync import Synced
     from pytest_kwait.engine.condition import Verdict
     from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.objects.lists import Count
     from pytest_kwait.framework.predicates import HeldPredicate
+    from pytest_kwait.wait.context import Stop
 
     # Without `as_model`, objects are dicts.
     _Model = typing_extensions.TypeVar("_Model", default=dict[str, Any])

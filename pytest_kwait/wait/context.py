@@ -8,16 +8,14 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
 
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
-from pytest_kwait.errors import KwaitError, WaitTimeout
+from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-# The interval of checks of a foreign event: only one event can be waited on.
+# The interval of checks of a foreign event or a function: only one event can be waited on.
 _SLICE = 0.05
 
 
@@ -106,6 +104,7 @@ class Context:
         parent: Context | None = None,
         at: float = math.inf,
         channel: threading.Event | None = None,
+        stop: Callable[[], bool] | None = None,
     ) -> None:
         self.clock = clock
         """The clock of every wait under this context."""
@@ -117,6 +116,8 @@ class Context:
         self._channel: threading.Event | None = channel or (parent._channel if parent else None)
         self._done = channel or threading.Event()
         self._wakeup = self._done
+        self._stop = stop
+        self._is_polled: bool = stop is not None or (parent is not None and parent._is_polled)
         self._children: weakref.WeakSet[Context] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._reason: Callable[[], Canceled | DeadlineExceeded] | None = None
@@ -165,19 +166,25 @@ class Context:
         Args:
             timeout: from now; zero is a deadline that has passed.
         """
-        at = self.clock.monotonic() + to_seconds(timeout, what="timeout")
-        context = Context(self.clock, parent=self, at=at)
-        if self._channel is not None:  # so that setting the channel is noticed at once
-            context._wakeup = self._wakeup
-        return context
+        return self._derive(self.clock.monotonic() + to_seconds(timeout, what="timeout"))
+
+    def child(self) -> Context:
+        """Return a child context that the caller cancels, for one wait."""
+        return self._derive(math.inf)
 
     def cancel(self, cause: BaseException | None = None) -> None:
         """Cancel this context and its children with `cause`; no-op once ended."""
         if self.err() is None:  # a deadline that has passed unnoticed came first
             self._end(Canceled, cause)
 
+    def _derive(self, at: float) -> Context:
+        context = Context(self.clock, parent=self, at=at)
+        if self._channel is not None:  # so that setting the channel is noticed at once
+            context._wakeup = self._wakeup
+        return context
+
     def _block(self, seconds: float) -> None:
-        if self._channel is None or self._channel is self._wakeup:
+        if not self._is_polled and (self._channel is None or self._channel is self._wakeup):
             self.clock.wait(self._wakeup, None if math.isinf(seconds) else seconds)
             return
         end = self.clock.monotonic() + seconds
@@ -185,13 +192,15 @@ class Context:
             self.clock.wait(self._wakeup, min(remaining, _SLICE))
 
     def _check_outer(self) -> None:
-        """End with the parent or a foreign event."""
+        """End with the parent, a foreign event or a function."""
         above = self._parent.err() if self._parent is not None else None
         if above is not None:
             self._end(type(above), above.__cause__)
         elif self.deadline.expired:
             self._end(DeadlineExceeded, None)
-        elif self._channel is not None and self._channel.is_set():
+        elif (self._channel is not None and self._channel.is_set()) or (
+            self._stop is not None and self._stop()
+        ):
             self._end(Canceled, None)
 
     def _end(
@@ -211,19 +220,49 @@ class Context:
             child._end(reason, cause)
 
 
+Stop: TypeAlias = threading.Event | Callable[[], bool] | Context
+"""What stops a wait: an event that is set, a function that returns True, a context that ends."""
+
+
 def background(clock: Clock = SYSTEM_CLOCK) -> Context:
     """Return a root context that never ends."""
     return Context(clock)
 
 
-def context_for_channel(channel: threading.Event, clock: Clock = SYSTEM_CLOCK) -> Context:
-    """Return a context that is cancelled once `channel` is set.
+def context_for_channel(channel: Stop, clock: Clock = SYSTEM_CLOCK) -> Context:
+    """Return a context that is cancelled once `channel` is set, or returns True.
 
-    Its children notice that within 50 ms.
+    Its children notice that within 50 ms. A context is returned itself.
+
+    Raises:
+        InvalidArgument: `channel` is no event, function or context.
 
     Source: util/wait/wait.go ContextForChannel.
     """
-    return Context(clock, channel=channel)
+    if isinstance(channel, Context):
+        return channel
+    if isinstance(channel, threading.Event):
+        return Context(clock, channel=channel)
+    return Context(clock, stop=parse_stop(channel))
+
+
+def parse_stop(stop: Any) -> Callable[[], bool]:
+    """Return a function that says whether to stop.
+
+    Args:
+        stop: an event, a function without arguments, or a context.
+
+    Raises:
+        InvalidArgument: it is none of them.
+    """
+    if isinstance(stop, Context):
+        return lambda: stop.err() is not None
+    is_set: Callable[[], bool] = getattr(stop, "is_set", stop)
+    if not callable(is_set):
+        raise InvalidArgument(
+            "stop", stop, "use a threading.Event, a wait.Context, or a function without arguments"
+        )
+    return is_set
 
 
 def with_cancel(parent: Context) -> tuple[Context, CancelFunc]:

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.backoff import Backoff
-from pytest_kwait.wait.context import Context, ErrWaitTimeout, background, context_for_channel
+from pytest_kwait.wait.context import (
+    Context,
+    ErrWaitTimeout,
+    Stop,
+    background,
+    context_for_channel,
+)
 from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
@@ -25,14 +31,11 @@ from pytest_kwait.wait.loop import (
     raise_interruption,
 )
 
-if TYPE_CHECKING:
-    import threading
-
 _NO_MORE = object()
 
 WaitFunc: TypeAlias = Callable[[Context], Iterable[None]]
 """Yields an item per call; ends when the last call is due, or with the context.
-Its iterator's `close`, if it has one, is called when the wait is over."""
+When the wait is over, the context ends, and the iterator's `close` is called if it has one."""
 
 
 def poll_until_context_cancel(
@@ -108,7 +111,7 @@ def poll_with_context(
 def poll_until(
     interval: Duration,
     condition: ConditionFunc,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -176,7 +179,7 @@ def poll_immediate_with_context(
 def poll_immediate_until(
     interval: Duration,
     condition: ConditionFunc,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -238,7 +241,7 @@ def poller(interval: Duration, timeout: Duration) -> WaitFunc:
 def wait_for(
     wait: WaitFunc,
     condition: ConditionFunc,
-    done: threading.Event,
+    done: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -301,6 +304,7 @@ class _WaitFuncTimer:
     def __init__(self, wait: WaitFunc) -> None:
         self._wait = wait
         self._ticks: Iterator[None] | None = None
+        self._context: Context | None = None
 
     def start(self, ctx: Context) -> None:
         """No-op: `wait` calls the `WaitFunc`, and only if the context has not ended."""
@@ -309,13 +313,16 @@ class _WaitFuncTimer:
         if ctx.err() is not None:
             return Tick.DONE
         if self._ticks is None:
-            self._ticks = iter(self._wait(ctx))
+            self._context = ctx.child()
+            self._ticks = iter(self._wait(self._context))
         return Tick.LAST if next(self._ticks, _NO_MORE) is _NO_MORE else Tick.FIRED
 
     def next(self, ctx: Context) -> None:
         """No-op: `wait` requests the next tick."""
 
     def stop(self) -> None:
+        if self._context is not None:
+            self._context.cancel()
         close = getattr(self._ticks, "close", None)
         if close is not None:
             close()

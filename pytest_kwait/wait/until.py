@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.backoff import BackoffManager, JitteredBackoffManager
-from pytest_kwait.wait.context import Context, context_for_channel
+from pytest_kwait.wait.context import Context, Stop, context_for_channel
 from pytest_kwait.wait.loop import VariableTimer, loop_condition_until_context
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def forever(f: Callable[[], object], period: Duration, *, clock: Clock = SYSTEM_
 def until(
     f: Callable[[], object],
     period: Duration,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -56,7 +56,7 @@ def until_with_context(ctx: Context, f: Callable[[Context], object], period: Dur
 def non_sliding_until(
     f: Callable[[], object],
     period: Duration,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -82,7 +82,7 @@ def jitter_until(
     period: Duration,
     jitter_factor: float,
     sliding: bool,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:
@@ -119,7 +119,7 @@ def backoff_until(
     f: Callable[[], object],
     backoff: BackoffManager,
     sliding: bool,
-    stop: threading.Event,
+    stop: Stop,
     *,
     clock: Clock = SYSTEM_CLOCK,
 ) -> None:

@@ -215,10 +215,17 @@ def test_function_that_returns_no_bool_is_refused(never: wait.Context) -> None:
     )
 
 
+def test_a_function_stops_the_wait() -> None:
+    assert not cache.wait_for_cache_sync(lambda: False, stop=lambda: True)
+
+
 def test_stop_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidArgument) as caught:
         cache.wait_for_cache_sync(stop=5)  # type: ignore[arg-type] # the mistake that is tested
-    assert str(caught.value) == "stop=5 is not valid: a threading.Event or a wait.Context"
+    assert str(caught.value) == (
+        "stop=5 is not valid: use a threading.Event, a wait.Context, or a function without "
+        "arguments"
+    )
 
 
 def test_bad_timeout_is_refused() -> None:

@@ -92,9 +92,9 @@ def test_help_is_that_of_the_declared_options(
         "kube-apiserver, no scheduler, no nodes "
         "--port P port (default: any free port) "
         "--address IP listen address, 0.0.0.0 for all interfaces (default: loopback only) "
-        "--timing {fast,real} back-offs, leases and grace periods: a twentieth of Kubernetes' own, "
-        "or the same; batches too; durations in manifests and commands are never changed "
-        "(default: fast) "
+        "--timing {fast,real} back-offs, leases and timers of controllers: a twentieth of "
+        "Kubernetes' own, or the same; batches too; durations in manifests and commands are never "
+        "changed (default: fast) "
         "--token-auth-file FILE further users, one per line: token,user,uid or "
         'token,user,uid,"group1,group2" '
         "--user NAME[=GROUP,...] a further user, with a client certificate; repeatable "

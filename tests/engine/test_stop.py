@@ -14,22 +14,26 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.testing import FakeClock
-from pytest_kwait.wait import Canceled
+from pytest_kwait.wait import Canceled, context_for_channel
 from tests.engine.fake_session import FakeSession
 from tests.objects import created_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pytest_kwait.wait import Stop
 
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
-@pytest.mark.parametrize("kind", ["event", "function"])
+@pytest.mark.parametrize("kind", ["event", "function", "context"])
 def test_a_wait_is_stopped(mode: Any, kind: str) -> None:
     session, stop = FakeSession(), threading.Event()
     session.put(JOBS, created_job())
     session.at(3.0, stop.set)
-    given: threading.Event | Callable[[], bool] = stop if kind == "event" else stop.is_set
-    settings = resolve_options({"stop": given, "mode": mode, "timeout": 60}, timeout="job")
+    given: dict[str, Stop] = {
+        "event": stop,
+        "function": stop.is_set,
+        "context": context_for_channel(stop),
+    }
+    settings = resolve_options({"stop": given[kind], "mode": mode, "timeout": 60}, timeout="job")
 
     started = session.script_clock.monotonic()
     with pytest.raises(Canceled) as caught:
@@ -60,5 +64,6 @@ def test_what_cannot_stop_a_wait() -> None:
         resolve_options({"stop": 3}, timeout="job")
 
     assert str(caught.value) == (
-        "stop=3 is not valid: use a threading.Event, or a function without arguments"
+        "stop=3 is not valid: use a threading.Event, a wait.Context, or a function without "
+        "arguments"
     )

@@ -144,6 +144,30 @@ def test_a_context_made_from_a_channels_notices_the_channel() -> None:
     assert child.done.is_set()
 
 
+def test_a_function_or_a_context_is_a_channel_too() -> None:
+    clock = FakeClock()
+    for made in (
+        wait.context_for_channel(lambda: clock.monotonic() >= 3, clock),
+        wait.with_cancel(wait.context_for_channel(lambda: clock.monotonic() >= 6, clock))[0],
+    ):
+        begun = clock.monotonic()
+        assert made.wait(10) is True
+        assert clock.monotonic() - begun == pytest.approx(3.0, abs=0.05)
+        assert isinstance(made.err(), wait.Canceled)
+        assert made.done.is_set()
+    assert wait.context_for_channel(made) is made
+
+
+@pytest.mark.parametrize("stop", [None, 5])
+def test_what_is_no_channel_is_refused(stop: Any) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        wait.context_for_channel(stop)
+    assert str(caught.value) == (
+        f"stop={stop} is not valid: use a threading.Event, a wait.Context, or a function without "
+        "arguments"
+    )
+
+
 def test_cancelling_a_context_made_from_a_channels_leaves_the_channel_alone() -> None:
     clock = FakeClock()
     channel = threading.Event()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,44 @@ def test_wait_for_takes_any_iterable() -> None:
 
     with pytest.raises(wait.ErrWaitTimeout):
         wait.wait_for(lambda _ctx: [None, None], condition, threading.Event())
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("is_met", [True, False])
+def test_the_context_of_a_wait_func_ends_with_the_wait(is_met: bool) -> None:
+    """Source: util/wait/wait_test.go TestWaitForClosesStopCh."""
+    given: list[wait.Context] = []
+    stop = threading.Event()
+
+    def tick_once(ctx: wait.Context) -> list[None]:
+        given.append(ctx)
+        assert ctx.err() is None
+        return [None]
+
+    with nullcontext() if is_met else pytest.raises(wait.ErrWaitTimeout):
+        wait.wait_for(tick_once, lambda: is_met, stop, clock=FakeClock())
+    (ctx,) = given
+    assert ctx.done.is_set()
+    assert isinstance(ctx.err(), wait.Canceled)
+    assert not stop.is_set()
+
+
+@pytest.mark.parametrize("kind", ["function", "context"])
+def test_polls_are_stopped_by_a_function_or_a_context(kind: str) -> None:
+    clock = FakeClock()
+    ctx, cancel = wait.with_cancel(wait.background(clock))
+    clock.call_later(3.5, cancel)
+    stop: wait.Stop = ctx if kind == "context" else lambda: clock.monotonic() >= 3.5
+    calls: list[float] = []
+
+    def look() -> bool:
+        calls.append(clock.monotonic())
+        return False
+
+    with pytest.raises(wait.ErrWaitTimeout):
+        wait.poll_until(1, look, stop, clock=clock)
+    assert calls == pytest.approx([1, 2, 3])
+    wait.until(look, 1, stop, clock=clock)
     assert len(calls) == 3
 
 

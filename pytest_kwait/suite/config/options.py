@@ -209,7 +209,7 @@ class EmbeddedSettings:
         ("fast", "real"),
         "fast",
         "{fast,real}",
-        "back-offs, leases and grace periods: a twentieth of Kubernetes' own, or the same",
+        "back-offs, leases and timers of controllers: a twentieth of Kubernetes' own, or the same",
         "batches too; durations in manifests and commands are never changed",
     )
     api_only: SettingDefinition[bool] = SettingDefinition(
