@@ -20,6 +20,7 @@ from kubernetes import config
 
 from benchmarks.pairs import measure, seconds
 from benchmarks.rows import CannotMeasureError, Row, run_alone
+from e2e.objects import deployment
 from pytest_kwait import wait_for, wait_for_pods_with_label_running_ready
 from pytest_kwait.client.resource import DEPLOYMENTS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import ApiSession
@@ -45,22 +46,14 @@ _ROOT = Path(__file__).parents[1]
 
 
 def _deployment() -> dict[str, Any]:
-    container = {
+    serving = {
         "name": "web",
         "image": "kwait.test/benchmarks/web:1",
         "readinessProbe": {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1},
     }
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "fifty"},
-        "spec": {
-            "replicas": COUNT,
-            "selector": {"matchLabels": _LABELS},
-            "template": {"metadata": {"labels": _LABELS}, "spec": spec},
-        },
-    }
+    made = deployment("fifty", COUNT)
+    made["spec"]["template"]["spec"]["containers"] = [serving]
+    return made
 
 
 def _is_machine_idle() -> bool:

@@ -21,6 +21,7 @@ from kubernetes import config
 from benchmarks.children import run_child
 from benchmarks.pairs import measure, seconds
 from benchmarks.rows import Row, run_alone
+from e2e.objects import pod, service
 from pytest_kwait import wait_for_pod_ready, wait_for_pod_running
 from pytest_kwait.client.resource import PODS, SERVICE_ACCOUNTS, SERVICES
 from pytest_kwait.client.session import ApiSession
@@ -66,10 +67,8 @@ SERVE = [sys.executable, "-c", _SERVE]
 
 def _pod(name: str) -> dict[str, object]:
     probe = {"tcpSocket": {"port": 8080}, "periodSeconds": 1}
-    container = {"name": "c", "image": "bench/serve", "args": ["8080"], "readinessProbe": probe}
-    spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
-    metadata = {"name": name, "labels": {"app": name}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    serving = {"name": "c", "image": "bench/serve", "args": ["8080"], "readinessProbe": probe}
+    return pod(name, serving, labels={"app": name}, restartPolicy="Always")
 
 
 def _popen() -> float:
@@ -109,12 +108,7 @@ def _measure_start(session: ApiSession, api: object, rounds: int) -> Row:
 
 def _measure_service(session: ApiSession, api: object, rounds: int) -> Row:
     deadline = Deadline.after(60)
-    ports = [{"port": 80, "targetPort": 8080}]
-    service = {
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
-        "spec": {"selector": {"app": "server"}, "ports": ports},
-    }  # fmt: skip
-    session.create(SERVICES, service, NAMESPACE, deadline=deadline)
+    session.create(SERVICES, service("server"), NAMESPACE, deadline=deadline)
     for name in ("server", "client"):
         session.create(PODS, _pod(name), NAMESPACE, deadline=deadline)
         wait_for_pod_ready(api, NAMESPACE, name, timeout=30)  # type: ignore[arg-type]

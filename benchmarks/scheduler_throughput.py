@@ -24,6 +24,7 @@ from kubernetes import config
 
 from benchmarks.plane import control_plane
 from benchmarks.rows import Row, run_alone
+from e2e.objects import pod
 from pytest_kwait.cache import ListWatch, SharedInformer, wait_for_cache_sync
 from pytest_kwait.client.resource import NAMESPACES, NODES, PODS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import ApiSession
@@ -180,7 +181,7 @@ def make_pods(session: ApiSession, pods: int, deadline: Deadline) -> None:
                 number = next(numbers, None)
             if number is None:
                 return
-            session.create(PODS, pod(f"pod-{number:05}"), NAMESPACE, deadline=deadline)
+            session.create(PODS, pod_to_place(f"pod-{number:05}"), NAMESPACE, deadline=deadline)
 
     threads = [threading.Thread(target=make) for _ in range(8)]
     for thread in threads:
@@ -189,16 +190,11 @@ def make_pods(session: ApiSession, pods: int, deadline: Deadline) -> None:
         thread.join()
 
 
-def pod(name: str) -> dict[str, Any]:
+def pod_to_place(name: str) -> dict[str, Any]:
     """Return a pod like a controller's."""
     requests = {"cpu": f"{POD_CORES}m", "memory": "100Mi"}
-    container = {"name": "c", "image": "nowhere/none", "resources": {"requests": requests}}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "throughput"}},
-        "spec": {"containers": [container]},
-    }
+    main = {"name": "c", "image": "nowhere/none", "resources": {"requests": requests}}
+    return pod(name, main, labels={"app": "throughput"}, restartPolicy="Always")
 
 
 def kube_scheduler(kubeconfig: Path, qps: int, burst: int, cleanup: ExitStack) -> None:

@@ -10,10 +10,8 @@ from urllib.request import urlopen
 import pytest
 from kubernetes.client import CoreV1Api
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, daemon_set, deployment, pod, stateful_set
 from e2e.service_accounts import bind, client_of_default, user_name
-from e2e.workloads.manifest import deployment
-from e2e.workloads.sets import daemon_set, stateful_set
 from pytest_kwait import (
     ApiError,
     annotate,

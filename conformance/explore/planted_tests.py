@@ -13,13 +13,11 @@ from conformance.explore.workloads import (
     BUSY,
     PROBED,
     SERVICE,
-    deployment,
     is_ready,
-    job,
     look_around,
-    pod,
     second_connection,
 )
+from e2e.objects import container, deployment, job, pod
 from pytest_kwait import at_least
 from pytest_kwait.clock import SYSTEM_CLOCK
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 def test_status_after_a_change(kwait: Kwait) -> None:
     """Reads the status once after the change; controllers write it later."""
-    kwait.create_and_wait(deployment("web", 1))
+    kwait.create_and_wait(deployment("web", 1, BUSY))
     kwait.patch("deployment/web", {"spec": {"replicas": 2}})
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=at_least(2))
     look_around(kwait)
@@ -64,7 +62,7 @@ def test_same_name_again(kwait: Kwait) -> None:
 
 def test_endpoints_of_a_ready_pod(kwait: Kwait) -> None:
     """Looks for the endpoint of a pod that is ready; another controller writes it."""
-    kwait.create(SERVICE, pod("web", PROBED))
+    kwait.create(SERVICE, pod("web", PROBED, labels={"app": "web"}))
     kwait.wait_for_pod_ready("web")
     look_around(kwait)
     (found,) = kwait.list("endpointslices")
@@ -74,7 +72,7 @@ def test_endpoints_of_a_ready_pod(kwait: Kwait) -> None:
 def test_update_of_an_earlier_state(kwait: Kwait) -> None:
     """Writes back what it has read before something else; the controller may have written."""
     apps: Any = kubernetes.client.AppsV1Api(kwait.client)
-    kwait.create(deployment("web", 1))
+    kwait.create(deployment("web", 1, BUSY))
     kwait.wait_for_pods_running_ready(1)
     look_around(kwait)
     found = apps.read_namespaced_deployment("web", kwait.namespace)
@@ -110,6 +108,6 @@ def test_address_of_a_scheduled_pod(kwait: Kwait) -> None:
 
 def test_passing_state(kwait: Kwait) -> None:
     """Awaits that a short pod runs; it may have ended before anything hears of it."""
-    kwait.create(pod("hello", {"command": ["sleep", "0.1"]}))
+    kwait.create(pod("hello", container(command=["sleep", "0.1"])))
     kwait.wait_for_pod_running("hello")
     kwait.wait_for_pod_success("hello")

@@ -6,7 +6,8 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from conformance.explore.workloads import BUSY, PROBED, SERVICE, deployment, job, pod
+from conformance.explore.workloads import BUSY, PROBED, SERVICE
+from e2e.objects import config_map, container, deployment, job, pod, stateful_set
 from pytest_kwait import at_least
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 
@@ -14,12 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
     from pytest_kwait.wait import Context
 
-COUNTER = {
-    "apiVersion": "v1",
-    "kind": "ConfigMap",
-    "metadata": {"name": "counter"},
-    "data": {"value": "0"},
-}
+COUNTER = config_map("counter", value="0")
 
 
 def _begin(leads: threading.Event, _ctx: Context) -> None:
@@ -28,7 +24,7 @@ def _begin(leads: threading.Event, _ctx: Context) -> None:
 
 def test_rolling_update(kwait: Kwait) -> None:
     """Awaits the revision that it has asked for, not any complete one."""
-    kwait.create_and_wait(deployment("web", 2))
+    kwait.create_and_wait(deployment("web", 2, BUSY))
     note = {"spec": {"template": {"metadata": {"annotations": {"release": "2"}}}}}
     kwait.patch("deployment/web", note)
     kwait.wait_for_rollout_status("deployment/web")
@@ -42,23 +38,22 @@ def test_rolling_update(kwait: Kwait) -> None:
 
 def test_scale_down(kwait: Kwait) -> None:
     """Awaits the number of pods, not of those that are ready alone."""
-    kwait.create_and_wait(deployment("web", 3))
+    kwait.create_and_wait(deployment("web", 3, BUSY))
     kwait.patch("deployment/web", {"spec": {"replicas": 1}})
     kwait.wait_for_number_of_pods(1, selector="app=web")
 
 
 def test_results_of_a_job(kwait: Kwait) -> None:
     """Reads logs once the Job is complete, when all of its pods have ended."""
-    script = {"command": ["sh", "-c", "echo 3.14"]}
-    kwait.create(job("pi", script, completions=2, parallelism=2))
+    kwait.create(job("pi", container(script="echo 3.14"), completions=2, parallelism=2))
     kwait.wait_for_job_complete("pi")
-    pods = kwait.list("pods", selector="app=pi")
+    pods = kwait.list("pods", selector="job-name=pi")
     assert [kwait.logs(each) for each in pods] == ["3.14\n"] * 2
 
 
 def test_failure_of_a_job(kwait: Kwait) -> None:
     """Awaits the condition of the Job, whichever pod failed when."""
-    kwait.create(job("pi", {"command": ["sh", "-c", "exit 3"]}, backoffLimit=0))
+    kwait.create(job("pi", container(script="exit 3"), backoffLimit=0))
     found = kwait.wait_for_job_failed("pi")
     assert found["status"]["failed"] == 1
 
@@ -104,7 +99,7 @@ def test_second_namespace(kwait: Kwait) -> None:
 
 def test_pods_of_a_stateful_set(kwait: Kwait) -> None:
     """Takes only the order for granted that a StatefulSet promises."""
-    kwait.create(SERVICE, deployment("web", 2, kind="StatefulSet", serviceName="web"))
+    kwait.create(SERVICE, stateful_set("web", 2, BUSY))
     kwait.wait_for_stateful_set_running_and_ready("web", 2)
     times = [kwait.get(f"pod/web-{number}")["metadata"]["creationTimestamp"] for number in range(2)]
     assert times == sorted(times)
@@ -112,7 +107,7 @@ def test_pods_of_a_stateful_set(kwait: Kwait) -> None:
 
 def test_any_ready_server(kwait: Kwait) -> None:
     """Awaits a minimum while the number changes."""
-    kwait.create(SERVICE, deployment("web", 3), pod("probed", PROBED))
+    kwait.create(SERVICE, deployment("web", 3, BUSY), pod("probed", PROBED))
     kwait.wait_for("pods", "condition=Ready", selector="app=web", count=at_least(2))
     kwait.wait_for_endpoint_count("web", 3)
 

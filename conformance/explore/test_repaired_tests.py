@@ -8,12 +8,10 @@ from conformance.explore.workloads import (
     BUSY,
     PROBED,
     SERVICE,
-    deployment,
     is_ready,
-    job,
-    pod,
     second_connection,
 )
+from e2e.objects import container, deployment, job, pod
 from pytest_kwait.wait import poll_immediate
 
 if TYPE_CHECKING:
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 def test_status_after_a_change(kwait: Kwait) -> None:
     """Awaits a status that has observed the change."""
-    kwait.create_and_wait(deployment("web", 1))
+    kwait.create_and_wait(deployment("web", 1, BUSY))
     kwait.patch("deployment/web", {"spec": {"replicas": 2}})
     found = kwait.wait_for_deployment_complete("web")
     assert found["status"]["readyReplicas"] == 2
@@ -52,7 +50,7 @@ def test_same_name_again(kwait: Kwait) -> None:
 
 def test_endpoints_of_a_ready_pod(kwait: Kwait) -> None:
     """Awaits the endpoint."""
-    kwait.create(SERVICE, pod("web", PROBED))
+    kwait.create(SERVICE, pod("web", PROBED, labels={"app": "web"}))
     (found,) = kwait.wait_for_endpoint_pods("web", ["web"])
     assert [each["conditions"]["ready"] for each in found["endpoints"]] == [True]
 
@@ -63,7 +61,7 @@ def test_update_of_an_earlier_state(kwait: Kwait) -> None:
     def pause(found: dict[str, Any]) -> None:
         found["spec"]["paused"] = True
 
-    kwait.create(deployment("web", 1))
+    kwait.create(deployment("web", 1, BUSY))
     kwait.wait_for_pods_running_ready(1)
     kwait.create_and_wait(pod("client", BUSY))
     assert kwait.update("deployment/web", pause)["spec"]["paused"]
@@ -93,5 +91,5 @@ def test_address_of_a_scheduled_pod(kwait: Kwait) -> None:
 
 def test_passing_state(kwait: Kwait) -> None:
     """Awaits the end alone, which stays."""
-    kwait.create(pod("hello", {"command": ["sleep", "0.1"]}))
+    kwait.create(pod("hello", container(command=["sleep", "0.1"])))
     kwait.wait_for_pod_success("hello")

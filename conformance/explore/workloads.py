@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import kubernetes
 
+from e2e.objects import container, service
 from pytest_kwait import cache
 
 if TYPE_CHECKING:
@@ -16,64 +17,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait import Kwait
 
-BUSY = {"command": ["sleep", "300"]}
+BUSY = container(command=["sleep", "300"])
 """A container that runs until it is deleted."""
 
-PROBED = {
-    "command": ["sh", "-c", "sleep 0.05; touch /tmp/ready; sleep 300"],
-    "ports": [{"containerPort": 8080}],
-    "readinessProbe": {"exec": {"command": ["ls", "/tmp/ready"]}, "periodSeconds": 1},
-}
+PROBED = container(
+    script="sleep 0.05; touch /tmp/ready; sleep 300",
+    ports=[{"containerPort": 8080}],
+    readinessProbe={"exec": {"command": ["ls", "/tmp/ready"]}, "periodSeconds": 1},
+)
 """A container that is ready a moment after it runs, as its second probe finds."""
 
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "web"},
-    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
-}
+SERVICE = service("web")
 """The service of the pods labelled `app: web`."""
-
-
-def _template(name: str, container: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    main = {"name": "main", "image": "busybox:1.36", **container}
-    return {
-        "metadata": {"labels": {"app": name}},
-        "spec": {"terminationGracePeriodSeconds": 0, "containers": [main], **spec},
-    }
-
-
-def pod(name: str, container: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Return a pod of one container, labelled by its name, with further fields of its spec."""
-    template = _template(name, container, restartPolicy="Never", **spec)
-    template["metadata"]["name"] = name
-    return {"apiVersion": "v1", "kind": "Pod", **template}
-
-
-def job(name: str, container: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Return a Job."""
-    template = _template(name, container, restartPolicy="Never")
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"template": template, **spec},
-    }
-
-
-def deployment(name: str, replicas: int, kind: str = "Deployment", **spec: Any) -> dict[str, Any]:
-    """Return a Deployment of pods that run until they are deleted."""
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": _template(name, BUSY),
-            **spec,
-        },
-    }
 
 
 def is_ready(found: dict[str, Any]) -> bool:

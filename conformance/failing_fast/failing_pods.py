@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from e2e.pods.manifest import container, job, pod
+from e2e.objects import container, job, pod
 from pytest_kwait import (
     wait_for_container_started,
     wait_for_job_complete,

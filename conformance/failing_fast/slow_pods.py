@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from e2e.kubelet_nodes import first_kubelet_node
-from e2e.pods.manifest import container, job, pod
+from e2e.objects import config_map, container, job, pod, secret
 from pytest_kwait import (
     wait_for,
     wait_for_container_running,
@@ -54,20 +54,6 @@ class Start:
     heal: Heal | None = None
     after: float = 8.0
     suspect: str = ""
-
-
-def _config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-
-
-def _secret(name: str) -> dict[str, Any]:
-    content = {"key": "late"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name},
-        "stringData": content,
-    }
 
 
 def _from(kind: str, name: str) -> list[dict[str, Any]]:
@@ -160,12 +146,12 @@ def starts(namespace: str) -> list[Start]:
             "a late config map",
             [pod("config", container(env=_from(_MAP, "config")))],
             _ready("config"),
-            _creating(_config_map("config", key="1")),
+            _creating(config_map("config", key="1")),
             suspect="/config to",
         ),
         Start(
             "a late key of a config map",
-            [_config_map("keyless", other="1"), pod("key", container(env=_from(_MAP, "keyless")))],
+            [config_map("keyless", other="1"), pod("key", container(env=_from(_MAP, "keyless")))],
             _running("key"),
             _patching("configmap", "keyless", *_OPEN),
             suspect="/key to",
@@ -174,7 +160,7 @@ def starts(namespace: str) -> list[Start]:
             "a late secret",
             [pod("secret", container(env=_from(_SECRET, "secret")))],
             _ready("secret"),
-            _creating(_secret("secret")),
+            _creating(secret("secret", key="late")),
             suspect="/secret to",
         ),
         Start(
@@ -186,24 +172,24 @@ def starts(namespace: str) -> list[Start]:
                 )
             ],
             _ready("init-secret"),
-            _creating(_secret("init-secret")),
+            _creating(secret("init-secret", key="late")),
             suspect="/init-secret to",
         ),
         Start(
             "a late volume of a config map",
             [_volume("config-volume", configMap={"name": "config-volume"})],
             _ready("config-volume"),
-            _creating(_config_map("config-volume", key="1")),
+            _creating(config_map("config-volume", key="1")),
         ),
         Start(
             "a late volume of a secret",
             [_volume("secret-volume", secret={"secretName": "secret-volume"})],
             _running("secret-volume"),
-            _creating(_secret("secret-volume")),
+            _creating(secret("secret-volume", key="late")),
         ),
         Start(
             "a container that crashes twice, then runs",
-            [_config_map("crash", key="no"), pod("crash", _gate("crash"), restartPolicy="Always")],
+            [config_map("crash", key="no"), pod("crash", _gate("crash"), restartPolicy="Always")],
             lambda client, namespace: wait_for(
                 client,
                 namespace,
@@ -216,7 +202,7 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "an init container that fails twice, then is done",
             [
-                _config_map("init", key="no"),
+                config_map("init", key="no"),
                 pod(
                     "init",
                     restartPolicy="OnFailure",
@@ -273,7 +259,7 @@ def starts(namespace: str) -> list[Start]:
                 for n in range(3)
             ],
             _by_label,
-            _creating(_config_map("three", key="1")),
+            _creating(config_map("three", key="1")),
             suspect="app=three",
         ),
         Start("a pod that is created late", [], _ready("late"), _creating(pod("late"))),
@@ -296,7 +282,7 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "a job of which pods fail, then succeed",
             [
-                _config_map("retries", key="no"),
+                config_map("retries", key="no"),
                 job(
                     "retries",
                     container(script='test "$LATE" = yes', env=_from(_MAP, "retries")),
@@ -312,7 +298,7 @@ def starts(namespace: str) -> list[Start]:
             "a job whose pods lack a secret for long",
             [job("poor", container(env=_from(_SECRET, "poor")), parallelism=2, completions=2)],
             _job_running("poor", 2),
-            _creating(_secret("poor")),
+            _creating(secret("poor", key="late")),
             suspect="/poor to",
         ),
         Start(

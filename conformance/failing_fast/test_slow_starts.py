@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.failing_fast.slow_pods import Start, label_node, label_of, starts
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from pytest_kwait import WaitFailed, WaitTimeout, wait_for_pod_ready
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from conformance.faults.family import POLL, Family
-from e2e.cluster.definition import definition
+from e2e.objects import definition
 from pytest_kwait import (
     wait_for_api_server_healthy,
     wait_for_api_service_available,
@@ -227,7 +227,7 @@ class DefinitionWait(Family):
 
     def fulfill(self) -> None:
         """Create the definition."""
-        self.place.create(CUSTOM_RESOURCE_DEFINITIONS, definition(self.group))
+        self.place.create(CUSTOM_RESOURCE_DEFINITIONS, definition(self.group, "widgets", "Widget"))
 
     def is_expected_result(self, result: Any) -> bool:
         """The definition."""

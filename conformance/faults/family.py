@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from e2e.objects import container, pod
 from pytest_kwait import ApiError, wait_for
 from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.client.session import ApiSession
@@ -101,20 +102,11 @@ class Place:
 
 
 def template(name: str, *, restart: str = "Always") -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "300"]}
-    return {
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {
-            "schedulerName": "nobody",
-            "restartPolicy": restart,
-            "terminationGracePeriodSeconds": 0,
-            "containers": [container],
-        },
-    }
-
-
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+    """Return metadata and spec of a pod that no scheduler binds."""
+    sleeper = container(command=["sleep", "300"])
+    labels = {"app": name}
+    made = pod(name, sleeper, labels=labels, schedulerName="nobody", restartPolicy=restart)
+    return {part: made[part] for part in ("metadata", "spec")}
 
 
 def _deadline() -> Deadline:

@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from conformance.faults.family import POLL, Family
-from e2e.storage.manifest import attachment, claim, volume
+from e2e.objects import attachment, claim, volume
 from pytest_kwait import (
     wait_for_persistent_volume_claim_deleted,
     wait_for_persistent_volume_claim_phase,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.faults.core_families import PodSetWait
-from conformance.faults.family import Place, config_map, template
+from conformance.faults.family import Place, template
 from e2e.kubelet_nodes import first_kubelet_node
+from e2e.objects import config_map
 from pytest_kwait import cache, wait_for, wait_for_pods_running
 from pytest_kwait.client.resource import CONFIG_MAPS, NODES, PODS
 from pytest_kwait.clock import SYSTEM_CLOCK

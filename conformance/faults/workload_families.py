@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from conformance.faults.family import POLL, Family, config_map, template
+from conformance.faults.family import POLL, Family, template
+from e2e.objects import config_map
 from pytest_kwait import (
     create_and_wait,
     delete_and_wait,

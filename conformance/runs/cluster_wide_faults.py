@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.fault_injection.manifest import NODE, note, pod, running
+from e2e.objects import config_map, container, pod
 from e2e.raising import raises
 from pytest_kwait import ApiError, WaitFailed
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Faults, Kwait
 
 
+NODE = "kwait-node-1"
 WEB = """
 apiVersion: apps/v1
 kind: Deployment
@@ -61,7 +62,8 @@ spec:
 @pytest.mark.kwait_disruptive
 @pytest.mark.parametrize("resource", ["disk", "memory"])
 def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: Any) -> None:
-    running(kwait, nodeName=NODE)
+    kwait.create(pod("p", nodeName=NODE))
+    kwait.wait_for_pod_running("p")
     fault = faults.pressure(NODE, resource)
     kind = f"{resource.capitalize()}Pressure"
     kwait.wait_for(f"node/{NODE}", f"condition={kind}=True")
@@ -74,7 +76,7 @@ def test_a_node_under_pressure_evicts(kwait: Kwait, faults: Faults, resource: An
 @pytest.mark.kwait_disruptive
 @pytest.mark.parametrize("way", ["partition_node", "stop_kubelet"])
 def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults, way: str) -> None:
-    kwait.create(pod("sleep 2", nodeName=NODE, restartPolicy="Never"))
+    kwait.create(pod("p", container(script="sleep 2"), nodeName=NODE))
     kwait.wait_for("pod/p", "condition=Ready")
     with getattr(faults, way)(NODE):
         with raises(ApiError, match="error dialing backend"):
@@ -90,8 +92,8 @@ def test_a_lost_node_is_not_ready_until_it_is_back(kwait: Kwait, faults: Faults,
 def test_a_clock_that_jumps_is_seen_in_stamps(kwait: Kwait, faults: Faults) -> None:
     stamps = []
     with faults.jump_clock("2h"):
-        stamps.append(kwait.create(note("a", "later")))
-    stamps.append(kwait.create(note("b", "now")))
+        stamps.append(kwait.create(config_map("later")))
+    stamps.append(kwait.create(config_map("now")))
     ahead, now = (one[0]["metadata"]["creationTimestamp"] for one in stamps)
     assert ahead > now
 

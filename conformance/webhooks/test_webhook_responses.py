@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster.webhook_server import Server, serving, webhook
+from e2e.objects import deployment
 from e2e.raising import raises
-from e2e.workloads.manifest import deployment
 from pytest_kwait import WaitFailed
 from tools.raw_api import RawClient
 

@@ -14,7 +14,7 @@ from kubernetes.client import (
     CoreV1Api,
 )
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from pytest_kwait import wait
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from e2e.objects import replica_set
 from pytest_kwait import cache
 
 if TYPE_CHECKING:
@@ -21,27 +22,9 @@ def config(name: str, app: str = "web", **data: str) -> dict[str, Any]:
 def test_informer_history(kwait: Kwait, kwait_informers: InformersFactory) -> None:
     """The history has each replica's creation and deletion."""
     informers = kwait_informers("replicasets", "pods", label_selector="app=web")
-    labels = {"app": "web"}
-    kwait.create(
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {"name": "web", "labels": labels},
-            "spec": {
-                "replicas": 2,
-                "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": {
-                        "terminationGracePeriodSeconds": 0,
-                        "containers": [
-                            {"name": "main", "image": "busybox:1.36", "command": ["sleep", "600"]}
-                        ],
-                    },
-                },
-            },
-        }
-    )
+    web = replica_set("web", 2)
+    web["metadata"]["labels"] = {"app": "web"}
+    kwait.create(web)
 
     pods = informers.wait_for_events(
         "pods", lambda events: sum(event.what == "added" for event in events) == 2

@@ -10,7 +10,7 @@ import pytest
 from kubernetes.client import ApiException, ApisApi, CustomObjectsApi
 
 from e2e.clients.custom import greetings, group_name
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from pytest_kwait import wait
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from e2e.objects import definition, version
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -20,25 +21,8 @@ def group_name() -> str:
 
 def greetings(group: str) -> dict[str, Any]:
     """Return the definition of the kind `Greeting`, version `v1`."""
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"greetings.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"plural": "greetings", "singular": "greeting", "kind": "Greeting"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {"status": {}},
-                    "schema": {"openAPIV3Schema": _schema()},
-                }
-            ],
-        },
-    }
+    v1 = version("v1", _schema(), subresources={"status": {}})
+    return definition(group, "greetings", "Greeting", v1)
 
 
 def _schema() -> dict[str, Any]:

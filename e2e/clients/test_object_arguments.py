@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import kubernetes.client
 
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 from e2e.raising import raises
 from pytest_kwait import InvalidArgument
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.cluster.definition import definition
+from e2e.objects import Obj, definition, version
 from e2e.raising import raises, times_out
 from pytest_kwait import InvalidArgument, WaitFailed
 from pytest_kwait.clock import SYSTEM_CLOCK
@@ -25,8 +25,14 @@ def group() -> str:
     return f"g{secrets.token_hex(4)}.example.com"
 
 
+def widgets(group: str, plural: str = "widgets") -> Obj:
+    """Return a definition of three versions, one of which is not served."""
+    other, old = version("v2", storage=False), version("v0", storage=False, served=False)
+    return definition(group, plural, "Widget", version("v1"), other, old)
+
+
 def test_objects_can_be_made_at_once(kwait: Kwait, group: str) -> None:
-    kwait.create(definition(group))
+    kwait.create(widgets(group))
 
     crd = kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
 
@@ -40,16 +46,16 @@ def test_objects_can_be_made_at_once(kwait: Kwait, group: str) -> None:
 
 def test_a_manifest_of_a_kind_that_has_just_been_defined(kwait: Kwait, group: str) -> None:
     """Without a wait, discovery may not have the kind."""
-    kwait.create(definition(group))
+    kwait.create(widgets(group))
     kwait.apply({"apiVersion": f"{group}/v2", "kind": "Widget", "metadata": {"name": "early"}})
     assert [each["metadata"]["name"] for each in kwait.list(f"widgets.{group}")] == ["early"]
 
 
 def test_names_that_another_definition_has(kwait: Kwait, group: str) -> None:
     """Conflicting names fail the wait after `grace`."""
-    kwait.create(definition(group))
+    kwait.create(widgets(group))
     kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
-    kwait.create(definition(group, "gadgets", "Widget"))
+    kwait.create(widgets(group, "gadgets"))
 
     with raises(WaitFailed, "its names are not accepted: .*Conflict"):
         kwait.wait_for_crd_established(f"gadgets.{group}", timeout="4m", grace="500ms")
@@ -65,7 +71,7 @@ def test_a_definition_that_is_not_there(wait_for_crd_established: WaitForCrdEsta
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_waits_for_objects_of_a_deleted_definition(kwait: Kwait, group: str, mode: Mode) -> None:
     """They end with it, and name it."""
-    kwait.create(definition(group))
+    kwait.create(widgets(group))
     kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
     kwait.apply({"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "there"}})
 
@@ -91,7 +97,7 @@ def test_waits_for_objects_of_a_deleted_definition(kwait: Kwait, group: str, mod
 
 def test_deleted_definition(kwait: Kwait, group: str) -> None:
     """A definition held by finalizers accepts no new objects."""
-    kwait.create(definition(group))
+    kwait.create(widgets(group))
     kwait.wait_for_crd_established(f"widgets.{group}", timeout="4m")
     held = {
         "apiVersion": f"{group}/v1",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from e2e.raising import times_out
 from pytest_kwait import InvalidArgument
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.objects import config_map
+
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
-
-
-def config_map(name: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
 
 
 @pytest.mark.parametrize("block", [True, False])

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from e2e.objects import TYPO, container, job, pod, replica_set
 from e2e.raising import raises
-from e2e.workloads.manifest import hold_to_quota, replica_set
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-def pod(name: str, **container: Any) -> dict[str, Any]:
-    main = {"name": "main", "image": "busybox:1.36", "command": ["true"], **container}
-    spec = {"restartPolicy": "Never", "containers": [main]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-
-
 def test_a_phase_of_a_pod_that_cannot_start(kwait: Kwait) -> None:
-    kwait.create(pod("typo", image="Busybox:not a tag"))
+    kwait.create(pod("typo", container(**TYPO)))
 
     with raises(WaitFailed, "can no longer have .* equal to 'Running': InvalidImageName"):
         kwait.wait_for("pod/typo", "jsonpath={.status.phase}=Running", timeout="4m")
 
 
 def test_a_phase_after_the_last(kwait: Kwait) -> None:
-    kwait.create(pod("done"))
+    kwait.create(pod("done", container(script="true")))
     kwait.wait_for("pod/done", "jsonpath={.status.phase}=Succeeded", timeout="4m")
 
     with raises(WaitFailed, "the pod has ended: Succeeded"):
@@ -34,9 +29,7 @@ def test_a_phase_after_the_last(kwait: Kwait) -> None:
 
 
 def test_numbers_of_a_job_that_has_failed(kwait: Kwait) -> None:
-    template = {"spec": pod("x", command=["false"])["spec"]}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pi"}}
-    kwait.create({**job, "spec": {"backoffLimit": 0, "template": template}})
+    kwait.create(job("pi", container(script="false"), backoffLimit=0))
 
     with raises(WaitFailed, "the job is (failed|about to fail)"):
         kwait.wait_for("job/pi", "jsonpath={.status.succeeded}=1", timeout="4m")

@@ -8,25 +8,15 @@ from typing import TYPE_CHECKING, Any, assert_type
 import pytest
 from kubernetes.client import V1Deployment, V1Pod, V1Service
 
+from e2e.objects import pod, service
 from pytest_kwait import AsyncKwait, InvalidArgument, Kwait
 
 if TYPE_CHECKING:
     from pytest_kwait.typing import WaitForPodReady
 
 LABELS = {"app": "web"}
-CONTAINER = {"name": "c", "image": "busybox:1.36", "command": ["sleep", "300"]}
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "web", "labels": LABELS},
-    "spec": {"terminationGracePeriodSeconds": 0, "containers": [CONTAINER]},
-}
-SERVICE = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "web"},
-    "spec": {"selector": LABELS, "ports": [{"port": 80}]},
-}
+POD = pod("web", labels=LABELS, restartPolicy="Always")
+SERVICE = service("web")
 
 
 def uid_of(model: V1Pod | V1Service) -> str | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.objects import TYPO, container, job
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed, WaitTimeout
 
@@ -13,32 +14,9 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
 
-def job(
-    name: str, image: str = "busybox:1.36", script: str = "sleep 300", **spec: Any
-) -> dict[str, Any]:
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            "backoffLimit": 0,
-            "template": {
-                "spec": {
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 0,
-                    "containers": [
-                        {"name": "main", "image": image, "command": ["sh", "-c", script]}
-                    ],
-                }
-            },
-            **spec,
-        },
-    }
-
-
 def test_a_failed_job_never_completes(kwait: Kwait) -> None:
     """The message has the reason, the pod's exit code and its last words."""
-    kwait.create(job("broken", script="echo cannot go on; exit 3"))
+    kwait.create(job("broken", container(script="echo cannot go on; exit 3"), backoffLimit=0))
 
     with pytest.raises(WaitFailed) as caught:
         kwait.wait_for_job_complete("broken", timeout="4m")
@@ -51,7 +29,7 @@ def test_a_failed_job_never_completes(kwait: Kwait) -> None:
 
 def test_an_image_that_does_not_exist(kwait: Kwait) -> None:
     """The name alone tells that no retry will help; no need to wait for the whole limit."""
-    kwait.create(job("typo", image="Busybox:not a tag"))
+    kwait.create(job("typo", container(**TYPO)))
 
     with raises(WaitFailed, "InvalidImageName"):
         kwait.wait_for_job_pods_running("typo", 1, timeout="4m")
@@ -59,7 +37,7 @@ def test_an_image_that_does_not_exist(kwait: Kwait) -> None:
 
 def test_pods_that_ended_will_not_run(kwait: Kwait) -> None:
     """Running is awaited, but the job is over."""
-    kwait.create(job("over", script="true"))
+    kwait.create(job("over", container(script="true")))
     kwait.wait_for_job_finish("over")
 
     with raises(WaitFailed, "over"):
@@ -90,7 +68,7 @@ def test_a_timeout_reports_the_last_state(kwait: Kwait) -> None:
 
 def test_failing_fast_is_a_setting(kwait: Kwait) -> None:
     """`fail_fast=False` waits to the limit whatever the signs are."""
-    kwait.create(job("typo", image="Busybox:not a tag"))
+    kwait.create(job("typo", container(**TYPO)))
 
     with pytest.raises(WaitTimeout):
         kwait.wait_for_job_pods_running("typo", 1, timeout="2s", fail_fast=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
-from e2e.pods.manifest import container, job, pod
+from e2e.objects import container, job, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.clusters import connect

@@ -5,9 +5,8 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import claim, container, pod
 from e2e.raising import raises
-from e2e.storage.manifest import claim
 from pytest_kwait import WaitFailed, WaitTimeout, all_of, stable_for
 
 if TYPE_CHECKING:

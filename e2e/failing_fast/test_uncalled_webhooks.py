@@ -8,7 +8,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 from kubernetes.client.exceptions import ApiException
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from e2e.raising import raises
 from pytest_kwait import WaitFailed, create_and_wait, wait
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.fault_injection.manifest import note, pod, running
+from e2e.objects import config_map, container, pod
 from e2e.raising import raises
 from pytest_kwait import ClusterError, WaitFailed, wait
 
@@ -31,7 +31,7 @@ Obj = dict[str, Any]
 def test_wait_survives_failed_requests(
     kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
-    kwait.create(pod())
+    kwait.create(pod("p"))
     fault = broken(faults)
     kwait.wait_for("pod/p", "condition=Ready")
     assert fault.hits
@@ -45,11 +45,11 @@ def test_wait_survives_failed_requests(
 def test_wait_survives_broken_watches(
     kwait: Kwait, faults: Faults, broken: Callable[[Faults], Fault]
 ) -> None:
-    kwait.apply(note("before"))
+    kwait.apply(config_map("note", text="before"))
     ended: list[Obj] = []
     waiting = threading.Thread(
         target=lambda: ended.append(
-            kwait.wait_for("configmap/note", "jsonpath={.data.is}=after", timeout="60s")
+            kwait.wait_for("configmap/note", "jsonpath={.data.text}=after", timeout="60s")
         )
     )
     waiting.start()
@@ -61,7 +61,7 @@ def test_wait_survives_broken_watches(
 
     # Once the watch is open.
     wait.poll_immediate("300ms", "60s", met)
-    kwait.apply(note("after"))
+    kwait.apply(config_map("note", text="after"))
     waiting.join(60)
     assert ended
 
@@ -69,20 +69,21 @@ def test_wait_survives_broken_watches(
 def test_failed_pull_is_in_the_waits_message(kwait: Kwait, faults: Faults) -> None:
     faults.fail_pulls("unexpected status from HEAD request: 403 Forbidden")
     # An image that no other test has pulled: one that is present needs no pull.
-    kwait.create(pod(image="example.com/refused:1"))
+    kwait.create(pod("p", container(image="example.com/refused:1")))
     with raises(WaitFailed, match="403 Forbidden"):
         kwait.wait_for("pod/p", "condition=Ready")
 
 
 def test_a_pull_that_is_slow_is_waited_for(kwait: Kwait, faults: Faults) -> None:
     fault = faults.slow_pulls("500ms")
-    kwait.create(pod(image="example.com/app:2"))
+    kwait.create(pod("p", container(image="example.com/app:2")))
     kwait.wait_for("pod/p", "condition=Ready")
     assert fault.hits == 1
 
 
 def test_out_of_memory_is_in_the_waits_message(kwait: Kwait, faults: Faults) -> None:
-    running(kwait, restartPolicy="Never")
+    kwait.create(pod("p"))
+    kwait.wait_for_pod_running("p")
     faults.run_out_of_memory("p")
     with raises(WaitFailed, match="OOMKilled"):
         kwait.wait_for("pod/p", "condition=Ready", stable_for="60s")

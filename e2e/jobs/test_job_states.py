@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
+from e2e.objects import container, job
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed, wait_for_job_complete
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait, Mode
-
-
-def job(name: str, script: str = "sleep 300", **spec: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
-    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {"backoffLimit": 0, **spec, "template": {"spec": pod}},
-    }
 
 
 def test_job_ready(kwait: Kwait) -> None:
@@ -36,7 +26,7 @@ def test_job_ready(kwait: Kwait) -> None:
 
 
 def test_ready_of_a_job_that_is_over(kwait: Kwait) -> None:
-    kwait.create(job("short", "true"))
+    kwait.create(job("short", container(script="true")))
     kwait.wait_for_job_finish("short")
 
     with raises(WaitFailed, "the job is complete"):
@@ -57,7 +47,7 @@ def test_hook_job_created_anew_under_its_name(kwait: Kwait) -> None:
 
     def replace() -> None:
         kwait.delete("job/hook")
-        kwait.create(job("hook", "true"))
+        kwait.create(job("hook", container(script="true")))
 
     replaced = threading.Timer(0.5, replace)
     replaced.start()
@@ -83,7 +73,10 @@ def test_job_suspended(kwait: Kwait) -> None:
 
 def test_job_conditions(kwait: Kwait) -> None:
     """Conditions with reasons; a contrary condition fails the wait early."""
-    kwait.create(job("good", "true"), job("bad", "exit 3"))
+    kwait.create(
+        job("good", container(script="true")),
+        job("bad", container(script="exit 3"), backoffLimit=0),
+    )
 
     kwait.wait_for_job_condition("good", "Complete", "CompletionsReached")
     kwait.wait_for_job_condition("bad", "Failed", "BackoffLimitExceeded")

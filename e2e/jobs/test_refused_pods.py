@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from e2e.jobs.test_job_states import job
+from e2e.objects import job
 from e2e.raising import raises
-from e2e.workloads.manifest import hold_to_quota
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

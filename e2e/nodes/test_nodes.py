@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 from e2e.raising import times_out
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

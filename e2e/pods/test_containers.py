@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from e2e.raising import raises
 from pytest_kwait import WaitFailed
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod, replica_set
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
@@ -15,21 +15,6 @@ if TYPE_CHECKING:
 
 
 WEB = {"app": "web"}
-
-
-def replica_set(name: str, replicas: int, **more: Any) -> dict[str, Any]:
-    labels = {"app": name}
-    template = pod(name, container(**more), labels=labels, restartPolicy="Always")
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
-        },
-    }
 
 
 def names(pods: list[dict[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ import kubernetes.client
 import pytest
 
 import pytest_kwait
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 

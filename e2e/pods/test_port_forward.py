@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

@@ -8,7 +8,7 @@ import kubernetes.client
 from kubernetes.utils.quantity import parse_quantity
 
 from e2e.kubelet_nodes import first_kubelet_node
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 from e2e.raising import raises
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import websocket
 from kubernetes.client import CoreV1Api
 from kubernetes.stream import stream
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait

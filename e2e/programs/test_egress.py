@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.conftest import MAPPINGS
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 from e2e.programs.test_network import run_python
 from e2e.programs.test_programs import web
 from pytest_kwait import WaitFailed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.conftest import MAPPINGS
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from e2e.conftest import MAPPINGS, PROGRAMS, PROVISIONER
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 from e2e.programs.test_programs import start, web, worker
 
 if TYPE_CHECKING:

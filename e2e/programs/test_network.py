@@ -14,7 +14,7 @@ from kubernetes.client import CoreV1Api
 from kubernetes.client.exceptions import ApiException
 
 from e2e.conftest import MAPPINGS, PROGRAMS
-from e2e.pods.manifest import pod
+from e2e.objects import pod, service
 from e2e.programs.test_programs import web
 from pytest_kwait import ApiError, wait
 
@@ -26,17 +26,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.needs(PROGRAMS), pytest.mark.kwait_skip_unless_programs_isolated]
 
 _LABELS = {"app": "shop"}
-
-
-def service(name: str = "shop", **spec: Any) -> dict[str, Any]:
-    """Return a service of the shop's pods."""
-    ports = [{"name": "http", "port": 80, "targetPort": 8080}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"selector": _LABELS, "ports": ports, **spec},
-    }
 
 
 def open_shop(kwait: Kwait, wait_for_pod_ready: WaitForPodReady, *services: dict[str, Any]) -> None:
@@ -59,7 +48,7 @@ def run_python(kwait: Kwait, code: str) -> str:
 
 def test_service_is_reached_by_name_and_address(kwait: Kwait) -> None:
     """By programs, by interpreted containers and by the test."""
-    open_shop(kwait, kwait.wait_for_pod_ready, service(externalIPs=["192.0.2.9"]))
+    open_shop(kwait, kwait.wait_for_pod_ready, service("shop", externalIPs=["192.0.2.9"]))
     script = "until wget -q -O- http://shop/; do sleep 0.1; done"
     shell = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
     kwait.create(pod("customer", shell, restartPolicy="Never"))
@@ -91,7 +80,7 @@ def test_names_of_headless_and_external_services(kwait: Kwait) -> None:
     }  # fmt: skip
     kwait.create(
         pod("web", web(), labels=_LABELS, hostname="first", subdomain="peers"),
-        service("peers", **spec),
+        service("peers", selector=_LABELS, **spec),
         external,
     )
     kwait.wait_for_pod_ready("web")
@@ -158,7 +147,7 @@ def test_datagrams_reach_a_service(kwait: Kwait) -> None:
     server = {"name": "echo", "image": image, "command": [sys.executable, "-c", echo]}
     kwait.create(
         pod("web", web(), server, labels=_LABELS, terminationGracePeriodSeconds=1),
-        service("echo", ports=ports),
+        service("echo", selector=_LABELS, ports=ports),
     )
     kwait.wait_for_pod_ready("web")
     code = (
@@ -177,7 +166,7 @@ def test_datagrams_reach_a_service(kwait: Kwait) -> None:
 
 def test_node_port_is_open_on_this_machine(kwait: Kwait) -> None:
     """Beside the addresses of the nodes."""
-    open_shop(kwait, kwait.wait_for_pod_ready, service(type="NodePort"))
+    open_shop(kwait, kwait.wait_for_pod_ready, service("shop", type="NodePort"))
     port = kwait.get("service/shop")["spec"]["ports"][0]["nodePort"]
     nodes = [
         one["address"]
@@ -193,7 +182,7 @@ def test_node_port_is_open_on_this_machine(kwait: Kwait) -> None:
 
 def test_server_sees_the_address_of_the_clients_pod(kwait: Kwait) -> None:
     """Behind a cluster IP and directly; of programs and of interpreted containers."""
-    open_shop(kwait, kwait.wait_for_pod_ready, service())
+    open_shop(kwait, kwait.wait_for_pod_ready, service("shop"))
     server = kwait.get("pod/web")["status"]["podIP"]
     script = f"wget -q -O- http://shop/client; echo; wget -q -O- http://{server}:8080/client"
     shell = {"name": "main", "image": "busybox:1.36", "command": ["sh", "-c", script]}
@@ -243,7 +232,7 @@ def test_host_port_is_open_on_the_node_and_this_machine(kwait: Kwait) -> None:
 @pytest.mark.needs(MAPPINGS)
 def test_network_policy_restricts_nothing_and_says_so(kwait: Kwait) -> None:
     """An event on the policy has the reason."""
-    open_shop(kwait, kwait.wait_for_pod_ready, service())
+    open_shop(kwait, kwait.wait_for_pod_ready, service("shop"))
     policy = {
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
         "metadata": {"name": "closed"}, "spec": {"podSelector": {}, "policyTypes": ["Ingress"]},
@@ -313,7 +302,7 @@ def price_check(kwait: Kwait) -> list[dict[str, Any]]:
     }
     return [
         secret,
-        service("check", ports=[{"port": 443, "targetPort": 8443}]),
+        service("check", selector=_LABELS, ports=[{"port": 443, "targetPort": 8443}]),
         configuration,
         pod("check", container, labels=_LABELS, volumes=volumes, terminationGracePeriodSeconds=1),
     ]

@@ -12,7 +12,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from e2e.conftest import PROGRAMS
-from e2e.pods.manifest import pod
+from e2e.objects import pod
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.objects import Obj, container, pod
+
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
 
@@ -36,17 +38,7 @@ def fake_node(kwait: Kwait) -> NodeMaker:
     return make
 
 
-def pod(name: str, scheduler: str, **spec: Any) -> dict[str, Any]:
+def scheduled_pod(name: str, scheduler: str, **spec: Any) -> Obj:
     """Return a pod that tolerates every node and asks for a scheduler."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {
-            "schedulerName": scheduler,
-            "terminationGracePeriodSeconds": 0,
-            "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "main", "image": "busybox:1.36", "command": ["sleep", "60"]}],
-            **spec,
-        },
-    }
+    tolerant = {"schedulerName": scheduler, "tolerations": [{"operator": "Exists"}]}
+    return pod(name, container(script="sleep 60"), **{**tolerant, **spec})

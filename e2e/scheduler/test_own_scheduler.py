@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from e2e.scheduler.conftest import NodeMaker, pod
+from e2e.scheduler.conftest import NodeMaker, scheduled_pod
 from pytest_kwait import ApiError
 from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
@@ -27,7 +27,7 @@ def test_an_algorithm_of_your_own(
 
     scheduler = kwait_scheduler(algorithm=by_color)
     for number, color in enumerate(("red", "blue", "red")):
-        colored = pod(f"{color}-{number}", scheduler.name)
+        colored = scheduled_pod(f"{color}-{number}", scheduler.name)
         colored["metadata"]["labels"] = {"color": color}
         kwait.create(colored)
 
@@ -51,7 +51,7 @@ def test_predicates_and_priorities_of_your_own(
 
     scheduler = kwait_scheduler(predicates=[ours_only, "NodeResourcesFit"], priorities={size: 1})
     needs = {"resources": {"requests": {"cpu": "1"}}}
-    wanting = pod("wanting", scheduler.name)
+    wanting = scheduled_pod("wanting", scheduler.name)
     wanting["spec"]["containers"][0] |= needs
     kwait.create(wanting)
 
@@ -78,10 +78,10 @@ def test_invalid_answers_are_events_of_the_pod(
 
     scheduler = kwait_scheduler(predicates=[fits], priorities={rates: 1})
     for name in ("true", "error", *scores):
-        kwait.create(pod(name, scheduler.name))
+        kwait.create(scheduled_pod(name, scheduler.name))
     nothing: Any = None
     silent = kwait_scheduler(algorithm=lambda pod, nodes: nothing)
-    kwait.create(pod("none", silent.name))
+    kwait.create(scheduled_pod("none", silent.name))
 
     space = kwait.namespace
     for name, text in {
@@ -107,7 +107,7 @@ def test_unschedulable_message_equals_kube_schedulers(
     scheduler = kwait_scheduler()
     selector = {"e2e": kwait.namespace}
     for name, by in (("ours", scheduler.name), ("theirs", "default-scheduler")):
-        kwait.create(pod(name, by, nodeSelector=selector))
+        kwait.create(scheduled_pod(name, by, nodeSelector=selector))
 
     messages = {}
     for name in ("ours", "theirs"):
@@ -135,7 +135,7 @@ def test_unschedulable_message_equals_kube_schedulers(
 def test_a_job_of_three(kwait: Kwait, kwait_scheduler: SchedulerFactory) -> None:
     """Pods of a controller are scheduled and run."""
     scheduler = kwait_scheduler()
-    template = pod("", scheduler.name, restartPolicy="Never", tolerations=[])
+    template = scheduled_pod("", scheduler.name, restartPolicy="Never", tolerations=[])
     template["spec"]["containers"][0]["command"] = ["true"]
     kwait.create(
         {
@@ -169,7 +169,7 @@ def test_a_binding_that_fails_is_tried_again(
     scheduler = kwait_scheduler(
         algorithm=lambda _pod, _lister: node, binder=second_time, pod_initial_backoff="50ms"
     )
-    kwait.create(pod("patient", scheduler.name))
+    kwait.create(scheduled_pod("patient", scheduler.name))
 
     kwait.wait_for_pod_scheduled("patient")
     assert tries == ["patient", "patient"]
@@ -188,7 +188,7 @@ def test_a_pod_that_has_a_node_already_keeps_it(
         scheduler.bind(pod, node, deadline=deadline)
 
     scheduler = kwait_scheduler(algorithm=lambda _pod, _lister: second, binder=too_late)
-    kwait.create(pod("wanted", scheduler.name))
+    kwait.create(scheduled_pod("wanted", scheduler.name))
 
     event = kwait.wait_for_event("FailedScheduling", about="pod/wanted")
     assert f'pod wanted is already assigned to node "{first}"' in event["message"]
@@ -206,13 +206,13 @@ def test_a_gated_pod_waits_for_its_gate(
     node = fake_node("node")
     scheduler = kwait_scheduler(algorithm=lambda _pod, _lister: node)
     gate = [{"name": "example.com/quota"}]
-    kwait.apply(pod("gated", scheduler.name, schedulingGates=gate))
-    kwait.create(pod("free", scheduler.name))
+    kwait.apply(scheduled_pod("gated", scheduler.name, schedulingGates=gate))
+    kwait.create(scheduled_pod("free", scheduler.name))
 
     kwait.wait_for_pod_scheduled("free")
     assert "nodeName" not in kwait.get("pod/gated")["spec"]
 
-    kwait.apply(pod("gated", scheduler.name, schedulingGates=[]))
+    kwait.apply(scheduled_pod("gated", scheduler.name, schedulingGates=[]))
     kwait.wait_for_pod_scheduled("gated")
 
 
@@ -236,7 +236,7 @@ def test_failed_pod_does_not_stop_others(
 
     scheduler = kwait_scheduler(algorithm=odd)
     for name in ("confusing", "unlucky", "hopeless"):
-        kwait.create(pod(name, scheduler.name))
+        kwait.create(scheduled_pod(name, scheduler.name))
     messages = {
         name: kwait.wait_for_event("FailedScheduling", about=f"pod/{name}")["message"]
         for name in ("confusing", "unlucky", "hopeless")
@@ -248,5 +248,5 @@ def test_failed_pod_does_not_stop_others(
         "hopeless": "no nodes available to schedule pods",
     }
     kwait.delete("pod/hopeless")
-    kwait.create(pod("plain", scheduler.name))
+    kwait.create(scheduled_pod("plain", scheduler.name))
     kwait.wait_for_pod_scheduled("plain")

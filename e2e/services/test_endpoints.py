@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from e2e.kubelet_nodes import first_kubelet_node
-from e2e.pods.manifest import container, pod
+from e2e.objects import container, pod, service
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
@@ -19,16 +19,6 @@ WEB = {"app": "web"}
 SERVER = "mkdir -p /tmp/www; hostname > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
 
 
-def service(name: str = "web", **spec: Any) -> dict[str, Any]:
-    port = {"name": "http", "port": 80, "targetPort": 8080}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {"selector": WEB, "ports": [port], **spec},
-    }
-
-
 def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
     ports = [{"name": "web", "containerPort": 8080}]
     return pod(name, container(script=script, ports=ports), labels=WEB, **spec)
@@ -36,7 +26,7 @@ def server(name: str, script: str = SERVER, **spec: Any) -> dict[str, Any]:
 
 def test_endpoint_count(kwait: Kwait) -> None:
     """An exact number; 0 if the slices exist and are empty."""
-    kwait.create(service())
+    kwait.create(service("web"))
     assert kwait.wait_for_endpoint_count("web", 0)[0]["kind"] == "EndpointSlice"
     times_out(
         "0 of 1 endpoints: the service's selector app=web matches no pod",
@@ -56,7 +46,7 @@ def test_endpoints_by_pods_and_ports(kwait: Kwait) -> None:
     """Pods, ports and addresses of a service."""
     node = first_kubelet_node(kwait)
     here = [server(name, nodeName=node) for name in ("a", "b")]
-    pods = kwait.create(service(), *here)[1:]
+    pods = kwait.create(service("web"), *here)[1:]
 
     kwait.wait_for_endpoint_pods("web", pods)
     kwait.wait_for_endpoint_ports("web", {"a": ["http:8080"], "b": [8080]})
@@ -79,10 +69,10 @@ def test_a_misconfigured_service_is_explained(kwait: Kwait) -> None:
     kwait.create(
         server("a"),
         pod("b", unready, labels={"app": "late"}),
-        service("typo", ports=[{"port": 80, "targetPort": "wbe"}]),
+        service("typo", selector=WEB, ports=[{"port": 80, "targetPort": "wbe"}]),
         service("bare", selector=None),
         service("late", selector={"app": "late"}),
-        service("elsewhere", type="ExternalName", externalName="kwait.example"),
+        service("elsewhere", selector=WEB, type="ExternalName", externalName="kwait.example"),
     )
     kwait.wait_for_pod_ready("a")
     kwait.wait_for_pod_running("b")
@@ -113,7 +103,7 @@ def test_a_misconfigured_service_is_explained(kwait: Kwait) -> None:
 def test_a_pod_that_no_node_takes(kwait: Kwait) -> None:
     """An endpoint that cannot become ready fails the wait early."""
     huge = container(resources={"requests": {"cpu": "1000"}})
-    kwait.create(service(), pod("huge", huge, labels=WEB))
+    kwait.create(service("web"), pod("huge", huge, labels=WEB))
 
     with raises(WaitFailed, "pod huge: Unschedulable: .*Insufficient cpu"):
         kwait.wait_for_endpoint_count("web", 1, timeout="4m", grace="1s")
@@ -121,7 +111,7 @@ def test_a_pod_that_no_node_takes(kwait: Kwait) -> None:
 
 def test_service_reachable_and_responding(kwait: Kwait) -> None:
     """Requests go through the API server; an error of the pods is not a response."""
-    kwait.create(service(), server("a", f"sleep 1; {SERVER}"))
+    kwait.create(service("web"), server("a", f"sleep 1; {SERVER}"))
 
     (found,) = kwait.wait_for_service_responding("web", timeout="4m", poll="200ms")
     kwait.wait_for_service_responding("web", "http", "/index.html", timeout="4m")
@@ -140,7 +130,7 @@ def test_a_service_that_does_not_answer(kwait: Kwait) -> None:
     kwait.create(
         server("a", "sleep 300"),
         hopeless,
-        service("deaf"),
+        service("deaf", selector=WEB),
         service("hopeless", selector={"app": "hopeless"}),
     )
     # Without an endpoint the response differs.
@@ -158,14 +148,14 @@ def test_a_service_that_does_not_answer(kwait: Kwait) -> None:
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_endpoint_waits_in_watch_and_poll_mode(kwait: Kwait, mode: Mode) -> None:
-    kwait.create(service(), server("a"))
+    kwait.create(service("web"), server("a"))
 
     assert kwait.wait_for_endpoint_pods("web", ["a"], mode=mode, poll="200ms")
 
 
 def test_slices_made_by_hand(kwait: Kwait) -> None:
     """EndpointSlices of a service without selector are created by hand."""
-    made = service(selector=None)
+    made = service("web", selector=None)
     target = {"kind": "Pod", "name": "a", "namespace": kwait.namespace}
     hand = {
         "apiVersion": "discovery.k8s.io/v1",

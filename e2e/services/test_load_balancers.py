@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
+from e2e.objects import service
 from e2e.raising import raises, times_out
 from pytest_kwait import WaitFailed
 
@@ -19,15 +20,7 @@ if TYPE_CHECKING:
 
 FINALIZER = "service.kubernetes.io/load-balancer-cleanup"
 FIRST, SECOND = {"ip": "192.0.2.7"}, {"hostname": "lb.kwait.example"}
-
-
-def service(kind: str = "LoadBalancer", *finalizers: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web", "finalizers": list(finalizers)},
-        "spec": {"type": kind, "ports": [{"port": 80}]},
-    }
+BALANCED = service("web", type="LoadBalancer")
 
 
 def balance(kwait: Kwait, *ingress: dict[str, Any]) -> None:
@@ -45,7 +38,7 @@ def finalize(kwait: Kwait, *finalizers: str) -> None:
 
 def test_load_balancer(kwait: Kwait) -> None:
     """A first address, another one, then none."""
-    kwait.create(service())
+    kwait.create(BALANCED)
     times_out(
         "did not have a load balancer within LIMIT: no ingress yet",
         kwait.wait_for_load_balancer,
@@ -69,7 +62,7 @@ def test_load_balancer(kwait: Kwait) -> None:
 
 
 def test_a_service_of_another_type(kwait: Kwait) -> None:
-    kwait.create(service("ClusterIP"))
+    kwait.create(service("web", type="ClusterIP"))
 
     with raises(WaitFailed, "the service is of type ClusterIP, which gets no load balancer"):
         kwait.wait_for_load_balancer("web", grace="500ms")
@@ -77,7 +70,7 @@ def test_a_service_of_another_type(kwait: Kwait) -> None:
 
 def test_load_balancer_finalizer(kwait: Kwait) -> None:
     """A finalizer keeps the service until its load balancer is deleted; the message names it."""
-    uid = kwait.create(service())[0]["metadata"]["uid"]
+    uid = kwait.create(BALANCED)[0]["metadata"]["uid"]
     times_out(f"{FINALIZER} is not there", kwait.wait_for_service_updated_with_finalizer, "web")
     finalize(kwait, FINALIZER)
     balance(kwait, FIRST)
@@ -91,12 +84,13 @@ def test_load_balancer_finalizer(kwait: Kwait) -> None:
     )
     finalize(kwait)
     kwait.wait_for_service_deleted_with_finalizer("web", uid)
-    kwait.create(service())
+    kwait.create(BALANCED)
     kwait.wait_for_service_deleted_with_finalizer("web", uid)
 
 
 def test_load_balancer_finalizer_removed(kwait: Kwait) -> None:
-    kwait.create(service("LoadBalancer", FINALIZER))
+    metadata = {"name": "web", "finalizers": [FINALIZER]}
+    kwait.create({**BALANCED, "metadata": metadata})
     times_out(
         f"{FINALIZER} is still there",
         kwait.wait_for_service_updated_with_finalizer,
@@ -113,7 +107,7 @@ def test_load_balancer_finalizer_removed(kwait: Kwait) -> None:
 
 @pytest.mark.parametrize("mode", ["watch", "poll"])
 def test_service_created_and_deleted(kwait: Kwait, mode: Mode) -> None:
-    kwait.create(service())
+    kwait.create(BALANCED)
 
     found = kwait.wait_for_service("web", mode=mode)
     assert found is not None

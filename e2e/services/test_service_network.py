@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from e2e.pods.manifest import container, pod
-from e2e.services.test_endpoints import server, service
+from e2e.objects import container, pod, service
+from e2e.services.test_endpoints import WEB, server
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -28,7 +28,7 @@ def ask(kwait: Kwait, url: str) -> str:
 @pytest.fixture
 def web(kwait: Kwait) -> Kwait:
     """A service `web` with the pod `server`, and a pod `client`."""
-    kwait.create(service(), server("server"), pod("client", container(script="sleep 3600")))
+    kwait.create(service("web"), server("server"), pod("client", container(script="sleep 3600")))
     kwait.wait_for_endpoint_count("web", 1)
     kwait.wait_for_pod_running("client")
     return kwait
@@ -46,7 +46,7 @@ def test_a_pod_reaches_a_service_by_its_addresses(web: Kwait) -> None:
     """Cluster IPs, and node ports of every node."""
     spec = web.get("service/web")["spec"]
     assert ask(web, f"http://{spec['clusterIP']}/") == "server\n"
-    web.create(service("outside", type="NodePort"))
+    web.create(service("outside", selector=WEB, type="NodePort"))
     (port,) = web.get("service/outside")["spec"]["ports"]
     address = web.get("pod/server")["status"]["hostIP"]
     assert ask(web, f"http://{address}:{port['nodePort']}/") == "server\n"
@@ -55,7 +55,7 @@ def test_a_pod_reaches_a_service_by_its_addresses(web: Kwait) -> None:
 def test_headless_services_resolve_to_pods(kwait: Kwait) -> None:
     """One address record for each ready pod, and one for each host name."""
     kwait.create(
-        service("peers", clusterIP="None"),
+        service("peers", selector=WEB, clusterIP="None"),
         server("a", hostname="first", subdomain="peers"),
         server("b", hostname="second", subdomain="peers"),
         pod("client", container(script="sleep 3600")),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from e2e.objects import claim, user
 from e2e.raising import raises
-from e2e.storage.manifest import claim, user
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

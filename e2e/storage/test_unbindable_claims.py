@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import kubernetes.client
 
+from e2e.objects import claim, kept_for, storage_class, user, volume
 from e2e.raising import raises, times_out
-from e2e.storage.manifest import claim, kept_for, storage_class, user, volume
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

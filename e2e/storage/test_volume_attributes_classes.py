@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import kubernetes.client
 import pytest
 
+from e2e.objects import claim, kept_for, volume
 from e2e.raising import raises
-from e2e.storage.manifest import claim, kept_for, volume
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

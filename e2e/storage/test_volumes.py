@@ -8,8 +8,8 @@ import kubernetes.client
 import pytest
 
 from e2e.kubelet_nodes import first_kubelet_node
+from e2e.objects import attachment, claim, kept_for, user, volume
 from e2e.raising import raises, times_out
-from e2e.storage.manifest import attachment, claim, kept_for, user, volume, worker
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
@@ -133,11 +133,11 @@ def test_data_outlives_the_pod_that_wrote_it(kwait: Kwait, unique: str) -> None:
     node = first_kubelet_node(kwait)
     kwait.create(volume(unique, unique), claim("data", unique))
     kwait.wait_for_pv_and_pvc(unique, "data")
-    kwait.create(worker("writer", "data", "echo kept > /data/note", nodeName=node))
+    kwait.create(user("writer", "data", "echo kept > /data/note", nodeName=node))
     kwait.wait_for_pod_success("writer")
     kwait.delete("pod/writer")
 
-    kwait.create(worker("reader", "data", "cat /data/note", nodeName=node))
+    kwait.create(user("reader", "data", "cat /data/note", nodeName=node))
     kwait.wait_for_pod_success("reader")
     assert kwait.logs("reader") == "kept\n"
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.pods.manifest import container, pod
-from e2e.workloads.manifest import deployment
-from e2e.workloads.sets import daemon_set, stateful_set
+from e2e.objects import config_map, container, daemon_set, deployment, pod, stateful_set
 from pytest_kwait import (
     InvalidArgument,
     KubectlError,
@@ -31,12 +29,8 @@ BUDGET = {
 }
 
 
-def settings(**data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": data}
-
-
 def test_every_type_of_patch(kwait: Kwait) -> None:
-    kwait.create(settings(color="red", size="1"))
+    kwait.create(config_map("settings", color="red", size="1"))
 
     kwait.patch("cm/settings", {"data": {"size": None}}, type="merge")
     kwait.patch("cm/settings", [{"op": "add", "path": "/data/shape", "value": "round"}])
@@ -58,7 +52,7 @@ def test_a_strategic_patch_names_one_container(kwait: Kwait) -> None:
 
 
 def test_update_changes_what_was_read(kwait: Kwait) -> None:
-    kwait.create(settings(count="1"))
+    kwait.create(config_map("settings", count="1"))
 
     def double(found: dict[str, Any]) -> None:
         if found["data"]["count"] == "1":
@@ -70,7 +64,11 @@ def test_update_changes_what_was_read(kwait: Kwait) -> None:
 
 
 def test_labels_and_annotations(kwait: Kwait) -> None:
-    kwait.create(settings())
+    kwait.create(
+        config_map(
+            "settings",
+        )
+    )
 
     kwait.label("cm/settings", {"tier": "web", "team": "a"})
     with pytest.raises(InvalidArgument, match="it is 'web' already, which overwrite=True replaces"):
@@ -155,7 +153,7 @@ def test_run_a_pod_to_its_end(kwait: Kwait) -> None:
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl(kwait: Kwait) -> None:
-    kwait.create(settings(color="red"))
+    kwait.create(config_map("settings", color="red"))
 
     assert kwait.kubectl("get", "cm", "settings", "-o", "name").stdout == "configmap/settings\n"
     missing = kwait.kubectl("get", "cm", "nothing", check=False)

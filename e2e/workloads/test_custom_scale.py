@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from e2e.pods.manifest import pod
+from e2e.objects import Obj, definition, pod, version
 from e2e.raising import raises, times_out
 from pytest_kwait import InvalidArgument
 
@@ -15,39 +15,17 @@ GROUP = "scales.kwait.example.com"
 FIELDS = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(**scale: str) -> dict[str, Any]:
-    properties = {"spec": FIELDS, "status": FIELDS}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"shops.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": "shops", "singular": "shop", "kind": "Shop"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
-                    "subresources": {
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            **scale,
-                        }
-                    },
-                }
-            ],
-        },
-    }
+def shops(**scale: str) -> Obj:
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    schema = {"type": "object", "properties": {"spec": FIELDS, "status": FIELDS}}
+    v1 = version("v1", schema, subresources={"scale": {**paths, **scale}})
+    return definition(GROUP, "shops", "Shop", v1)
 
 
 def test_scale_waits_for_selected_pods(kwait: Kwait) -> None:
     shop = {"apiVersion": f"{GROUP}/v1", "kind": "Shop", "metadata": {"name": "corner"}}
     known = {"spec": {"replicas": 0}, "status": {"selector": "app=corner"}}
-    kwait.apply(definition(labelSelectorPath=".status.selector"), shop | known)
+    kwait.apply(shops(labelSelectorPath=".status.selector"), shop | known)
 
     times_out(
         "shop corner did not have exactly 1 pod, Running and ready",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from e2e.objects import TYPO, daemon_set
 from e2e.raising import raises
-from e2e.workloads.manifest import hold_to_quota
-from e2e.workloads.sets import TYPO, daemon_set
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pytest_kwait
+from e2e.objects import NEVER_READY, TYPO, deployment
 from e2e.raising import raises, times_out
-from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import ApiError, WaitFailed
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 
 NEW = {"command": ["sh", "-c", "sleep 301"]}
-TYPO = {"image": "Busybox:not a tag"}
 NONE_LESS = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 

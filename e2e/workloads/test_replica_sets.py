@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from e2e.objects import NEVER_READY, TYPO, deployment, replica_set
 from e2e.raising import raises, times_out
-from e2e.workloads.manifest import NEVER_READY, deployment, hold_to_quota, replica_set
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_replica_set_scaled(kwait: Kwait) -> None:
 
 def test_replica_set_with_missing_image(kwait: Kwait) -> None:
     """One pod that is stuck is one too many where all are awaited."""
-    kwait.create(replica_set("typo", 1, {"image": "Busybox:not a tag"}))
+    kwait.create(replica_set("typo", 1, TYPO))
 
     with raises(WaitFailed, r"can no longer have all its pods ready: pod typo-\S+: InvalidImage"):
         kwait.wait_for_ready_replica_set("typo", timeout="4m", grace=0)

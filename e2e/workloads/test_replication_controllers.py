@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import TYPO, container, deployment, pod, replication_controller
 from e2e.raising import raises
-from e2e.workloads.manifest import deployment
-from e2e.workloads.sets import TYPO, replication_controller
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

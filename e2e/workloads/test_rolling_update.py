@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.objects import (
+    NEVER_READY,
+    daemon_set,
+    deployment,
+    replica_set,
+    replication_controller,
+    stateful_set,
+)
 from e2e.raising import times_out
-from e2e.workloads.manifest import NEVER_READY, deployment, replica_set
-from e2e.workloads.sets import daemon_set, replication_controller, stateful_set
 from pytest_kwait import rolling_update
 from pytest_kwait.clock import SYSTEM_CLOCK
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from e2e.objects import NEVER_READY, deployment
 from e2e.raising import raises, times_out
-from e2e.workloads.manifest import NEVER_READY, deployment
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:

@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from e2e.pods.manifest import container, pod
+from e2e.objects import (
+    TYPO,
+    container,
+    daemon_set,
+    deployment,
+    pod,
+    replica_set,
+    replication_controller,
+    stateful_set,
+)
 from e2e.raising import raises, times_out
-from e2e.workloads.manifest import deployment, replica_set
-from e2e.workloads.sets import TYPO, daemon_set, replication_controller, stateful_set
 from pytest_kwait import ApiError, InvalidArgument, WaitFailed, scale
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from e2e.objects import TYPO, stateful_set
 from e2e.raising import raises, times_out
-from e2e.workloads.manifest import hold_to_quota
-from e2e.workloads.sets import TYPO, stateful_set
+from e2e.workloads.quotas import hold_to_quota
 from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_stateful_set_running(kwait: Kwait) -> None:
 def test_ordered_start(kwait: Kwait) -> None:
     """A pod comes only once the one before it is ready; here the test says when that is."""
     probe = {"exec": {"command": ["test", "-f", "/tmp/ready"]}, "periodSeconds": 1}
-    kwait.create(stateful_set("web", 2, container={"readinessProbe": probe}))
+    kwait.create(stateful_set("web", 2, {"readinessProbe": probe}))
 
     assert names(kwait.wait_for_stateful_set_running("web", 1, 0)) == ["web-0"]
     times_out(

@@ -9,24 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.plugin.given_cluster import given
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 FakeCluster = Callable[[], str]
 
-_CONFTEST = """
+_CONFTEST = given("""
 import fcntl
-import json
-import os
-import sys
-import time
-from pathlib import Path
-
-sys.path.append(os.environ["FAKE_PATH"])
-
-import pytest_kwait.clusters.provider as providers
-from pytest_kwait.errors import ApiError, ClusterError
-from tests.suite.fakes import FakeCluster, FakeTransport
 
 
 class Transport(FakeTransport):
@@ -50,41 +41,28 @@ class Transport(FakeTransport):
                     part.replace(store)
 
 
-class Cluster(FakeCluster):
+class Cluster(GivenCluster):
+    provider = "fake"
+
     def __init__(self):
-        super().__init__(time_scale=0.1)
+        super().__init__()
         self.transport = Transport(Path(os.environ["FAKE_LOG"]))
 
-
-class Provider:
-    name = "fake"
-
-    def start(self):
-        return Cluster()
-
-
-def connect(kubeconfig, context=None, provider="", **facts):
-    if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
-        raise ClusterError(os.environ["FAKE_TROUBLE"])
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        # Long enough for the run to end meanwhile, if nobody waited.
-        time.sleep(1)
-    assert (str(kubeconfig), context, provider) == ("/fake/kubeconfig", None, "fake")
-    return Cluster()
-
-
-real = providers.choose_provider, providers.connect
-providers.choose_provider, providers.connect = lambda *args, **kwargs: Provider(), connect
+    @classmethod
+    def connect(cls, kubeconfig, context=None, provider="", **facts):
+        if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
+            raise ClusterError(os.environ["FAKE_TROUBLE"])
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            # Long enough for the run to end meanwhile, if nobody waited.
+            time.sleep(1)
+        assert (str(kubeconfig), context, provider) == ("/fake/kubeconfig", None, "fake")
+        return cls()
 
 
 def pytest_configure(config):
     if hasattr(config, "workerinput") and os.environ.get("FAKE_ELSEWHERE"):
         config.workerinput["kwait_words"] = "/not/on/this/machine"
-
-
-def pytest_unconfigure():
-    providers.choose_provider, providers.connect = real
-"""
+""")
 _MINE = """
 import os, signal, threading, time
 import pytest

@@ -24,63 +24,36 @@ from pytest_kwait.simulator.container_runtime import runtime
 from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.wait import DeadlineExceeded
+from tests.plugin.given_cluster import given
 from tests.suite.fakes import FakeCluster
 
-_PROVIDER = """
-__name__ = "pytest_kwait.pretended"  # its frames count as ours
-
-import os
-import sys
-from pathlib import Path
-
-sys.path.append(os.environ["FAKE_PATH"])
-
-import pytest_kwait.clusters.provider as provider
-from pytest_kwait.client import availability
-from pytest_kwait.errors import ClusterError, WaitTimeout
-from tests.suite.fakes import FakeCluster
-
-
+_PROVIDER = given("""
 def log(line):
     with open(os.environ["FAKE_LOG"], "a") as file:
         file.write(line + "\\n")
 
 
-class Cluster(FakeCluster):
+class Cluster(GivenCluster):
     provider = "embedded"
+    has_log = False
 
-    def stop(self):
-        log("stop")
-
-
-class Provider:
-    name = "embedded"
-
-    def start(self):
+    @classmethod
+    def start(cls):
         log("start")
         if os.environ.get("FAKE_TROUBLE"):
             raise ClusterError(os.environ["FAKE_TROUBLE"])
         if os.environ.get("FAKE_OS_TROUBLE"):
             raise OSError(os.environ["FAKE_OS_TROUBLE"])
-        return Cluster(time_scale=0.1)
+        return cls()
 
+    @staticmethod
+    def connect(kubeconfig, context, provider, time_scale, has_controllers, ends_with_run):
+        log(f"connect {kubeconfig} {context} {provider} {time_scale}")
+        return FakeCluster(time_scale=time_scale, has_controllers=has_controllers)
 
-def choose(*args, **kwargs):
-    return Provider()
-
-
-def connect(kubeconfig, context, provider, time_scale, has_controllers, ends_with_run):
-    log(f"connect {kubeconfig} {context} {provider} {time_scale}")
-    return FakeCluster(time_scale=time_scale, has_controllers=has_controllers)
-
-
-real = provider.choose_provider, provider.connect
-provider.choose_provider, provider.connect = choose, connect
-
-
-def pytest_unconfigure():
-    provider.choose_provider, provider.connect = real
-"""
+    def stop(self):
+        log("stop")
+""")
 _INI = """
 [pytest]
 kwait_mode = poll

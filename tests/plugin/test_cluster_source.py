@@ -130,28 +130,23 @@ def test_no_name_is_no_context(pytester: pytest.Pytester, value: str) -> None:
 
 
 _PROVIDER = given("""
-class Cluster(FakeCluster):
-    def __init__(self):
-        super().__init__(Path(os.environ["FAKE_LOG"]), time_scale=0.1)
-        self.provider = os.environ["FAKE_PROVIDER"]
-        send = self.transport.send
+class Cluster(GivenCluster):
+    provider = os.environ["FAKE_PROVIDER"]
 
-        def review(method, path, **options):
-            if "/selfsubject" not in path:
-                return send(method, path, **options)
-            with open(os.environ["FAKE_LOG"], "a") as file:
-                file.write(path.rpartition("/")[2] + "\\n")
-            body = json.loads(options["body"])
-            what = body.get("spec", {}).get("resourceAttributes", {})
-            denied = list(filter(None, os.environ["FAKE_DENIED"].split(",")))
-            right = f"{what.get('verb')} {what.get('resource')}"
-            body["status"] = {
-                "allowed": not denied if right == "* *" else right not in denied,
-                "userInfo": {"username": "ci"},
-            }
-            return Response(201, {}, json.dumps(body).encode())
-
-        self.transport.send = review
+    def send(self, method, path, **options):
+        if "/selfsubject" not in path:
+            return super().send(method, path, **options)
+        with open(os.environ["FAKE_LOG"], "a") as file:
+            file.write(path.rpartition("/")[2] + "\\n")
+        body = json.loads(options["body"])
+        what = body.get("spec", {}).get("resourceAttributes", {})
+        denied = list(filter(None, os.environ["FAKE_DENIED"].split(",")))
+        right = f"{what.get('verb')} {what.get('resource')}"
+        body["status"] = {
+            "allowed": not denied if right == "* *" else right not in denied,
+            "userInfo": {"username": "ci"},
+        }
+        return Response(201, {}, json.dumps(body).encode())
 """)
 _MISSING = (
     "user 'ci' may not do on kubeconfig /fake/kubeconfig what pytest-kwait needs for itself:\n"

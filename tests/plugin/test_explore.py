@@ -830,10 +830,11 @@ def test_a_log_has_a_line_of_progress_now_and_then(
 
 
 _OWN_CLUSTERS = """
-class Cluster(FakeCluster):
+class Cluster(GivenCluster):
+    provider = "embedded"
+
     def __init__(self):
         super().__init__()
-        self.provider = "embedded"
         self._log("made", "")
 
     def record_history(self, folder):

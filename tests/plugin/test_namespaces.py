@@ -389,28 +389,22 @@ _SHARED = given("""
 FILE = Path(os.environ["FAKE_LOG"])
 
 
-class Cluster(FakeCluster):
+class Cluster(GivenCluster):
     # The namespaces of all processes are in one file, and take their time to go.
-    provider = "existing"
+    has_log = False
 
-    def __init__(self):
-        super().__init__(None, time_scale=0.1)
-        send = self.transport.send
-
-        def shared(method, path, **options):
-            if "/selfsubject" in path:
-                return Response(201, {}, b'{"status": {"allowed": true}}')
-            if method == "GET" and path == "/api/v1/namespaces":
-                items = [json.loads(line) for line in FILE.read_text().splitlines()]
-                answer = {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}
-                return Response(200, {}, json.dumps(answer).encode())
-            answer = send(method, path, **options)
-            if method == "POST" and path == "/api/v1/namespaces":
-                with FILE.open("a") as file:
-                    file.write(json.dumps(json.loads(answer.data)) + "\\n")
-            return answer
-
-        self.transport.send = shared
+    def send(self, method, path, **options):
+        if "/selfsubject" in path:
+            return Response(201, {}, b'{"status": {"allowed": true}}')
+        if method == "GET" and path == "/api/v1/namespaces":
+            items = [json.loads(line) for line in FILE.read_text().splitlines()]
+            answer = {"kind": "List", "metadata": {"resourceVersion": "1"}, "items": items}
+            return Response(200, {}, json.dumps(answer).encode())
+        answer = super().send(method, path, **options)
+        if method == "POST" and path == "/api/v1/namespaces":
+            with FILE.open("a") as file:
+                file.write(json.dumps(json.loads(answer.data)) + "\\n")
+        return answer
 """)
 
 

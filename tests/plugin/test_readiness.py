@@ -15,31 +15,27 @@ ready = threading.Event()
 came = []
 
 
-class Cluster(FakeCluster):
+class Cluster(GivenCluster):
     def __init__(self):
-        super().__init__(Path(os.environ["FAKE_LOG"]), time_scale=0.1)
-        self.provider = "existing"
+        super().__init__()
         status = {"conditions": [{"type": "Ready", "status": os.environ["FAKE_READY"]}]}
         node = {"kind": "Node", "metadata": {"name": "a", "uid": "a"}, "spec": {}, "status": status}
         self.transport.objects["/api/v1/nodes/a"] = node
-        send = self.transport.send
 
-        def told(method, path, **options):
-            if "/selfsubject" in path:
-                raise ApiError("no reviews here", status=404, path=path)
-            with open(os.environ["FAKE_LOG"], "a") as file:
-                if method == "GET":
-                    file.write(f"{method} {path}\\n")
-            if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "forbidden":
-                raise ApiError("no", status=403, reason="Forbidden", method=method, path=path)
-            if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "late":
-                if not ready.wait(0.5):
-                    ready.set()
-                    came.append(time.monotonic())
-                node["status"]["conditions"][0]["status"] = "True"
-            return send(method, path, **options)
-
-        self.transport.send = told
+    def send(self, method, path, **options):
+        if "/selfsubject" in path:
+            raise ApiError("no reviews here", status=404, path=path)
+        with open(os.environ["FAKE_LOG"], "a") as file:
+            if method == "GET":
+                file.write(f"{method} {path}\\n")
+        if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "forbidden":
+            raise ApiError("no", status=403, reason="Forbidden", method=method, path=path)
+        if path == "/api/v1/nodes" and os.environ["FAKE_READY"] == "late":
+            if not ready.wait(0.5):
+                ready.set()
+                came.append(time.monotonic())
+            self.transport.objects["/api/v1/nodes/a"]["status"]["conditions"][0]["status"] = "True"
+        return super().send(method, path, **options)
 """)
 _SUITE = """
 import pytest
