@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.suite.shards.ci import CI_SYSTEMS
+from tests.leftovers import LeftByRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +74,7 @@ def _as_everywhere() -> Iterator[None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers."""
+    """Register the markers, and the search for what the run leaves."""
     for marker in (
         "slow: takes long on a real control plane, where `.ci/run slow` runs it",
         "compared: compares the embedded cluster with a real one, where `.ci/run conformance` is",
@@ -82,6 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
         " the test is skipped with the reason",
     ):
         config.addinivalue_line("markers", marker)
+    if not hasattr(config, "workerinput"):  # a worker's are in the folder of the run
+        config.pluginmanager.register(LeftByRun())
 
 
 @pytest.hookimpl(tryfirst=True)

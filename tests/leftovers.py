@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
 import tempfile
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 _UNTIL_THE_PROCESS_ENDS = ("kwait-credentials-", "pymp-")
 """Folders of this process: certificates that the official client caches, and multiprocessing's."""
+
+_OF_PYTEST = "pytest-of-"
+"""The folder of `tmp_path`, of which pytest keeps those of three runs."""
 
 _END_TIMEOUT = "10s"
 
@@ -41,6 +46,22 @@ def find_processes(folder: Path) -> dict[int, str]:
     return found
 
 
+def _await_processes(folder: Path) -> list[str]:
+    """Return the commands of processes that do not end."""
+    # An owned cluster ends with its pipe, a moment after its owner.
+    with contextlib.suppress(wait.ErrWaitTimeout):
+        wait.poll_immediate("20ms", _END_TIMEOUT, lambda: not find_processes(folder))
+    return [*find_processes(folder).values()]
+
+
+def _find_files(folder: Path) -> list[str]:
+    return [
+        name
+        for name in os.listdir(folder)  # noqa: PTH208 - before each test: no paths
+        if not name.startswith((*_UNTIL_THE_PROCESS_ENDS, _OF_PYTEST))
+    ]
+
+
 class _Leftovers:
     """Files in the folder for temporary files, with the test after which each was found."""
 
@@ -56,12 +77,10 @@ class _Leftovers:
 
     def find(self) -> list[str]:
         """Return the files that are there, each with its test."""
-        names = [
-            name
-            for name in os.listdir(self._folder)  # noqa: PTH208 - before each test: no paths
-            if not name.startswith(_UNTIL_THE_PROCESS_ENDS)
+        return [
+            f"{name}, after {self._tests.setdefault(name, self._last)}"
+            for name in _find_files(self._folder)
         ]
-        return [f"{name}, after {self._tests.setdefault(name, self._last)}" for name in names]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -77,9 +96,31 @@ def nothing_is_left(
         patch.setattr(tempfile, "tempdir", str(folder))
         yield
     pytestconfig.pluginmanager.unregister(leftovers)
-    # An owned cluster ends with its pipe, a moment after its owner.
-    with contextlib.suppress(wait.ErrWaitTimeout):
-        wait.poll_immediate("20ms", _END_TIMEOUT, lambda: not find_processes(folder))
-    left = [*find_processes(folder).values(), *leftovers.find()]
+    left = [*_await_processes(folder), *leftovers.find()]
     if left:
         pytest.fail(f"tests have left in {folder}, or running: {'; '.join(left)}", pytrace=False)
+
+
+class LeftByRun:
+    """The temporary files and processes of a run: its cluster's too, which ends after all tests."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="t"))
+        self._session: pytest.Session | None = None
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setenv("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+        self._patch.setenv("TMPDIR", str(self._folder))
+        self._patch.setattr(tempfile, "tempdir", str(self._folder))
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self._session = session
+
+    # Last: after the cluster of the run has been stopped.
+    @pytest.hookimpl(trylast=True)
+    def pytest_unconfigure(self) -> None:
+        self._patch.undo()
+        left = [*_await_processes(self._folder), *_find_files(self._folder)]
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if left and self._session is not None:
+            sys.stderr.write(f"the run has left files, or processes: {'; '.join(left)}\n")
+            self._session.exitstatus = self._session.exitstatus or pytest.ExitCode.TESTS_FAILED

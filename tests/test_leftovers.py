@@ -91,3 +91,46 @@ def test_the_tracker_of_multiprocessing_is_not_left(
         """
     )
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+_LEFT_BY_RUN = """
+    import os, tempfile
+    from tests.leftovers import LeftByRun
+
+    def pytest_configure(config):
+        config.pluginmanager.register(LeftByRun())
+
+    def pytest_sessionstart(session):
+        open(f"{tempfile.gettempdir()}/clusters", "w").close()
+
+    def pytest_unconfigure():
+        os.remove(f"{tempfile.gettempdir()}/clusters")
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [("pass", 1), ("assert False", 1), ("raise KeyboardInterrupt", 2)]
+)
+def test_a_file_that_a_run_leaves_fails_it_but_not_its_clusters(
+    pytester: pytest.Pytester, body: str, status: int
+) -> None:
+    pytester.makeconftest(_LEFT_BY_RUN)
+    pytester.makepyfile(
+        f"""
+        import tempfile
+
+        def test_it(tmp_path):
+            open(f"{{tempfile.gettempdir()}}/left", "w").close()
+            {body}
+        """
+    )
+    result = pytester.runpytest(no_reraise_ctrlc=True)
+    assert result.ret == status
+    assert result.stderr.lines[-1] == "the run has left files, or processes: left"
+
+
+def test_a_run_that_leaves_nothing_passes(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(_LEFT_BY_RUN)
+    pytester.makepyfile("def test_it(tmp_path): pass")
+    result = pytester.runpytest(no_reraise_ctrlc=True)
+    assert (result.ret, result.stderr.lines) == (0, [])
