@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -21,7 +22,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version .* is not sup
 
 
 @pytest.fixture
-def api(kubeconfig: Path, kwait_namespace: str) -> Iterator[Any]:
+def api(
+    kubeconfig: Path, kwait_namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    # It does not remove the files of certificates that it makes.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     api = kr8s.api(kubeconfig=str(kubeconfig), namespace=kwait_namespace)
     knowing_all_kinds(api.api_resources)
     yield api
