@@ -77,6 +77,11 @@ class PortForward:
         self._acceptor.start()
 
     @property
+    def local_port(self) -> int:
+        """The local port, also as `port`."""
+        return self.port
+
+    @property
     def address(self) -> tuple[str, int]:
         """The local address, for `socket.create_connection`."""
         return _LOOPBACK, self.port

@@ -57,6 +57,7 @@ def test_each_local_connection_becomes_one_to_the_pod(
         session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
         with session.port_forward("a", "p", 8080, deadline=soon) as forward:
             assert forward.address == ("127.0.0.1", forward.port)
+            assert forward.local_port == forward.port
             for text in (b"one\n", b"x" * 50_000 + b"\n"):
                 with socket.create_connection(forward.address, 60) as local:
                     local.sendall(text)

@@ -18,7 +18,7 @@ from pytest_kwait.simulator.apiserver.request import (
     check_produced,
     negotiate_discovery,
 )
-from pytest_kwait.simulator.apiserver.responses import json_only_response, json_response
+from pytest_kwait.simulator.apiserver.responses import indent_json, json_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,9 @@ def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     match parts:
         case ["version"]:
             _check_route(request, ("application/json",))
-            return json_only_response(request, kinds.version)
+            # Indented for every client. Source: k8s.io/apiserver pkg/server/routes/version.go.
+            body = indent_json(msgspec.json.encode(kinds.version))
+            return web.Response(body=body, content_type="application/json")
         case ["version", *_]:
             raise resource_not_found()
         case ["api" | "apis"] if negotiate_discovery(accept):
@@ -198,7 +200,7 @@ def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Res
     }
     if request.header("If-None-Match") == tag:
         return web.Response(status=304, headers=headers)
-    return web.Response(body=body, headers=headers)
+    return web.Response(body=body + b"\n", headers=headers)
 
 
 def _aggregated_resource(kind: Kind) -> Obj:

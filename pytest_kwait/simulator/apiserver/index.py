@@ -14,7 +14,7 @@ from pytest_kwait.simulator.apiserver.discovery import list_groups
 from pytest_kwait.simulator.apiserver.healthz import HEALTH_CHECKS
 from pytest_kwait.simulator.apiserver.request import SPECIAL_VERBS
 from pytest_kwait.simulator.apiserver.request_metrics import METRICS_PATHS
-from pytest_kwait.simulator.apiserver.responses import text_response
+from pytest_kwait.simulator.apiserver.responses import indent_json, text_response
 from pytest_kwait.simulator.apiserver.statusz import STATUSZ_PATH
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ def serve_index(request: ApiRequest, kinds: Scheme) -> web.Response | None:
     """Serve the index of paths, or an error; None for any other path."""
     path = request.path
     if path in _INDEX_PATHS:
-        index = msgspec.json.encode({"paths": sorted(_list_paths(kinds))})
-        body = msgspec.json.format(index, indent=2)
+        body = indent_json(msgspec.json.encode({"paths": sorted(_list_paths(kinds))}))
         return web.Response(body=body, headers={"Content-Type": "application/json"})
     parts = path.strip("/").split("/")
     verb = parts[2:] if parts[0] == "api" else parts[3:] if parts[0] == "apis" else []

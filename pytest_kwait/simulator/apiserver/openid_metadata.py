@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+from aiohttp import web
+
 from pytest_kwait.simulator.api_errors import method_not_allowed
 from pytest_kwait.simulator.apiserver.responses import json_response
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import TokenAuthority
 
@@ -36,4 +37,5 @@ def serve_openid_metadata(request: ApiRequest, accounts: TokenAuthority) -> web.
     if path == _KEYS_PATH:
         return json_response(request, accounts.key_set, headers=_KEYS_HEADERS)
     document = accounts.discovery(f"https://{request.header('Host')}{_KEYS_PATH}")
-    return json_response(request, document, headers=_CACHED)
+    body = msgspec.json.encode(document)
+    return web.Response(body=body, headers=_CACHED, content_type="application/json")

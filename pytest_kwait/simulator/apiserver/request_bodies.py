@@ -225,7 +225,9 @@ async def _decode_yaml(data: bytes) -> tuple[Any, list[str]]:
     try:
         return await run_in_thread_if_large(data, lambda: read_yaml(data))
     except ValueError as error:
-        raise _DecodeError(str(error)) from None
+        # This decoder names no conversion, unlike that of applied configurations.
+        text = str(error).removeprefix("error converting YAML to JSON: ")
+        raise _DecodeError(text) from None
 
 
 async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Result:

@@ -210,22 +210,29 @@ def _encode_body(
 def _build_response(
     request: ApiRequest, body: bytes, status: int, headers: Mapping[str, str]
 ) -> web.Response:
-    if request.query_text or request.header("User-Agent").startswith(_PRETTY_AGENTS):
-        pretty = request.query.get("pretty", "")
-        if pretty not in ("", "0", "false") or (
-            not pretty and request.header("User-Agent").startswith(_PRETTY_AGENTS)
-        ):
-            body = _indent_json(body, headers)
+    if headers.get("Content-Type", "").startswith("application/json"):
+        # As Go's encoder writes it; indented JSON has no newline at its end.
+        body = indent_json(body) if _is_pretty(request) else body + b"\n"
     response = web.Response(body=body, status=status, headers=headers)
     if request.caller.warnings:
         _add_warnings(response, request.caller)
     return response
 
 
-def _indent_json(body: bytes, headers: Mapping[str, str]) -> bytes:
-    if headers.get("Content-Type", "").startswith("application/json"):
-        return msgspec.json.format(body, indent=2) + b"\n"
-    return body
+def _is_pretty(request: ApiRequest) -> bool:
+    """Return whether a client that asks for nothing else gets indented JSON, or asks for it.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/negotiation/negotiate.go, `isPrettyPrint`.
+    """
+    pretty = request.query.get("pretty", "") if request.query_text else ""
+    if pretty:
+        return pretty not in ("0", "false")
+    return request.header("User-Agent").startswith(_PRETTY_AGENTS)
+
+
+def indent_json(body: bytes) -> bytes:
+    """Return JSON in several lines."""
+    return msgspec.json.format(body, indent=2)
 
 
 def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> None:

@@ -33,6 +33,9 @@ _BOOLEAN = re.compile(r"^[yYnN]$")
 _QUOTED_SCALAR = re.compile(r"^([yYnN]|[-+]?0o[0-7]+)$")
 """Texts that the library takes for texts and the server for something else."""
 _TEXT = "tag:yaml.org,2002:str"
+_JSON_ESCAPE = re.compile(rb"\\(?:(u[dD][89a-fA-F])|(/)|.)", re.DOTALL)
+"""An escape of JSON, of which YAML knows neither surrogates nor the slash."""
+_SURROGATE = re.compile(rb"\\[uU]0*[dD][89a-fA-F]")
 
 
 class _SyntaxError(Exception):
@@ -319,6 +322,7 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
     """
     import yaml
 
+    _check_escapes(data)
     value = _try_json(data)
     if value is not None:
         return value, []
@@ -328,12 +332,52 @@ def read_yaml(data: bytes) -> tuple[Any, list[str]]:
         _check_expansion(value)
         value = _json_values(value)
         check_depth(value)
+        _check_surrogates(data, value)
     except RecursionError:
         raise ValueError("yaml: exceeded max depth") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"error converting YAML to JSON: {error}") from None
     repeated = sorted(loader.repeated)
     return value, [f'line {line}: key "{key}" already set in map' for line, key in repeated]
+
+
+def _check_escapes(data: bytes) -> None:
+    """Reject the escapes of JSON objects that Go's YAML does not know.
+
+    Raises:
+        ValueError: there is one.
+
+    Source: goyaml.v2/scannerc.go, `yaml_parser_scan_flow_scalar`.
+    """
+    if b"\\" not in data or not data.lstrip().startswith(b"{"):
+        return
+    for match in _JSON_ESCAPE.finditer(data):
+        if match.lastindex is not None:
+            why = ("invalid Unicode character escape code", "unknown escape character")
+            raise _escape_error(data, match.start(), why[match.lastindex - 1])
+
+
+def _check_surrogates(data: bytes, value: Any) -> None:
+    """Reject the escapes of surrogates, as `_check_escapes`.
+
+    Raises:
+        ValueError: there is one.
+    """
+    found = _SURROGATE.search(data)
+    if found is None:
+        return
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        why = "invalid Unicode character escape code"
+        raise _escape_error(data, found.start(), why) from None
+
+
+def _escape_error(data: bytes, position: int, why: str) -> ValueError:
+    line = data.count(b"\n", 0, position) + 1
+    # Go's library leaves the first line out.
+    place = f"line {line}: " if line > 1 else ""
+    return ValueError(f"error converting YAML to JSON: yaml: {place}found {why}")
 
 
 def _try_json(data: bytes) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import StatusError, bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
+from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_yaml
 from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.conversion import to_version
@@ -150,12 +151,14 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
     if repeated and caller.field_validation == "Strict":
         text = "yaml: unmarshal errors:\n  " + "\n  ".join(repeated)
         raise bad_request(f"error strict decoding YAML: error converting YAML to JSON: {text}")
-    if metadata.get("name", name) != name:
+    if metadata.get("name") and metadata["name"] != name:
         raise bad_request(
             f"the name of the object ({metadata['name']}) does not match the name on the URL "
             f"({name})"
         )
-    if namespace and metadata.setdefault("namespace", namespace) != namespace:
+    if namespace and not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    if namespace and metadata["namespace"] != namespace:
         raise bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
@@ -205,6 +208,10 @@ def apply_object(
                     "kind": kind.plural,
                 },
             )
+        try:
+            parse_uint(configuration["metadata"].get("resourceVersion") or "0")
+        except ValueError as error:
+            raise StatusError(500, "", str(error)) from None
         created = cluster.create(
             kind,
             _decode_applied(cluster, kind, configuration),

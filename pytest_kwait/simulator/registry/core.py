@@ -472,10 +472,12 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Obj) -> None:
         """Set phase Pending and the QoS class."""
+        sent = (obj.get("status") or {}).get("qosClass")
         super().prepare_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec)
-        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        quality = sent or qos_class(spec)
+        obj["status"] = {"phase": "Pending", "qosClass": quality}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [
                 {

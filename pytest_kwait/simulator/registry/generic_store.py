@@ -322,7 +322,7 @@ class GenericStore:
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
         _drop_repeated_owner_references(metadata, caller)
-        if metadata.get("resourceVersion") and not caller.dry_run:
+        if _is_revision(metadata.get("resourceVersion") or "") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         attributes = Attributes(
             "CREATE",
@@ -698,6 +698,17 @@ def check_resource_version(
         raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
         raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+
+
+def _is_revision(version: str) -> bool:
+    """Return whether an object to be created has a revision; others are ignored.
+
+    Source: k8s.io/apiserver pkg/storage/etcd3/store.go, `Create`.
+    """
+    try:
+        return parse_uint(version) != 0
+    except ValueError:
+        return False
 
 
 def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import base64
+import socket
 import struct
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
-from pytest_kwait.simulator.apiserver.subresources.httpstream import header_dictionary
 from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
+from pytest_kwait.simulator.apiserver.subresources.spdy import header_dictionary
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.container import Container
@@ -18,7 +21,7 @@ from pytest_kwait.simulator.kubelet.volumes import make_container_files
 from tests.simulator.apiserver.conftest import read_metrics
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from tests.simulator.apiserver.conftest import Served
@@ -277,7 +280,7 @@ def exchange(served: Served, path: str, *protocols: str, send: tuple[Any, ...] =
         socket.shutdown()
 
 
-V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
+V3, V4, V5 = (f"v{number}.channel.k8s.io" for number in (3, 4, 5))
 SUCCESS = b'\x03{"metadata":{},"status":"Success"}'
 EXIT = "p/exec?command=sh&command=-c&command=exit+3&stdout=1"
 FAILURE = (
@@ -515,12 +518,13 @@ def test_portforward_over_websocket_channels(served: Served, kubelet: Kubelet) -
 
 
 class Spdy:
-    """A SPDY client in a WebSocket, as kubectl."""
+    """A SPDY client, as kubectl: by default in a WebSocket."""
 
     def __init__(self, socket: Any) -> None:
         self.socket = socket
         self.deflate = zlib.compressobj(zdict=header_dictionary())
         self.buffer = b""
+        self.resets: list[int] = []
 
     def open(self, number: int, *, end: bool = False, **headers: str) -> None:
         block = struct.pack(">I", len(headers))
@@ -542,13 +546,22 @@ class Spdy:
         self.socket.send_binary(struct.pack(">HHI", 0x8003, kind, len(body)) + body)
 
     def frame(self) -> tuple[str, int, int, bytes]:
-        """Return the next frame: `data` or `control`, its stream or kind, flags and body."""
+        """Return the next frame: `data` or `control`, its stream or kind, flags and body.
+
+        Raises:
+            EOFError: the server has closed the connection.
+        """
         while len(self.buffer) < 8 or len(self.buffer) < 8 + self._length():
-            self.buffer += self.socket.recv()
+            received = self.socket.recv()
+            if not received:
+                raise EOFError
+            self.buffer += received
         first, _ = struct.unpack_from(">II", self.buffer)
         flags, length = self.buffer[4], self._length()
         body, self.buffer = self.buffer[8 : 8 + length], self.buffer[8 + length :]
         if first >> 31:
+            if first & 0xFFFF == 3:
+                self.resets.append(struct.unpack_from(">I", body)[0])
             return "control", first & 0xFFFF, flags, body
         return "data", first, flags, body
 
@@ -592,6 +605,199 @@ def test_portforward_through_a_spdy_tunnel(served: Served, kubelet: Kubelet) -> 
         assert not socket.recv()
     finally:
         socket.shutdown()
+
+
+class Upgraded:
+    """A connection after its upgrade to SPDY, with the methods of a WebSocket."""
+
+    def __init__(
+        self, served: Served, path: str, *protocols: str, upgrade: str = "SPDY/3.1"
+    ) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", served.port), timeout=60)
+        head = [f"POST {PODS}/{path} HTTP/1.1", "Host: a", "Authorization: Bearer admin-token"]
+        head += ["Connection: Upgrade", f"Upgrade: {upgrade}", "Content-Length: 0"]
+        head += [f"X-Stream-Protocol-Version: {protocol}" for protocol in protocols]
+        self.socket.sendall("\r\n".join([*head, "", ""]).encode())
+        self._early = b""
+        while b"\r\n\r\n" not in self._early:
+            self._early += self.socket.recv(4096)
+        head_bytes, _, self._early = self._early.partition(b"\r\n\r\n")
+        self.status = int(head_bytes.split()[1])
+        self.head = head_bytes.decode().lower()
+
+    def send_binary(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def recv(self) -> bytes:
+        early, self._early = self._early, b""
+        return early or self.socket.recv(65536)
+
+    def shutdown(self) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def upgrade(served: Served, kubelet: Kubelet) -> Iterator[Callable[..., Upgraded]]:
+    """Opens SPDY connections to the pod `p`."""
+    make(served, "p", "n", **RUNNING)
+    opened: list[Upgraded] = []
+
+    def upgrade(path: str, *protocols: str, **options: str) -> Upgraded:
+        opened.append(Upgraded(served, path, *protocols, **options))
+        return opened[-1]
+
+    yield upgrade
+    for each in opened:
+        each.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("offered", "protocol", "status"),
+    [
+        (["v5.channel.k8s.io, v4.channel.k8s.io", V3], V4, b'"reason":"NonZeroExitCode"'),
+        (["channel.k8s.io"], "channel.k8s.io", b"command terminated with non-zero exit code"),
+    ],
+)
+def test_exec_over_spdy(
+    upgrade: Callable[..., Upgraded], offered: list[str], protocol: str, status: bytes
+) -> None:
+    script = "cat; echo error >&2; exit 3"
+    path = f"p/exec?command=sh&command=-c&command={quote(script)}&stdin=1&stdout=1&stderr=1"
+    connection = upgrade(path, *offered)
+    assert connection.status == 101
+    assert f"x-stream-protocol-version: {protocol}" in connection.head
+    client = Spdy(connection)
+    client.open(9, streamtype="other")
+    for number, name in ((1, "error"), (3, "stdin"), (5, "stdout"), (7, "stderr")):
+        client.open(number, streamtype=name)
+    client.send(3, b"one ")
+    client.send(3, b"two")
+    client.send(3, b"", end=True)
+    found = client.data(1, 3, 5, 7)
+    assert (found[3], found[5], found[7]) == (b"", b"one two", b"error\n")
+    assert status in found[1]
+    assert b"exit code 3" in found[1]
+    # The stream of another type was refused alone.
+    assert client.resets == [9]
+    connection.socket.shutdown(socket.SHUT_WR)
+    assert connection.recv() == b""
+
+
+def test_input_over_spdy_that_ends_with_its_data(upgrade: Callable[..., Upgraded]) -> None:
+    client = Spdy(upgrade("p/exec?command=cat&stdin=1&stdout=1", V4))
+    for number, name in ((1, "error"), (3, "stdin"), (5, "stdout")):
+        client.open(number, streamtype=name)
+    client.send(3, b"x" * 3_000_000, end=True)
+    found = client.data(1, 3, 5)
+    assert len(found[5]) == 3_000_000
+    assert b'"status":"Success"' in found[1]
+
+
+def test_exec_over_spdy_sets_the_size_of_the_terminal(
+    upgrade: Callable[..., Upgraded], kubelet: Kubelet
+) -> None:
+    client = Spdy(upgrade("p/exec?command=cat&stdin=1&stdout=1&tty=1", V4))
+    for number, name in ((1, "error"), (3, "stdin"), (5, "stdout"), (7, "resize")):
+        client.open(number, streamtype=name)
+    size = b'{"Width":80,"Height":24}\n'
+    client.send(7, size[:9])
+    client.send(7, size[9:] + b"odd\n" + b'{"Width":81,"Height":25}\n')
+    client.send(3, b"\x04", end=True)
+    client.data(1, 3, 5, 7)
+    assert kubelet.sizes == [(80, 24), (81, 25)]
+
+
+def test_attach_over_spdy(upgrade: Callable[..., Upgraded]) -> None:
+    client = Spdy(upgrade("p/attach?stdin=1&stdout=1", V4))
+    for number, name in ((1, "error"), (3, "stdin"), (5, "stdout")):
+        client.open(number, streamtype=name)
+    client.send(3, b"hello\n")
+    frames = iter(client.frame, None)
+    assert next(body for what, number, _, body in frames if (what, number) == ("data", 5)) == (
+        b"hello\n"
+    )
+    client.control(3, struct.pack(">II", 3, 5))
+
+
+@pytest.mark.parametrize(
+    ("path", "offered", "options", "status", "text"),
+    [
+        ("p/exec?command=a&stdout=1", [], {}, 400, "X-Stream-Protocol-Version is required"),
+        (
+            "p/attach?stdout=1",
+            ["odd, v5.channel.k8s.io"],
+            {},
+            403,
+            "unable to negotiate protocol: client supports [odd v5.channel.k8s.io], server accepts "
+            "[v4.channel.k8s.io v3.channel.k8s.io v2.channel.k8s.io channel.k8s.io]",
+        ),
+        (
+            "p/exec?command=a&stdout=1",
+            [V4],
+            {"upgrade": "h2c"},
+            400,
+            "missing upgrade headers in request",
+        ),
+        (
+            "p/portforward",
+            [V4],
+            {},
+            403,
+            "unable to negotiate protocol: client supports [v4.channel.k8s.io], server accepts "
+            "[portforward.k8s.io]",
+        ),
+    ],
+)
+def test_spdy_requires_a_known_protocol(
+    upgrade: Callable[..., Upgraded],
+    path: str,
+    offered: list[str],
+    options: dict[str, str],
+    status: int,
+    text: str,
+) -> None:
+    connection = upgrade(path, *offered, **options)
+    assert (connection.status, connection.recv().decode()) == (
+        status,
+        f"unable to upgrade: {text}\n",
+    )
+
+
+def test_portforward_over_spdy(upgrade: Callable[..., Upgraded]) -> None:
+    client = Spdy(upgrade("p/portforward", "portforward.k8s.io"))
+    for number, name, port in (
+        (1, "error", "x"),
+        (3, "error", "0"),
+        (5, "data", ""),
+        (7, "a", "7"),
+    ):
+        client.open(number, streamtype=name, port=port, requestid="odd")
+    # Older clients send no requestID.
+    client.open(9, end=True, streamtype="error", port="7")
+    client.open(11, streamtype="data", port="7")
+    client.open(13, end=True, streamtype="error", port="81", requestid="2")
+    client.open(15, streamtype="error", port="81", requestid="2")
+    client.open(17, streamtype="data", port="81", requestid="2")
+    client.send(11, b"one", end=True)
+    found = client.data(9, 11, 13, 17)
+    assert (found[9], found[11], found[17]) == (b"", b"one", b"")
+    assert found[13].startswith(b"error forwarding port 81 to pod ")
+    assert client.resets == [1, 3, 5, 7, 15]
+
+
+@pytest.mark.parametrize("path", ["p/exec?command=cat&stdin=1&stdout=1", "p/portforward"])
+def test_spdy_data_that_nobody_reads_is_limited(
+    upgrade: Callable[..., Upgraded], path: str
+) -> None:
+    """A client that opens one stream alone cannot fill the server's memory."""
+    connection = upgrade(path, V4, "portforward.k8s.io")
+    client = Spdy(connection)
+    client.open(1, streamtype="stdin" if "exec" in path else "data", port="7")
+    with suppress(ConnectionError):
+        client.send(1, b"x" * (8 << 20))
+    with suppress(ConnectionError):
+        while connection.recv():
+            pass
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -285,3 +285,49 @@ def test_conflict_names_the_storage_key(served: Served) -> None:
     assert "Key: /registry/ingress/default/i," in served.json("PUT", f"{path}/i", other)["message"]
     dry = served.json("PUT", f"{path}/i?dryRun=All", other)
     assert "Key: /ingress/default/i," in dry["message"]
+
+
+def test_only_compact_json_ends_with_a_newline(served: Served) -> None:
+    for path in ("/api/v1/namespaces", "/api/v1/namespaces/default", "/apis", "/api/v1/nodes/x"):
+        assert served.send("GET", path).data.endswith(b"}\n")
+        indented = served.send("GET", f"{path}?pretty=1").data
+        assert (indented[:5], indented[-2:]) == (b'{\n  "', b"\n}")
+    for path in ("/version", "/version?pretty=0"):
+        version = served.send("GET", path, User_Agent="me").data
+        assert (version[:5], version[-2:]) == (b'{\n  "', b"\n}")
+
+
+def test_a_new_object_may_have_what_is_no_revision(served: Served) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    for number, revision in enumerate(("v1", "-3", "0", "000")):
+        body = {"metadata": {"name": f"a{number}", "resourceVersion": revision}}
+        assert served.json("POST", path, body)["metadata"]["resourceVersion"].isdigit()
+    body = {"metadata": {"name": "b", "resourceVersion": "7"}}
+    assert served.send("POST", path, body).status == 500
+
+
+def test_a_new_pod_keeps_the_quality_sent(served: Served) -> None:
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "x:1"}]},
+        "status": {"qosClass": "Guaranteed", "phase": "Running"},
+    }
+    made = served.json("POST", "/api/v1/namespaces/default/pods", body)
+    assert made["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"),
+    [({"name": None}, 400), ({"name": ""}, 400), ({"name": "a", "namespace": None}, 201)],
+)
+def test_null_is_no_name_of_an_applied_object(
+    served: Served, metadata: dict[str, Any], status: int
+) -> None:
+    path = "/api/v1/namespaces/default/configmaps/a?fieldManager=m"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    answer = served.send("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+    assert answer.status == status
+    if status == 400:
+        assert answer.json()["message"] == (
+            "the name of the object (a based on URL) was undeterminable: name must be provided"
+        )

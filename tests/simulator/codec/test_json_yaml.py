@@ -66,3 +66,25 @@ def test_any_depth_is_followed() -> None:
 def test_texts_are_quoted_as_a_real_server_quotes_them(value: object, text: str) -> None:
     assert write_yaml({"a": value}).decode() == text
     assert read_yaml(text.encode())[0] == {"a": value}
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (rb'{"a": "\ud83d\ude00"}', "found invalid Unicode character escape code"),
+        (b'{"a": 1,\n "b": "\\uD83D"}', "line 2: found invalid Unicode character escape code"),
+        (b'a: 1\nb: "\\ud83d"', "line 2: found invalid Unicode character escape code"),
+        (rb'{"a": "\/"}', "found unknown escape character"),
+    ],
+)
+def test_yaml_refuses_escapes_that_json_alone_has(data: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match="error converting YAML to JSON") as error:
+        read_yaml(data)
+    assert str(error.value) == f"error converting YAML to JSON: yaml: {why}"
+
+
+def test_yaml_reads_backslashes_that_are_no_such_escape() -> None:
+    assert read_yaml(rb'{"a": "\\ud83d \\/ \u00e9"}')[0] == {
+        "a": r"\ud83d \/ \u00e9".replace("\\u00e9", "\u00e9")
+    }
+    assert read_yaml(rb"a: '\ud83d'")[0] == {"a": r"\ud83d"}

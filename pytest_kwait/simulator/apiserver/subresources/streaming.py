@@ -1,6 +1,6 @@
 """Streams to containers: `exec`, `attach` and `portforward`.
 
-They use WebSocket channels; `portforward` also SPDY tunnelled in a WebSocket.
+They use WebSocket channels or SPDY; `portforward` also SPDY tunnelled in a WebSocket.
 
 Source: k8s.io/cri-streaming pkg/streaming/{remotecommand,portforward}, k8s.io/apiserver
 pkg/util/proxy/{streamtranslator,streamtunnel}.go.
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from aiohttp import WSMsgType
@@ -22,33 +23,50 @@ from pytest_kwait.simulator.apiserver.subresources.httpstream import (
     CLOSE_CHANNEL,
     V4,
     V5,
-    SpdyConnection,
     WebSocketChannels,
     open_websocket,
     plain_text_error,
     read_offered_protocols,
     wait_until_read,
 )
+from pytest_kwait.simulator.apiserver.subresources.spdy import (
+    LINGER_SECONDS,
+    SpdyConnection,
+    open_spdy,
+)
 from pytest_kwait.simulator.kubelet_api import StartError
 from pytest_kwait.simulator.objects import uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.apiserver.subresources.httpstream import SpdyStream
+    from pytest_kwait.simulator.apiserver.subresources.spdy import (
+        SpdyStream,
+        UpgradedConnection,
+    )
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import KubeletApi, Ports, Session
     from pytest_kwait.simulator.objects import Obj
 
 _OLD = ("channel.k8s.io", "base64.channel.k8s.io")
 _PROTOCOLS = (V5, V4, BASE64, *_OLD)
+_V3 = "v3.channel.k8s.io"
+_SPDY_PROTOCOLS = (V4, _V3, "v2.channel.k8s.io", "channel.k8s.io")
+_STRUCTURED = (V5, V4, BASE64)
+"""The protocols whose error channel carries a `Status`."""
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
-_TUNNEL = "SPDY/3.1+portforward.k8s.io"
+_STREAM_TYPES = ("stdin", "stdout", "stderr", "error", "resize")
+"""The names of SPDY streams by their channel."""
+_STREAM_CREATION_SECONDS = 30.0
+_MAX_SIZE_BYTES = 4096
+_PORT_FORWARD = "portforward.k8s.io"
+_TUNNEL = f"SPDY/3.1+{_PORT_FORWARD}"
 _PORT_DATA, _PORT_ERROR = range(2)
 _MAX_PORT = 65535
+_PORT_DIGITS = 5
 
 
 async def serve_remote_command(
@@ -63,7 +81,7 @@ async def serve_remote_command(
     pod = cluster.get("pods", target.name, namespace)
     container = choose_container(pod, request.query.get("container", ""))
     kubelet = find_kubelet(cluster, pod)
-    if request.header("Upgrade").lower() != "websocket":
+    if "upgrade" not in request.header("Connection").lower():
         raise bad_request("Upgrade request required")
     streams = {name for name in ("stdin", "stdout", "stderr", "tty") if request.flag(name)}
     if not streams & {"stdin", "stdout", "stderr"}:
@@ -82,21 +100,50 @@ async def serve_remote_command(
         return plain_text_error(str(error.args[0]), 500)
     except StartError as error:
         failure = str(error)
-    opened = None
+    response: web.StreamResponse | None = None
     try:
-        opened = await open_websocket(request, _PROTOCOLS)
+        command = [value for name, value in request.queries if name == "command"]
+        response = await _stream_remote_command(request, streams, command, session, failure)
     finally:
-        if session is not None and not isinstance(opened, tuple):
+        # The client may have got no connection.
+        if session is not None:
             session.stop()
-    if not isinstance(opened, tuple):
-        return opened
-    socket, protocol = opened
-    command = [value for name, value in request.queries if name == "command"]
-    remote_command = _RemoteCommand(WebSocketChannels(socket, protocol), protocol, streams, command)
+    return response
+
+
+async def _stream_remote_command(
+    request: ApiRequest,
+    streams: set[str],
+    command: list[str],
+    session: Session | None,
+    failure: str,
+) -> web.StreamResponse:
+    """Connect a command with its client; return the response."""
+    channels: _Channels
+    if request.header("Upgrade").lower() == "websocket":
+        opened = await open_websocket(request, _PROTOCOLS)
+        if not isinstance(opened, tuple):
+            return opened
+        response: web.StreamResponse
+        response, protocol = opened
+        channels = WebSocketChannels(opened[0], protocol)
+    else:
+        upgraded = await open_spdy(request, _SPDY_PROTOCOLS)
+        if not isinstance(upgraded, tuple):
+            return upgraded
+        connection, response, protocol = upgraded
+        channels = _SpdyChannels(connection)
+        expected = {"error", *streams}
+        expected.discard("tty")
+        if "tty" in streams and protocol in (V4, _V3):
+            expected.add("resize")
+        with suppress(ConnectionError):
+            if not await channels.accept(expected):
+                return response
     # A disconnected client ends the session.
     with suppress(ConnectionError):
-        await remote_command.run(session, failure)
-    return socket
+        await _RemoteCommand(channels, protocol, streams, command).run(session, failure)
+    return response
 
 
 def _has_tty(pod: Obj, container: str) -> bool:
@@ -127,11 +174,94 @@ def _resize(resize: Callable[[int, int], None], data: bytes) -> None:
         return
 
 
+class _Channels(Protocol):
+    """The connection to the client of a command."""
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Send data on a channel.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+
+    def messages(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield channel and data of each message, until the client disconnects."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+class _SpdyChannels:
+    """The SPDY streams of a command, by channel."""
+
+    def __init__(self, connection: UpgradedConnection) -> None:
+        self._socket = connection
+        self._connection = SpdyConnection(connection.send, self._open)
+        self._streams: dict[str, SpdyStream] = {}
+        self._sizes = b""
+
+    def _open(self, stream: SpdyStream) -> bool:
+        name = stream.headers.get("streamtype", "")
+        if name not in _STREAM_TYPES or name in self._streams:
+            return False
+        self._streams[name] = stream
+        return True
+
+    async def accept(self, expected: set[str]) -> bool:
+        """Wait until the client has opened its streams; return whether it has.
+
+        Raises:
+            ConnectionError: the client is gone.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STREAM_CREATION_SECONDS):
+                while not expected <= self._streams.keys():
+                    if not await self._receive():
+                        break
+        return expected <= self._streams.keys()
+
+    async def _receive(self) -> bool:
+        data = await self._socket.read()
+        return bool(data) and await self._connection.receive(data)
+
+    async def send(self, channel: int, data: bytes) -> None:
+        stream = self._streams.get(_STREAM_TYPES[channel])
+        if data and stream is not None:
+            await stream.send(data)
+
+    async def messages(self) -> AsyncIterator[tuple[int, bytes]]:
+        stdin, resize = self._streams.get("stdin"), self._streams.get("resize")
+        connected = True
+        while connected:
+            if stdin is not None:
+                if data := stdin.take():
+                    yield _STDIN, data
+                if stdin.ended:
+                    stdin = None
+                    yield CLOSE_CHANNEL, bytes([_STDIN])
+            if resize is not None:
+                *sizes, rest = (self._sizes + resize.take()).split(b"\n")
+                self._sizes = rest[:_MAX_SIZE_BYTES]
+                for size in sizes:
+                    yield _RESIZE, size
+            connected = await self._receive()
+
+    async def close(self) -> None:
+        for stream in self._streams.values():
+            await stream.end()
+        # The client closes the connection once it has read everything.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await self._receive():
+                    for stream in self._streams.values():
+                        stream.take()
+
+
 class _RemoteCommand:
     """A command and its client."""
 
     def __init__(
-        self, channels: WebSocketChannels, protocol: str, streams: set[str], command: list[str]
+        self, channels: _Channels, protocol: str, streams: set[str], command: list[str]
     ) -> None:
         self._channels = channels
         self._protocol = protocol
@@ -182,20 +312,20 @@ class _RemoteCommand:
             if channel == _STDIN:
                 stdin.send(data)
                 await wait_until_read(session)
-            elif channel == CLOSE_CHANNEL and self._protocol == V5 and data[:1] == bytes([_STDIN]):
+            elif channel == CLOSE_CHANNEL and data[:1] == bytes([_STDIN]):
                 stdin.close()
         session.stop()
 
     async def _send_exit_status(self, code: int) -> None:
         if code == 0:
-            if self._protocol in (V4, V5, BASE64):
+            if self._protocol in _STRUCTURED:
                 await self._send_status({"metadata": {}, "status": "Success"})
             return
         why = f"command terminated with exit code {code}"
         if self._protocol != V5:
             why = f"error executing command [{' '.join(self._command)}], exit code {code}"
         text = f"command terminated with non-zero exit code: {why}"
-        if self._protocol not in (V4, V5, BASE64):
+        if self._protocol not in _STRUCTURED:
             await self._channels.send(_ERROR, text.encode())
             return
         await self._send_status(
@@ -213,7 +343,7 @@ class _RemoteCommand:
         if self._protocol not in (V4, BASE64):
             # The kubelet reports errors of the container runtime as its own.
             text = f"Internal error occurred: {text}"
-        if self._protocol in _OLD or not self._protocol:
+        if self._protocol not in _STRUCTURED:
             await self._channels.send(_ERROR, text.encode())
             return
         await self._send_status(
@@ -242,11 +372,12 @@ async def serve_port_forward(
     namespace = target.namespace or ""
     pod = cluster.get("pods", target.name, namespace)
     kubelet = find_kubelet(cluster, pod)
-    if request.header("Upgrade").lower() != "websocket":
+    if "upgrade" not in request.header("Connection").lower():
         raise bad_request("Upgrade request required")
+    spdy = request.header("Upgrade").lower() != "websocket"
     tunnel = _TUNNEL in read_offered_protocols(request)
     ports: list[int] = []
-    if not tunnel:
+    if not spdy and not tunnel:
         # Admission has rejected texts that are not numbers.
         texts = [value for name, value in request.queries if name == "ports"]
         if not texts:
@@ -262,14 +393,23 @@ async def serve_port_forward(
         network = kubelet.network_of(namespace, target.name)
     except LookupError as error:
         return plain_text_error(str(error.args[0]), 500)
+    forwarder = _Forwarder(network, uid_of(pod).replace("-", "") * 2)
+    if spdy:
+        upgraded = await open_spdy(request, (_PORT_FORWARD,))
+        if not isinstance(upgraded, tuple):
+            return upgraded
+        connection, response, _ = upgraded
+        with suppress(ConnectionError):
+            await _serve_stream_pairs(connection.read, connection.send, forwarder)
+        return response
     opened = await open_websocket(request, (_TUNNEL,) if tunnel else (V4, BASE64))
     if not isinstance(opened, tuple):
         return opened
     socket, protocol = opened
-    forwarder = _Forwarder(network, uid_of(pod).replace("-", "") * 2)
     with suppress(ConnectionError):
         if tunnel:
-            await _serve_tunnel(socket, forwarder)
+            read = partial(_read_tunnel, socket)
+            await _serve_stream_pairs(read, socket.send_bytes, forwarder)
         else:
             await _serve_channels(WebSocketChannels(socket, protocol), ports, forwarder)
         await socket.close()
@@ -353,25 +493,52 @@ async def _feed_sessions(channels: WebSocketChannels, sessions: dict[int, Sessio
             await wait_until_read(session)
 
 
-async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) -> None:
-    """Serve SPDY frames carried in the socket's messages."""
+async def _read_tunnel(socket: web.WebSocketResponse) -> bytes:
+    """Return the next bytes of a tunnel; none at its end."""
+    data = b""
+    while not data:
+        message = await socket.receive()
+        if message.type is not WSMsgType.BINARY:
+            return b""
+        data = message.data
+    return data
+
+
+async def _serve_stream_pairs(
+    read: Callable[[], Awaitable[bytes]],
+    send: Callable[[bytes], Awaitable[None]],
+    forwarder: _Forwarder,
+) -> None:
+    """Serve SPDY streams: two of each forwarded connection, for its data and its error.
+
+    Source: k8s.io/cri-streaming pkg/streaming/portforward/httpstream.go.
+    """
     pumps: set[asyncio.Task[None]] = set()
     pairs: dict[str, dict[str, SpdyStream]] = {}
 
-    def opened(stream: SpdyStream) -> None:
-        pair = pairs.setdefault(stream.headers.get("requestid", ""), {})
-        pair[stream.headers.get("streamtype", "")] = stream
-        if {"data", "error"} <= pair.keys():
-            del pairs[stream.headers.get("requestid", "")]
+    def opened(stream: SpdyStream) -> bool:
+        name, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
+        request = stream.headers.get("requestid", "")
+        if not request:
+            # Older clients open the streams of a connection one after the other.
+            request = str(stream.number - (2 if name == "data" else 0))
+        if name in pairs.get(request, ()) or name not in ("data", "error"):
+            return False
+        if not port.isdecimal() or len(port) > _PORT_DIGITS or not 0 < int(port) <= _MAX_PORT:
+            return False
+        pair = pairs.setdefault(request, {})
+        pair[name] = stream
+        if len(pair) == 2:
+            del pairs[request]
             task = asyncio.create_task(_serve_stream_pair(pair["data"], pair["error"], forwarder))
             pumps.add(task)
             task.add_done_callback(pumps.discard)
+        return True
 
-    connection = SpdyConnection(socket.send_bytes, opened)
+    connection = SpdyConnection(send, opened)
     try:
-        async for message in socket:
-            if message.type is not WSMsgType.BINARY or not await connection.receive(message.data):
-                return
+        while (data := await read()) and await connection.receive(data):
+            pass
     finally:
         for task in tuple(pumps):
             task.cancel()
@@ -379,8 +546,7 @@ async def _serve_tunnel(socket: web.WebSocketResponse, forwarder: _Forwarder) ->
 
 
 async def _serve_stream_pair(data: SpdyStream, errors: SpdyStream, forwarder: _Forwarder) -> None:
-    port = data.headers.get("port", "")
-    session = await forwarder.connect(int(port) if port.isdigit() else 0)
+    session = await forwarder.connect(int(data.headers["port"]))
     try:
         if isinstance(session, str):
             await errors.send(session.encode())

@@ -1,0 +1,145 @@
+"""Bytes of responses, and bodies that decoders read in their own ways, as on a real server."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tools.raw_api import RawClient
+
+if TYPE_CHECKING:
+    from pytest_kwait import Kwait
+    from pytest_kwait.clusters import Cluster
+
+_APPLY = "application/apply-patch+yaml"
+_NO_NAME = "the name of the object (a based on URL) was undeterminable: name must be provided"
+_SURROGATE = "found invalid Unicode character escape code"
+
+
+@pytest.fixture
+def server(kwait_cluster: Cluster) -> RawClient:
+    """The API server."""
+    return RawClient(kwait_cluster.kubeconfig)
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/apis", "/api/v1", "/api/v1/namespaces", "/api/v1/namespaces/nothing"]
+)
+def test_compact_json_ends_with_a_newline_and_indented_json_does_not(
+    server: RawClient, path: str
+) -> None:
+    """Of objects, lists, discovery and errors."""
+    compact = server.request("GET", path)
+    assert (compact.data[:2], compact.data[-2:]) == (b'{"', b"}\n")
+    indented = server.request("GET", f"{path}?pretty=true")
+    assert (indented.data[:5], indented.data[-2:]) == (b'{\n  "', b"\n}")
+
+
+@pytest.mark.parametrize("query", ["", "?pretty=false", "?pretty=true"])
+def test_the_version_is_always_indented(server: RawClient, query: str) -> None:
+    """Whatever the client asks for."""
+    data = server.request("GET", f"/version{query}").data
+    assert (data[:5], data[-2:]) == (b'{\n  "', b"\n}")
+
+
+@pytest.mark.parametrize(
+    ("revision", "status"), [("v1", 201), ("-3", 201), ("0", 201), ("7", 500), ("007", 500)]
+)
+def test_a_new_object_may_have_what_is_no_revision(
+    server: RawClient, kwait: Kwait, revision: str, status: int
+) -> None:
+    """As its resourceVersion."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
+    body = {"metadata": {"name": "a", "resourceVersion": revision}}
+    answer = server.request("POST", path, body)
+    assert answer.status == status
+    if status == 500:
+        text = "resourceVersion should not be set on objects to be created"
+        assert answer.body["message"] == text
+    else:
+        assert answer.body["metadata"]["resourceVersion"] != revision
+
+
+def test_an_applied_new_object_needs_a_valid_revision(server: RawClient, kwait: Kwait) -> None:
+    """If it has one."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/configmaps/a?fieldManager=m"
+    answer = server.request("PATCH", path, _config_map(resourceVersion="v1"), content_type=_APPLY)
+    assert (answer.status, answer.body["message"]) == (
+        500,
+        'strconv.ParseUint: parsing "v1": invalid syntax',
+    )
+
+
+def test_the_quality_of_a_new_pod_is_the_one_sent(server: RawClient, kwait: Kwait) -> None:
+    """The rest of its status is not."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/pods?dryRun=All"
+    body = {
+        "metadata": {"name": "a"},
+        "spec": {"containers": [{"name": "c", "image": "x:1"}]},
+        "status": {"qosClass": "Guaranteed", "phase": "Running", "podIP": "10.1.2.3"},
+    }
+    status = server.request("POST", path, body).body["status"]
+    assert status == {"phase": "Pending", "qosClass": "Guaranteed"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"name": None}, _NO_NAME),
+        ({"name": ""}, _NO_NAME),
+        ({}, _NO_NAME),
+        (None, _NO_NAME),
+        (
+            {"name": "b"},
+            "the name of the object (b) does not match the name on the URL (a)",
+        ),
+        ({"name": "a", "namespace": None}, ""),
+    ],
+)
+def test_names_of_applied_objects(
+    server: RawClient, kwait: Kwait, metadata: dict[str, Any] | None, message: str
+) -> None:
+    """Null is as good as none."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/configmaps/a?fieldManager=m"
+    body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).encode()
+    answer = server.request("PATCH", path, body, content_type=_APPLY)
+    assert (answer.status, answer.body.get("message", "")) == (400 if message else 201, message)
+
+
+_BLOCK = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: "\\ud83d\\ude00"}'
+_FLOW = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"a":"%s"}}'
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (_FLOW % r"\ud83d\ude00", f"yaml: {_SURROGATE}"),
+        (_FLOW % r"\ud83d", f"yaml: {_SURROGATE}"),
+        (_FLOW % r"a\\\uDE00", f"yaml: {_SURROGATE}"),
+        (_FLOW % r"\/", "yaml: found unknown escape character"),
+        (_BLOCK, f"yaml: line 4: {_SURROGATE}"),
+        (_FLOW % r"\\ud83d \\/ \u00e9 😀", ""),
+    ],
+)
+def test_yaml_knows_neither_surrogates_nor_escaped_slashes(
+    server: RawClient, kwait: Kwait, body: str, why: str
+) -> None:
+    """An applied configuration is YAML, even if it is JSON."""
+    objects = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
+    path = f"{objects}/a?fieldManager=m"
+    applied = server.request("PATCH", path, body.encode(), content_type=_APPLY)
+    if not why:
+        assert applied.body["data"]["a"] == r"\ud83d \/ é 😀"
+        return
+    assert applied.status == 400
+    assert applied.body["message"] == (f"error decoding YAML: error converting YAML to JSON: {why}")
+    created = server.request("POST", objects, body.encode(), content_type="application/yaml")
+    assert created.status == 400
+    begin = "the object provided is unrecognized (must be of type ConfigMap)"
+    assert created.body["message"].startswith(f"{begin}: {why} (")
+
+
+def _config_map(**metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
