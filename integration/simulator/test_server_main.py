@@ -190,3 +190,23 @@ def test_a_server_on_all_addresses_is_known_by_loopback_first_and_the_machines_n
     hosts = server_names("0.0.0.0")
     assert hosts[0] == "127.0.0.1"
     assert socket.gethostname() in hosts
+
+
+def test_a_server_on_all_addresses_is_known_by_the_addresses_of_the_machines_routes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Probe(socket.socket):
+        def connect(self, address: object, /) -> None:
+            if self.family == socket.AF_INET6:
+                raise OSError("no route")
+
+        def getsockname(self) -> tuple[str, int]:
+            return ("10.1.2.3", 0)
+
+    def loopback(*_: object, **__: object) -> list[tuple[object, ...]]:
+        return [(0, 0, 0, "", ("127.0.1.1", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", loopback)
+    monkeypatch.setattr(socket, "socket", Probe)
+    names = ["127.0.0.1", socket.gethostname(), "127.0.1.1", "10.1.2.3"]
+    assert server_names("0.0.0.0") == names

@@ -90,6 +90,11 @@ def too_long(field: str, most: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {most} bytes")
 
 
+def too_many_errors(more: int) -> FieldError:
+    """Return the error for `more` errors that are left out."""
+    return FieldError("FieldValueInvalid", "<nil>", f"Too many errors: {more} more")
+
+
 def too_many(field: str, count: int, most: int) -> FieldError:
     """Return the error for a list of more than `most` items."""
     text = f"Too many: {count}: must have at most {most} items"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.apimachinery.field_errors import aggregate_errors
+from pytest_kwait.apimachinery.field_errors import aggregate_errors, too_many_errors
 from pytest_kwait.apimachinery.go_values import quote_go
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
+
+_MAX_FIELD_ERRORS = 1000
+"""The errors of one object in a response; upstream has no limit."""
 
 
 class StatusError(Exception):
@@ -127,8 +130,11 @@ def forbidden(
 
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """Return a 422 with the errors of an object."""
+    """Return a 422 with the errors of an object, the first `_MAX_FIELD_ERRORS` of them."""
     field_errors = list(errors)
+    if len(field_errors) > _MAX_FIELD_ERRORS:
+        more = len(field_errors) - _MAX_FIELD_ERRORS
+        field_errors[_MAX_FIELD_ERRORS:] = [too_many_errors(more)]
     text = aggregate_errors(field_errors)
     message = f"{qualified_resource(group, kind)} {quote_go(name)} is invalid: {text}"
     causes = [error.cause() for error in field_errors]

@@ -122,6 +122,9 @@ _DNS_SERVICE: Obj = {
 """The service of the DNS server, which runs in no pod. Source: kubeadm, addons/dns/manifests.go."""
 _CONTROL_PLANE_ADDRESS = "172.30.0.1"
 """The address of a server that listens on the loopback interface alone."""
+_OUTSIDE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+"""Addresses of no machine, RFC 5737 and 3849."""
+_OUTSIDE_PORT = 9
 _SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -600,8 +603,20 @@ def server_names(address: str) -> list[str]:
     names = [
         socket.gethostname(),
         *(str(address_info[4][0]).partition("%")[0] for address_info in address_infos),
+        *_find_outgoing_addresses(),
     ]
     return list(dict.fromkeys((*own, *names)))
+
+
+def _find_outgoing_addresses() -> Iterator[str]:
+    """Yield the addresses of this machine that its routes use; sends nothing.
+
+    Where the machine's name is that of a loopback address, as on Debian, it has these besides.
+    """
+    for family, outside in _OUTSIDE:
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((outside, _OUTSIDE_PORT))
+            yield str(probe.getsockname()[0]).partition("%")[0]
 
 
 def _get_advertised_address(hosts: Sequence[str]) -> str:

@@ -4,7 +4,8 @@ The store and the controllers work synchronously on the event loop's thread. Wor
 webhook runs on a thread of its own instead, and the loop's thread blocks until that work ends or
 suspends itself. So only one of them ever runs, and while a task waits for a reply the loop serves
 other requests, the webhook's own among them.
-A suspendable task costs two thread switches; it is used only while the cluster has webhooks.
+A suspendable task costs two thread switches; it is used only while the cluster has webhooks, and
+for large objects: `beside_loop` lets the loop go on while a function works on such an object alone.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio.events import _set_running_loop
+from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 Result = TypeVar("Result")
 
@@ -49,14 +52,20 @@ class SuspendableTask(Generic[Result]):
     Args:
         work: the function to run.
         done: called with the task when it has ended, on the thread that resumed it last.
+        large: whether the work takes so long that its `beside_loop` parts run beside the loop.
     """
 
     def __init__(
-        self, work: Callable[[], Result], done: Callable[[SuspendableTask[Result]], object]
+        self,
+        work: Callable[[], Result],
+        done: Callable[[SuspendableTask[Result]], object],
+        *,
+        large: bool = False,
     ) -> None:
         self.error: BaseException | None = None
         """The exception that the work raised."""
         self._loop = asyncio.get_running_loop()
+        self._large, self._beside = large, False
         self._work = work
         self._done = done
         self._results: list[Result] = []
@@ -97,8 +106,36 @@ class SuspendableTask(Generic[Result]):
         Raises:
             BaseException: the awaitable's exception.
         """
+        if self._beside:
+            asyncio.run_coroutine_threadsafe(_await(operation), self._loop).result()
+            return
+        self._suspend(operation)
+        self._await_resumption()
+
+    @contextmanager
+    def beside_loop(self) -> Iterator[None]:
+        """Let the loop go on while the block runs; then wait until it resumes the task.
+
+        A no-op for tasks that are not large, and in such a block.
+        """
+        if not self._large or self._beside:
+            yield
+            return
+        ended: Future[None] = Future()
+        self._beside = True
+        self._suspend(lambda: asyncio.wrap_future(ended, loop=self._loop))
+        try:
+            yield
+        finally:
+            self._beside = False
+            ended.set_result(None)
+            self._await_resumption()
+
+    def _suspend(self, operation: Callable[[], Awaitable[None]]) -> None:
         self._wanted = operation
         self._back.release()
+
+    def _await_resumption(self) -> None:
         self._resumed.acquire()
         future, self._asking = self._asking, None
         if future is not None:
@@ -157,10 +194,28 @@ def await_result(make: Callable[[], Awaitable[Result]]) -> Result:
     return results[0]
 
 
-async def run_suspendable(work: Callable[[], Result]) -> Result:
+@contextmanager
+def beside_loop() -> Iterator[None]:
+    """Let the loop serve other requests while the block runs, if the current task is large.
+
+    The block must neither read nor change what other requests change.
+    """
+    task = SuspendableTask.current()
+    with nullcontext() if task is None else task.beside_loop():
+        yield
+
+
+async def _await(operation: Callable[[], Awaitable[None]]) -> None:
+    await operation()
+
+
+async def run_suspendable(work: Callable[[], Result], *, large: bool = False) -> Result:
     """Run `work` in a suspendable task and return its result.
 
     Cancelling the caller does not end the task.
+
+    Args:
+        large: whether its `beside_loop` parts run beside the loop.
     """
     ended: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
@@ -172,7 +227,7 @@ async def run_suspendable(work: Callable[[], Result]) -> Result:
         else:
             ended.set_exception(task.error)
 
-    SuspendableTask(work, done)
+    SuspendableTask(work, done, large=large)
     return await ended
 
 

@@ -13,6 +13,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.suspendable import (
     SuspendableTask,
     await_result,
+    beside_loop,
     raise_error,
     run_concurrently,
     run_suspendable,
@@ -182,3 +183,44 @@ def test_a_coroutine_gets_the_error_of_the_work() -> None:
 
     with pytest.raises(LookupError, match="gone"):
         asyncio.run(run_suspendable(work))
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_only_a_large_task_works_beside_the_loop(large: bool) -> None:
+    async def run() -> None:
+        reached, go_on = threading.Event(), threading.Event()
+
+        def work() -> str:
+            with beside_loop(), beside_loop():
+                reached.set()
+                if large:
+                    assert go_on.wait(60)  # set by the loop, which goes on
+            return "done"
+
+        running = asyncio.ensure_future(run_suspendable(work, large=large))
+        await until(reached.is_set)
+        go_on.set()
+        assert await running == "done"
+
+    asyncio.run(run())
+
+
+def test_task_beside_the_loop_can_wait() -> None:
+    async def answer() -> int:
+        await async_sleep(0)
+        return 7
+
+    def work() -> int:
+        with beside_loop():
+            return await_result(answer)
+
+    assert asyncio.run(run_suspendable(work, large=True)) == 7
+
+
+def test_errors_beside_the_loop_end_the_task() -> None:
+    def work() -> None:
+        with beside_loop():
+            raise ValueError("bad")
+
+    with pytest.raises(ValueError, match="bad"):
+        asyncio.run(run_suspendable(work, large=True))

@@ -25,6 +25,8 @@ _LINGER_SECONDS = 5.0
 """Seconds that the rest of a rejected body is read, so that the client sees the response."""
 _MAX_HEAD_BYTES = 1024 * 1024
 _MAX_HEADERS = 10_000
+_MAX_ACCEPT_BYTES = 64 * 1024
+"""Bytes of the header Accept; upstream has no limit of its own."""
 _HOST = re.compile(r"[-A-Za-z0-9!$%&'()*+,.:;=\[\]_~@]*")
 _INCOMPLETE_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
@@ -151,6 +153,8 @@ def find_malformed_request(http: web.BaseRequest) -> str:
         return "505 HTTP Version Not Supported: unsupported protocol version"
     if _HOST.fullmatch(http.headers.get("Host", "")) is None:
         return "400 Bad Request: malformed Host header"
+    if len(http.headers.get("Accept", "")) > _MAX_ACCEPT_BYTES:
+        return "431 Request Header Fields Too Large"
     if "%" in http.raw_path and _INCOMPLETE_ESCAPE.search(http.raw_path.partition("?")[0]):
         return "400 Bad Request"
     return ""

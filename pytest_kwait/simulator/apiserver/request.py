@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     from aiohttp.web import BaseRequest
 
+    from pytest_kwait.simulator.store import Entry
+
 PRODUCED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 STREAMED = (
     *PRODUCED,
@@ -263,6 +265,8 @@ class ApiRequest:
         self.path = raw
         self._query: dict[str, str] | None = None
         self._form: ResponseForm | None = None
+        self.body_size = 0
+        """The bytes of the body, once it is read."""
         self.expired: StatusError | None = None
         """The error with which a watch starts because its history is gone."""
         self.caller = Caller(user="system:anonymous", groups=("system:unauthenticated",))
@@ -294,6 +298,10 @@ class ApiRequest:
         """Return a header's value; empty if it is missing."""
         value: str = self.http.headers.get(name, "")
         return value
+
+    def write_size(self, entry: Entry | None) -> int:
+        """Return the size of a write: that of the body or of the object that it changes."""
+        return self.body_size if entry is None else max(self.body_size, len(entry.raw))
 
     @property
     def form(self) -> ResponseForm:

@@ -24,6 +24,7 @@ from pytest_kwait.simulator.codec.json_yaml import json_type_name, read_json, re
 from pytest_kwait.simulator.codec.protobuf import MAGIC, decode_envelope
 from pytest_kwait.simulator.codec.schema import is_known, unserved_kinds
 from pytest_kwait.simulator.objects import DuplicateKeysObj
+from pytest_kwait.simulator.registry.generic_store import LARGE_BYTES
 from pytest_kwait.simulator.scheme import Kind
 from pytest_kwait.simulator.validation.objectmeta import validate_delete_options
 
@@ -62,7 +63,6 @@ _MAX_BODY_BYTES = 3 * 1024 * 1024
 """Bytes; source: k8s.io/apiserver pkg/server/config.go, `MaxRequestBodyBytes`."""
 
 _BODY_SECONDS = 60.0
-_LARGE_YAML_BYTES = 64 * 1024
 _SUMMARY_BYTES = 30
 """The number of bytes of a body in an error message."""
 _PRECONDITIONS = {"uid": "types.UID", "resourceVersion": "string"}
@@ -108,6 +108,7 @@ async def read_body(request: ApiRequest) -> bytes:
         raise StatusError(504, "Timeout", text, {}) from None
     except RequestPayloadError:
         raise StatusError(500, "", "malformed chunked encoding") from None
+    request.body_size = size
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -151,9 +152,8 @@ async def read_object(request: ApiRequest, kind: Kind, *, any_kind: bool = False
                 repeated = ["yaml: unmarshal errors:\n  " + "\n  ".join(repeated)]
             request.caller.strict_errors = repeated
         else:
-            obj = _decode_json(data)
-            if request.query.get("fieldValidation") != "Ignore":
-                obj = _mark_repeated_fields(obj, data)
+            marks = request.query.get("fieldValidation") != "Ignore"
+            obj = await run_in_thread_if_large(data, lambda: _decode_json(data, marks=marks))
         obj = _require_type_meta(obj)
         if not any_kind:
             _check_kind(obj, kind, data)
@@ -166,11 +166,13 @@ class _DecodeError(Exception):
     pass
 
 
-def _decode_json(data: bytes) -> Any:
+def _decode_json(data: bytes, *, marks: bool = False) -> Any:
+    """Decode JSON; with `marks` the object has its repeated fields."""
     try:
-        return read_json(data)
+        value = read_json(data)
     except ValueError as error:
         raise _DecodeError(f"{_NO_JSON}{error}") from None
+    return _mark_repeated_fields(value, data) if marks else value
 
 
 def _decode_protobuf(data: bytes) -> Any:
@@ -232,7 +234,7 @@ async def _decode_yaml(data: bytes) -> tuple[Any, list[str]]:
 
 async def run_in_thread_if_large(data: bytes, read: Callable[[], Result]) -> Result:
     """Run `read(data)`; in a thread if the data is large."""
-    if len(data) < _LARGE_YAML_BYTES:
+    if len(data) < LARGE_BYTES:
         return read()
     return await asyncio.to_thread(read)
 
@@ -385,7 +387,7 @@ async def _decode_body_options(request: ApiRequest, data: bytes) -> Obj:
         elif media == "application/yaml":
             options, _ = await _decode_yaml(data)
         else:
-            options = _decode_json(data)
+            options = await run_in_thread_if_large(data, lambda: _decode_json(data))
         options = _require_type_meta(options)
     except _DecodeError as error:
         raise bad_request(str(error)) from None

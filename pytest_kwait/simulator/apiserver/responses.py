@@ -248,15 +248,17 @@ def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> N
 
 
 def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
-    """Add warning headers, up to their size limit.
+    """Add warning headers; all are cut to a length once they exceed their size limit together.
 
     Source: k8s.io/apiserver pkg/endpoints/filters/warning.go.
     """
     texts = [text for text in caller.warnings if text.isprintable()]
     if sum(map(len, texts)) > _MAX_WARNING_LENGTH:
-        texts = [text[:_TRUNCATED_WARNING_LENGTH] for text in texts][
-            : _MAX_WARNING_LENGTH // _TRUNCATED_WARNING_LENGTH
-        ]
+        texts = [text[:_TRUNCATED_WARNING_LENGTH] for text in texts]
+    written = 0
     for text in texts:
+        if written >= _MAX_WARNING_LENGTH:
+            return
+        written += len(text)
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')

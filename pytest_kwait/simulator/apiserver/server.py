@@ -5,6 +5,7 @@ Source: k8s.io/apiserver pkg/server/config.go (DefaultBuildHandlerChain).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
@@ -31,6 +32,7 @@ from pytest_kwait.simulator.apiserver.responses import (
 from pytest_kwait.simulator.apiserver.secure_serving import SecureListener
 from pytest_kwait.simulator.apiserver.statusz import serve_statusz
 from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
+from pytest_kwait.simulator.registry.generic_store import LARGE_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -115,6 +117,8 @@ class ApiServer:
         return answer
 
     async def _answer(self, request: ApiRequest) -> web.StreamResponse:
+        if len(request.query_text) >= LARGE_BYTES:
+            await asyncio.to_thread(lambda: request.query)
         target = parse_request_info(request.path)
         self._gate.authenticate(request, target)
         self._gate.authorize(request, target)

@@ -10,6 +10,10 @@ auth/rbac/validation/policy_comparator.go.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import reduce
+from itertools import chain, product
+from operator import and_, or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.apimachinery.field_errors import aggregate_errors
@@ -42,6 +46,8 @@ _RULE_FIELDS = (
     ("ResourceNames", "resourceNames"),
     ("Verbs", "verbs"),
 )
+MAX_UNCOVERED_VERBS = 10_000
+"""Verbs of uncovered rules that are found at most; upstream finds all."""
 _MAX_CACHED_USERS = 512
 """Users and namespaces whose rules are kept until a role or a binding changes."""
 
@@ -81,72 +87,93 @@ def _path_matches(url: str, path: str) -> bool:
 
 
 def uncovered_rules(owned: Sequence[Obj], rules: Iterable[Obj]) -> list[Obj]:
-    """Return the rules of `rules` that `owned` does not cover, one resource and name each."""
-    parts = [
-        part
-        for rule in rules
-        for part in _split_rule(rule)
-        if not any(_covers(owner, part) for owner in owned)
-    ]
-    return _compact(parts)
+    """Return the rules of `rules` that `owned` does not cover, one resource and name each.
 
-
-def _split_rule(rule: Obj) -> Iterator[Obj]:
-    """Split a rule into rules of one verb and one resource or path."""
-    verbs = _rule_list(rule, "verbs")
-    names = _rule_list(rule, "resourceNames")
-    for group in _rule_list(rule, "apiGroups"):
-        for resource in _rule_list(rule, "resources"):
-            for verb in verbs:
-                part = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-                if not names:
-                    yield part
-                for name in names:
-                    yield {**part, "resourceNames": [name]}
-    for url in _rule_list(rule, "nonResourceURLs"):
-        for verb in verbs:
-            yield {"nonResourceURLs": [url], "verbs": [verb]}
-
-
-def _covers(owner: Obj, part: Obj) -> bool:
-    for field in ("verbs", "apiGroups"):
-        owned = _rule_list(owner, field)
-        if _WILDCARD not in owned and not set(_rule_list(part, field)) <= set(owned):
-            return False
-    resources = _rule_list(owner, "resources")
-    if _WILDCARD not in resources and not all(
-        resource in resources
-        or ("/" in resource and f"*/{resource.partition('/')[2]}" in resources)
-        for resource in _rule_list(part, "resources")
-    ):
-        return False
-    urls = _rule_list(owner, "nonResourceURLs")
-    if not all(
-        any(_url_covers(url, path) for url in urls) for path in _rule_list(part, "nonResourceURLs")
-    ):
-        return False
-    names, part_names = _rule_list(owner, "resourceNames"), _rule_list(part, "resourceNames")
-    return not names or (bool(part_names) and set(part_names) <= set(names))
-
-
-def _url_covers(owner: str, path: str) -> bool:
-    return owner == path or (owner.endswith(_WILDCARD) and path.startswith(owner.rstrip(_WILDCARD)))
-
-
-def _compact(parts: Iterable[Obj]) -> list[Obj]:
-    """Join the verbs of one resource and name."""
-    compacted: list[Obj] = []
-    simple: dict[tuple[str, ...], Obj] = {}
-    for part in parts:
+    The list ends once its rules have `MAX_UNCOVERED_VERBS`.
+    """
+    coverage = _Coverage(owned)
+    paths: list[Obj] = []
+    resources: dict[tuple[str, ...], Obj] = {}
+    verbs = 0
+    for part in chain.from_iterable(map(coverage.iter_uncovered, rules)):
+        verbs += len(part["verbs"])
         if "nonResourceURLs" in part:
-            compacted.append(part)
-            continue
-        key = (part["apiGroups"][0], part["resources"][0], *part.get("resourceNames", ()))
-        if key in simple:
-            simple[key]["verbs"] += part["verbs"]
+            paths += [{**part, "verbs": [verb]} for verb in part["verbs"]]
         else:
-            simple[key] = {**part, "verbs": list(part["verbs"])}
-    return [*compacted, *simple.values()]
+            key = (part["apiGroups"][0], part["resources"][0], *part.get("resourceNames", ()))
+            resources.setdefault(key, {**part, "verbs": []})["verbs"] += part["verbs"]
+        if verbs >= MAX_UNCOVERED_VERBS:
+            break
+    return [*paths, *resources.values()]
+
+
+class _Coverage:
+    """The owned rules that cover a value of a field, as the bits of an integer.
+
+    A rule of N groups, N resources and N verbs has N^3 parts: values that the same owned rules
+    cover are compared together.
+    """
+
+    def __init__(self, owned: Sequence[Obj]) -> None:
+        self._masks: dict[str, dict[str, int]] = {field: {} for _, field in _RULE_FIELDS}
+        self._unnamed = 0
+        for index, rule in enumerate(owned):
+            bit = 1 << index
+            for field, masks in self._masks.items():
+                for value in _rule_list(rule, field):
+                    masks[value] = masks.get(value, 0) | bit
+            if not rule.get("resourceNames"):
+                self._unnamed |= bit
+        prefixes = self._prefixes = defaultdict[int, dict[str, int]](dict)
+        for url, mask in self._masks["nonResourceURLs"].items():
+            if url.endswith(_WILDCARD):
+                prefix = url.rstrip(_WILDCARD)
+                of_length = prefixes[len(prefix)]
+                of_length[prefix] = of_length.get(prefix, 0) | mask
+
+    def iter_uncovered(self, rule: Obj) -> Iterator[Obj]:
+        """Yield the rules of one resource or path, with their uncovered verbs."""
+        verbs = [
+            (verb, self._find(verb, self._masks["verbs"])) for verb in _rule_list(rule, "verbs")
+        ]
+        verb_masks = {mask for _, mask in verbs}
+        fields = ("apiGroups", "resources", "resourceNames")
+        for field_names in (fields, ("nonResourceURLs",)):
+            for combination in product(*(self._group(rule, field) for field in field_names)):
+                owners = reduce(and_, (mask for mask, _ in combination))
+                if all(mask & owners for mask in verb_masks):
+                    continue
+                lacking = [verb for verb, mask in verbs if not mask & owners]
+                for values in product(*(values for _, values in combination)):
+                    named = zip(field_names, values, strict=True)
+                    part: Obj = {field: [value] for field, value in named if value is not None}
+                    yield {**part, "verbs": lacking}
+
+    def _group(self, rule: Obj, field: str) -> list[tuple[int, list[str | None]]]:
+        """Return the values of a field by the owned rules that cover them."""
+        values = _rule_list(rule, field)
+        if field == "resourceNames" and not values:
+            return [(self._unnamed, [None])]
+        groups: dict[int, list[str | None]] = {}
+        for value in values:
+            groups.setdefault(self._covering(field, value), []).append(value)
+        return list(groups.items())
+
+    def _covering(self, field: str, value: str) -> int:
+        masks = self._masks[field]
+        match field:
+            case "resourceNames":
+                return masks.get(value, 0) | self._unnamed
+            case "nonResourceURLs":
+                found = (urls.get(value[:size], 0) for size, urls in self._prefixes.items())
+                return reduce(or_, found, masks.get(value, 0))
+            case "resources" if "/" in value:
+                found_any = masks.get(f"*/{value.partition('/')[2]}", 0)
+                return self._find(value, masks) | found_any
+        return self._find(value, masks)
+
+    def _find(self, value: str, masks: dict[str, int]) -> int:
+        return masks.get(value, 0) | masks.get(_WILDCARD, 0)
 
 
 def format_rule(rule: Obj) -> str:

@@ -7,6 +7,7 @@ Source: Go's encoding/json (scanner.go), sigs.k8s.io/json, sigs.k8s.io/yaml, goy
 from __future__ import annotations
 
 import json
+import math
 import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,13 @@ _TEXT = "tag:yaml.org,2002:str"
 _JSON_ESCAPE = re.compile(rb"\\(?:(u[dD][89a-fA-F])|(/)|.)", re.DOTALL)
 """An escape of JSON, of which YAML knows neither surrogates nor the slash."""
 _SURROGATE = re.compile(rb"\\[uU]0*[dD][89a-fA-F]")
+_NUMBER = re.compile(r"^[-+]?\.?[0-9][0-9a-fA-F_.xo+-]*$")
+"""Texts that may be numbers."""
+_INTEGER = re.compile(r"^[-+]?(0b[01]+|0o[0-7]+|0x[0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)$")
+_DECIMAL = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
+_SPECIAL_FLOAT = re.compile(r"^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$")
+_MAX_INTEGER_DIGITS = 66
+"""The characters of the longest integer of 64 bits, in base 2."""
 
 
 class _SyntaxError(Exception):
@@ -303,15 +311,54 @@ def _loader() -> type[yaml.SafeLoader]:
             mapping: dict[Any, Any] = super().construct_mapping(node, deep)
             return mapping
 
+    def number(loader: Loader, node: yaml.ScalarNode) -> int | float | str:
+        return _read_yaml_number(loader.construct_scalar(node))
+
+    Loader.add_constructor("tag:yaml.org,2002:int", number)
     Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
     Loader.yaml_implicit_resolvers = {
-        sign: [rule for rule in rules if not rule[0].endswith((":timestamp", ":value"))]
+        sign: [
+            rule
+            for rule in rules
+            if not rule[0].endswith((":timestamp", ":value", ":int", ":float"))
+        ]
         for sign, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+    for sign in "+-.0123456789":
+        Loader.yaml_implicit_resolvers[sign] = [
+            *Loader.yaml_implicit_resolvers.get(sign, ()),
+            ("tag:yaml.org,2002:int", _NUMBER),
+            ("tag:yaml.org,2002:int", _SPECIAL_FLOAT),
+        ]
     for sign in "yYnN":
         rules = Loader.yaml_implicit_resolvers.setdefault(sign, [])
         rules.append(("tag:yaml.org,2002:bool", _BOOLEAN))
     return Loader
+
+
+def _read_yaml_number(text: str) -> int | float | str:
+    """Read a number as an integer of 64 bits, or else a float; a text where neither holds it.
+
+    Raises:
+        ValueError: an infinity or not a number, which JSON does not have.
+
+    Source: goyaml.v2/resolve.go, func resolve.
+    """
+    plain = text.replace("_", "")
+    if _SPECIAL_FLOAT.match(text):
+        sign = "-" if text[0] == "-" else "+"
+        name = "NaN" if text.lower() == ".nan" else f"{sign}Inf"
+        raise ValueError(f"json: unsupported value: {name}")
+    if _INTEGER.match(plain) and len(plain) <= _MAX_INTEGER_DIGITS:
+        digits = plain.lstrip("+-")
+        octal = digits[0] == "0" and digits.isdigit() and len(digits) > 1
+        number = int(plain, 8 if octal else 0)
+        if -(2**63) <= number < 2**64:
+            return number
+    value = float(plain) if _DECIMAL.match(plain) else math.inf
+    if math.isinf(value):
+        return text
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 
 def read_yaml(data: bytes) -> tuple[Any, list[str]]:

@@ -38,6 +38,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
 from pytest_kwait.simulator.objects import clone, name_of
 from pytest_kwait.simulator.request_info import internal_caller
 from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,7 +183,8 @@ def apply_object(
     """
     name, namespace = name_of(configuration), configuration["metadata"].get("namespace", "")
     shape = object_shape(kind)
-    own_fields = strip_unowned(kind, field_set_of(configuration, shape), subresource)
+    with beside_loop():
+        own_fields = strip_unowned(kind, field_set_of(configuration, shape), subresource)
     entry = cluster.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
     manager_entry = ManagedFieldsEntry(
         caller.manager,
@@ -212,69 +214,73 @@ def apply_object(
             parse_uint(configuration["metadata"].get("resourceVersion") or "0")
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
+        with beside_loop():
+            new = _decode_applied(cluster, kind, configuration)
         created = cluster.create(
             kind,
-            _decode_applied(cluster, kind, configuration),
+            new,
             namespace,
             caller=caller,
             record=lambda new: write_managed_fields(new, [manager_entry]),
             decoded=True,
         )
         return created, True
-    live = to_version(kind, entry.obj)
-    managers = read_managed_fields(live)
-    last = next(
-        (manager for manager in managers if manager.identity == manager_entry.identity), None
-    )
-    other_managers = [manager for manager in managers if manager is not last]
-    plain = clone({**live, "metadata": {**live["metadata"]}})
-    plain["metadata"].pop("managedFields", None)
-    merged = merge_configuration(plain, configuration, shape)
-    if last is not None:
-        held: Paths = (
-            set().union(*(manager.fields for manager in other_managers))
-            if other_managers
-            else set()
+    with beside_loop():
+        live = to_version(kind, entry.obj)
+        managers = read_managed_fields(live)
+        last = next(
+            (manager for manager in managers if manager.identity == manager_entry.identity), None
         )
-        _prune_dropped(merged, shape, last.fields - own_fields, own_fields | held)
-    changes = compare_fields(plain, merged, shape)
-    touched = changes.added | changes.modified
-    allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
-    versions = VersionConverter(cluster.kinds, kind)
-    changes_by_version: dict[str, Changes] = {kind.api_version: changes}
-    if kind.custom:
-        for other_manager in [*other_managers]:
-            if other_manager.api_version not in changes_by_version:
-                version_changes = versions.changes(other_manager, plain, merged)
-                if version_changes is None:
-                    other_managers.remove(other_manager)
-                else:
-                    changes_by_version[other_manager.api_version] = version_changes
-    check_conflicts(
-        other_managers,
-        touched - allowed,
-        force=force,
-        elsewhere={
-            version: version_changes.added | version_changes.modified
-            for version, version_changes in changes_by_version.items()
-            if version != kind.api_version
-        },
-    )
-    for other_manager in other_managers:
-        lost = changes_by_version.get(other_manager.api_version, changes)
-        other_manager.fields -= lost.added | lost.modified | lost.removed
-    renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
-    if (
-        last is not None
-        and last.fields == own_fields
-        and not (touched or changes.removed or renoted)
-    ):
-        return live, False
+        other_managers = [manager for manager in managers if manager is not last]
+        plain = clone({**live, "metadata": {**live["metadata"]}})
+        plain["metadata"].pop("managedFields", None)
+        merged = merge_configuration(plain, configuration, shape)
+        if last is not None:
+            held: Paths = (
+                set().union(*(manager.fields for manager in other_managers))
+                if other_managers
+                else set()
+            )
+            _prune_dropped(merged, shape, last.fields - own_fields, own_fields | held)
+        changes = compare_fields(plain, merged, shape)
+        touched = changes.added | changes.modified
+        allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
+        versions = VersionConverter(cluster.kinds, kind)
+        changes_by_version: dict[str, Changes] = {kind.api_version: changes}
+        if kind.custom:
+            for other_manager in [*other_managers]:
+                if other_manager.api_version not in changes_by_version:
+                    version_changes = versions.changes(other_manager, plain, merged)
+                    if version_changes is None:
+                        other_managers.remove(other_manager)
+                    else:
+                        changes_by_version[other_manager.api_version] = version_changes
+        check_conflicts(
+            other_managers,
+            touched - allowed,
+            force=force,
+            elsewhere={
+                version: version_changes.added | version_changes.modified
+                for version, version_changes in changes_by_version.items()
+                if version != kind.api_version
+            },
+        )
+        for other_manager in other_managers:
+            lost = changes_by_version.get(other_manager.api_version, changes)
+            other_manager.fields -= lost.added | lost.modified | lost.removed
+        renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
+        if (
+            last is not None
+            and last.fields == own_fields
+            and not (touched or changes.removed or renoted)
+        ):
+            return live, False
 
     def record(new: Obj) -> None:
         write_managed_fields(new, [*other_managers, manager_entry])
 
-    new = _decode_applied(cluster, kind, merged)
+    with beside_loop():
+        new = _decode_applied(cluster, kind, merged)
     stored = cluster.replace_decoded(kind, entry, new, subresource, caller, record)
     return stored, False
 

@@ -19,6 +19,13 @@ import msgspec
 
 from pytest_kwait.apimachinery.times import format_duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.recording.bounds import (
+    Seconds,
+    check_values,
+    encode_json,
+    read_bounded,
+    unpack,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,17 +68,17 @@ class RecordingHeader(msgspec.Struct, omit_defaults=True):
     """
 
     kwait_recording: int
-    started: float
+    started: Seconds
     test: str = ""
     namespaces: list[str] = []
     version: str = ""
     run: str = ""
     worker: str = ""
-    time_scale: float = 1.0
+    time_scale: Seconds = 1.0
 
 
 class _LineFields(msgspec.Struct, omit_defaults=True):
-    at: float
+    at: Seconds
     type: str
     resource: str = ""
     key: str = ""
@@ -82,10 +89,10 @@ class _LineFields(msgspec.Struct, omit_defaults=True):
     instance: str = ""
     text: str = ""
     goal: str = ""
-    seconds: float = 0.0
+    seconds: Seconds = 0.0
     outcome: str = ""
     step: str = ""
-    changes: list[tuple[float, str]] = []
+    changes: list[tuple[Seconds, str]] = []
 
 
 class RecordedLine(_LineFields, omit_defaults=True):
@@ -178,8 +185,8 @@ def encode_recording(header: RecordingHeader, lines: Iterable[RawLine], end: flo
         lines: ordered by time.
         end: the last moment.
     """
-    parts = [_encoder.encode(header)]
-    parts += [_encoder.encode(line) for line in lines]
+    parts = [encode_json(header)]
+    parts += [encode_json(line) for line in lines]
     parts.append(_encoder.encode({"at": round(end, _MAX_DECIMALS), "type": "END"}))
     return gzip.compress(b"\n".join((*parts, b"")), _COMPRESSION, mtime=0)
 
@@ -198,7 +205,7 @@ def read_recording(path: Path, what: str = "FILE") -> Recording:
     try:
         if path.is_dir():
             return _read_folders(path, what)
-        data = path.read_bytes()
+        data = read_bounded(path, what)
     except OSError as error:
         raise InvalidArgument(
             what, str(path), f"it cannot be read: {error.strerror or error}"
@@ -214,10 +221,10 @@ def read_recording(path: Path, what: str = "FILE") -> Recording:
 
 def _decompress(data: bytes, what: str, value: str) -> bytes:
     try:
-        return gzip.decompress(data)
+        return unpack(data, what, value)
     except EOFError:
         raise _cut_error(what, value) from None
-    except (zlib.error, gzip.BadGzipFile) as error:
+    except zlib.error as error:
         raise InvalidArgument(what, value, f"it is corrupted: {error}") from None
 
 
@@ -226,6 +233,7 @@ def _cut_error(what: str, value: str) -> InvalidArgument:
 
 
 def _check_header(data: bytes, what: str, value: str) -> RecordingHeader:
+    check_values(data, what, value)
     if not data.strip():
         raise InvalidArgument(what, value, "it is empty")
     first = data.partition(b"\n")[0]
@@ -338,13 +346,13 @@ def merge_journals(
     lines: list[RawLine] = []
     for stem in stems:
         known: dict[tuple[str, str], int] = {}
-        for path, data in _read_parts(stem):
+        for path, data in _read_parts(stem, what):
             lines += _parse_journal(path, data, started, known, what)
     lines.sort(key=_line_order)
     return lines
 
 
-def _read_parts(stem: Path) -> list[tuple[Path, bytes]]:
+def _read_parts(stem: Path, what: str) -> list[tuple[Path, bytes]]:
     """Return the parts of a journal with their contents, the older one first.
 
     Its writer may divide it meanwhile, which makes the current part the older one: then they are
@@ -357,7 +365,7 @@ def _read_parts(stem: Path) -> list[tuple[Path, bytes]]:
         parts = []
         for path in (older, current):
             with contextlib.suppress(FileNotFoundError):
-                parts.append((path, path.read_bytes()))
+                parts.append((path, read_bounded(path, what)))
         if _identity_of(older) == identity:
             return parts
 

@@ -9,7 +9,7 @@ pkg/registry/core/namespace/storage/storage.go.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
@@ -38,6 +38,7 @@ from pytest_kwait.simulator.registry.subresources import (
     validate_pod_subresource,
 )
 from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.suspendable import beside_loop, run_suspendable
 from pytest_kwait.simulator.validation.objectmeta import (
     dedup_owner_references,
     validate_common_fields,
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+LARGE_BYTES = 64 * 1024
+"""The size of an object whose checks would hold the event loop too long."""
 Result = TypeVar("Result")
 
 _CONFLICT_MESSAGE = (
@@ -286,7 +289,8 @@ class GenericStore:
         Raises:
             StatusError: the request is invalid or denied.
         """
-        new = obj if decoded else self._cluster.decode(kind, obj, caller)
+        with beside_loop():
+            new = obj if decoded else self._cluster.decode(kind, obj, caller)
         metadata = new["metadata"]
         tries = 1
         if (
@@ -321,7 +325,8 @@ class GenericStore:
         metadata = new["metadata"]
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
-        _drop_repeated_owner_references(metadata, caller)
+        with beside_loop():
+            _drop_repeated_owner_references(metadata, caller)
         if _is_revision(metadata.get("resourceVersion") or "") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         attributes = Attributes(
@@ -353,22 +358,24 @@ class GenericStore:
         strategy.prepare_by_caller(new, caller)
         # Validation is that of the requested version.
         rules = self._cluster.strategy(requested)
-        errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
-        errors += rules.validate_create(new)
-        if not errors and not strategy.validates_metadata:
-            errors = validate_common_fields(new, kind)
-        if errors:
-            raise invalid(kind.group, kind.kind, name, errors)
-        strategy.warn_create(new, caller)
+        with beside_loop():
+            errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
+            errors += rules.validate_create(new)
+            if not errors and not strategy.validates_metadata:
+                errors = validate_common_fields(new, kind)
+            if errors:
+                raise invalid(kind.group, kind.kind, name, errors)
+            strategy.warn_create(new, caller)
         self._cluster.admission.validate(attributes)
         for hook in self._cluster.before_write:
             hook(kind, new, None)
-        if record is None:
-            stamp = self._cluster.clock.stamp()
-            record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
-        else:
-            record(new)
-        stored, written = self._stored_form(kind, new)
+        with nullcontext() if attributes.on_store else beside_loop():
+            if record is None:
+                stamp = self._cluster.clock.stamp()
+                record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
+            else:
+                record(new)
+            stored, written = self._stored_form(kind, new)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
         if caller.dry_run:
@@ -445,53 +452,55 @@ class GenericStore:
         new = attributes.obj or new
         metadata = new["metadata"]
         _keep_server_fields(metadata, before)
-        errors: list[FieldError]
-        changes: list[FieldError] = []
-        if subresource == "status":
-            strategy.prepare_status(new, old)
-            strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
-            errors = strategy.validate_status(new, old)
-        elif subresource is None:
-            if kind.bucket == "services":
-                reservations.callback(self._cluster.addresses.begin_update(new, old, caller))
-            strategy.prepare_update(new, old)
-            changes = strategy.validate_immutable(new, old)
-            errors = self._cluster.strategy(requested).validate_update(new, old)
-        else:
-            strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
-            errors = strategy.validate_subresource(new, old, subresource)
-            if kind.bucket == "pods":
-                restore_other_fields(subresource, new, old)
-                errors = validate_pod_subresource(subresource, new, old)
-            if strategy.generation and strategy.counts(new, old):
-                metadata["generation"] = before.get("generation", 0) + 1
-        if requested.structure is not None and subresource in (None, "status"):
-            for text in requested.structure.tolerated:
-                caller.warn(text)
-        metadata["resourceVersion"] = before["resourceVersion"]
-        if metadata != before:
-            # Upstream validates metadata generically, then by the kind's own rules.
-            common_errors = validate_common_fields_update(new, old, kind)
-            if strategy.validates_metadata:
-                common_errors += validate_object_meta_update(new, old, kind)
-            if strategy.validates_metadata_on_update and subresource is None:
-                changes += validate_object_meta(new, kind)
-            changes = common_errors + changes
-        errors = changes + errors
-        if errors:
-            raise invalid(kind.group, kind.kind, name, errors)
-        if subresource is None:
-            strategy.warn_update(new, old, caller)
-        elif subresource == "status":
-            strategy.warn_status(new, old, caller)
+        if kind.bucket == "services" and subresource is None:
+            reservations.callback(self._cluster.addresses.begin_update(new, old, caller))
+        with beside_loop():
+            errors: list[FieldError]
+            changes: list[FieldError] = []
+            if subresource == "status":
+                strategy.prepare_status(new, old)
+                strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
+                errors = strategy.validate_status(new, old)
+            elif subresource is None:
+                strategy.prepare_update(new, old)
+                changes = strategy.validate_immutable(new, old)
+                errors = self._cluster.strategy(requested).validate_update(new, old)
+            else:
+                strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
+                errors = strategy.validate_subresource(new, old, subresource)
+                if kind.bucket == "pods":
+                    restore_other_fields(subresource, new, old)
+                    errors = validate_pod_subresource(subresource, new, old)
+                if strategy.generation and strategy.counts(new, old):
+                    metadata["generation"] = before.get("generation", 0) + 1
+            if requested.structure is not None and subresource in (None, "status"):
+                for text in requested.structure.tolerated:
+                    caller.warn(text)
+            metadata["resourceVersion"] = before["resourceVersion"]
+            if metadata != before:
+                # Upstream validates metadata generically, then by the kind's own rules.
+                common_errors = validate_common_fields_update(new, old, kind)
+                if strategy.validates_metadata:
+                    common_errors += validate_object_meta_update(new, old, kind)
+                if strategy.validates_metadata_on_update and subresource is None:
+                    changes += validate_object_meta(new, kind)
+                changes = common_errors + changes
+            errors = changes + errors
+            if errors:
+                raise invalid(kind.group, kind.kind, name, errors)
+            if subresource is None:
+                strategy.warn_update(new, old, caller)
+            elif subresource == "status":
+                strategy.warn_status(new, old, caller)
         self._cluster.admission.validate(attributes)
         for hook in self._cluster.before_write:
             hook(kind, new, old)
-        if record is None:
-            stamp, versions = self._cluster.clock.stamp(), self._versions(kind)
-            record_update(kind, new, old, caller, stamp, subresource, versions)
-        else:
-            record(new)
+        with nullcontext() if attributes.on_store else beside_loop():
+            if record is None:
+                stamp, versions = self._cluster.clock.stamp(), self._versions(kind)
+                record_update(kind, new, old, caller, stamp, subresource, versions)
+            else:
+                record(new)
         if new == old:
             return old
         stored, written = self._stored_form(kind, new)
@@ -718,12 +727,13 @@ def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
 
 
 async def run_write(
-    cluster: Cluster, write: Callable[[], Result], *, retry: bool = False
+    cluster: Cluster, write: Callable[[], Result], *, retry: bool = False, size: int = 0
 ) -> Result:
     """Return what `write` returns; other requests are served while it waits for webhooks.
 
     Args:
         retry: run it again if the object changes meanwhile; it must read the object itself.
+        size: the bytes of the object or the patch; others are served while a large one is checked.
 
     Raises:
         StatusError: the write is refused.
@@ -732,9 +742,7 @@ async def run_write(
     def work() -> Result:
         return retry_on_conflict(write) if retry else write()
 
-    if not cluster.has_webhooks():
+    large = size >= LARGE_BYTES
+    if not large and not cluster.has_webhooks():
         return write()
-    # Not at import: few clusters have webhooks.
-    from pytest_kwait.simulator.suspendable import run_suspendable
-
-    return await run_suspendable(work)
+    return await run_suspendable(work, large=large)

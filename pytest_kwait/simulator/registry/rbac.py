@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.field_errors import aggregate_errors
 from pytest_kwait.apimachinery.go_values import quote_go
 from pytest_kwait.simulator.api_errors import StatusError, forbidden, not_found
-from pytest_kwait.simulator.authorization.rbac import format_rule, uncovered_rules
+from pytest_kwait.simulator.authorization.rbac import (
+    MAX_UNCOVERED_VERBS,
+    format_rule,
+    uncovered_rules,
+)
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
+from pytest_kwait.simulator.suspendable import beside_loop
 from pytest_kwait.simulator.validation.rbac import (
     RBAC_GROUP,
     validate_cluster_role,
@@ -61,7 +66,7 @@ class RoleStrategy(Strategy):
             return
         _check_covered(rbac, kind, name, user, namespace, new.get("rules") or [])
         collects = _has_aggregation_rule(new) or (old is not None and _has_aggregation_rule(old))
-        if collects and _missing_rules(rbac, user, namespace, _ALL_RULES):
+        if collects and uncovered_rules(rbac.rules_for(user, namespace), _ALL_RULES):
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(RBAC_GROUP, kind.plural, name, why)
 
@@ -145,25 +150,22 @@ def _has_aggregation_rule(role: Obj) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _missing_rules(
-    rbac: Authorizer, user: User, namespace: str, rules: list[Obj] | tuple[Obj, ...]
-) -> list[Obj]:
-    return uncovered_rules(rbac.rules_for(user, namespace), rules)
-
-
 def _check_covered(
     rbac: Authorizer, kind: Kind, name: str, user: User, namespace: str, rules: list[Obj]
 ) -> None:
-    lacking = _missing_rules(rbac, user, namespace, rules)
-    if not lacking:
-        return
+    owned, errors = rbac.rules_for(user, namespace), rbac.errors_for(user, namespace)
+    with beside_loop():
+        lacking = uncovered_rules(owned, rules)
+        if not lacking:
+            return
+        rules_text = "\n".join(sorted({format_rule(rule) for rule in lacking}))
+    if sum(len(rule["verbs"]) for rule in lacking) >= MAX_UNCOVERED_VERBS:
+        rules_text += "\n... and more"
     groups = " ".join(map(quote_go, user.groups))
-    rules_text = "\n".join(sorted({format_rule(rule) for rule in lacking}))
     text = (
         f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not '
         f"currently held:\n{rules_text}"
     )
-    errors = rbac.errors_for(user, namespace)
     if errors:
         text += f"; resolution errors: [{aggregate_errors(errors)}]"
     raise forbidden(RBAC_GROUP, kind.plural, name, text)

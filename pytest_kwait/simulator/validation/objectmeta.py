@@ -11,6 +11,7 @@ k8s.io/apiserver pkg/endpoints/handlers/rest.go, dedupOwnerReferencesAndAddWarni
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList, invalid_value, render_json
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
+_MAX_REFERENCES_SIZE = 4 * 1024 * 1024
+"""Characters of all errors that show the references."""
 _OWNER_REFERENCES_PATH = "metadata.ownerReferences"
 _OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
@@ -78,7 +81,7 @@ def validate_finalizer_name(name: str, path: str) -> ErrorList:
 def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
     """Validate the owner references of an object."""
     errors = ErrorList()
-    controller = ""
+    controller, references_text, size = "", "", 0
     for reference in references:
         version, kind = reference.get("apiVersion", ""), reference.get("kind", "")
         if not version or version.count("/") > 1 or version.endswith("/"):
@@ -99,10 +102,11 @@ def validate_owner_references(references: Sequence[Obj]) -> ErrorList:
                     "Only one reference can have Controller set to true. Found "
                     f'"true" in references for {controller} and {owner_text}'
                 )
-                references_text = render_json(
-                    [_order_fields(reference) for reference in references]
-                )
-                errors.invalid(_OWNER_REFERENCES_PATH, references_text, text)
+                if not references_text:
+                    references_text = render_json([*map(_order_fields, references)])
+                size += len(references_text)
+                if size <= _MAX_REFERENCES_SIZE:
+                    errors.invalid(_OWNER_REFERENCES_PATH, references_text, text)
             controller = controller or owner_text
     return errors
 
@@ -117,17 +121,17 @@ def _order_fields(reference: Obj) -> Obj:
 
 def dedup_owner_references(metadata: Obj) -> str:
     """Drop repeated owner references in place; return warnings about them."""
-    references = metadata.get("ownerReferences") or []
-    unique_references: list[Obj] = []
+    references: list[Obj] = metadata.get("ownerReferences") or []
+    unique_references: dict[str, Obj] = {}
     repeated: list[str] = []
     for reference in references:
-        if reference in unique_references:
+        content = json.dumps(reference, sort_keys=True)
+        if content in unique_references:
             repeated.append(reference.get("uid", ""))
-        else:
-            unique_references.append(reference)
+        unique_references.setdefault(content, reference)
     if not repeated:
         return ""
-    metadata["ownerReferences"] = unique_references
+    metadata["ownerReferences"] = list(unique_references.values())
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "
         "in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "

@@ -18,9 +18,8 @@ import os
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.recording.bounds import encode_json, read_bounded
 from pytest_kwait.suite.report.records import JOURNAL_SUFFIX, read_entries
 from pytest_kwait.suite.report.run_report import (
     assemble_report,
@@ -61,7 +60,7 @@ def render_page(report: RunReport) -> str:
     style = (folder / "page.css").read_text(encoding="utf-8")
     parts = [(folder / name).read_text(encoding="utf-8") for name in _SCRIPTS]
     script = "\n".join(("'use strict';", *parts))
-    data = msgspec.json.encode(_page_data(report)).decode()
+    data = encode_json(_page_data(report)).decode()
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
@@ -110,7 +109,7 @@ def _page_data(report: RunReport) -> dict[str, Any]:
     for number, wait in enumerate(report.waits):
         if wait.text or wait.evidence:
             known = {"text": wait.text, **wait.evidence}
-            room -= len(msgspec.json.encode(known))
+            room -= len(encode_json(known))
             if room >= 0:
                 evidence[number] = known
             else:
@@ -277,7 +276,7 @@ def read_report(path: Path, what: str) -> RunReport:
         elif path.suffix == JOURNAL_SUFFIX:
             report = report_from_journals([path])
         else:
-            return decode_report(path.read_bytes(), what, str(path))
+            return decode_report(read_bounded(path, what), what, str(path))
     except OSError as error:
         raise InvalidArgument(
             what, str(path), f"it cannot be read: {error.strerror or error}"

@@ -13,12 +13,14 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from pytest_kwait.engine.active_waits import WaitObserver
+from pytest_kwait.simulator.recording.bounds import MAX_LINE_BYTES, Seconds, encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,13 +39,12 @@ _MAX_TEXT = 16_000
 _MAX_EVIDENCE = 32_000
 _BOUNDS = ((25, 500), (10, 200), (4, 120), (1, 60))
 """Successive limits of list entries and text characters, until the evidence is small enough."""
-_encoder = msgspec.json.Encoder()
 
 
 class RecordedVerdict(msgspec.Struct, array_like=True, frozen=True):
     """A change of verdict: seconds since the wait began, and its text."""
 
-    at: float
+    at: Seconds
     text: str
 
 
@@ -57,7 +58,7 @@ class AuditRecord(msgspec.Struct, omit_defaults=True):
     """
 
     unchecked: str = ""
-    broke_after: float | None = None
+    broke_after: Seconds | None = None
     reason: str = ""
 
 
@@ -97,8 +98,8 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     run: str
     subject: str
     goal: str
-    started: float
-    seconds: float
+    started: Seconds
+    seconds: Seconds
     outcome: str
     shard: str = ""
     worker: str = ""
@@ -115,7 +116,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     name: str = ""
     site: str = ""
     precondition: bool = False
-    limit: float = 0.0
+    limit: Seconds = 0.0
     limit_name: str = ""
     first_look: bool = False
     audit: AuditRecord | None = None
@@ -165,17 +166,17 @@ class Playback(msgspec.Struct, omit_defaults=True):
         left_out: the numbers of `changes`, `events` and `logs` that are left out.
     """
 
-    started: float
-    end: float
-    begin: float = 0.0
+    started: Seconds
+    end: Seconds
+    begin: Seconds = 0.0
     kinds: list[PlayedKind] = []
     objects: list[tuple[int, str]] = []
     rows: list[list[str]] = []
-    changes: list[tuple[float, int, int]] = []
-    steps: list[tuple[float, str]] = []
-    failure: tuple[float, str, str] | None = None
-    events: list[tuple[float, str, str, int, str]] = []
-    logs: list[tuple[float, str, str]] = []
+    changes: list[tuple[Seconds, int, int]] = []
+    steps: list[tuple[Seconds, str]] = []
+    failure: tuple[Seconds, str, str] | None = None
+    events: list[tuple[Seconds, str, str, int, str]] = []
+    logs: list[tuple[Seconds, str, str]] = []
     left_out: dict[str, int] = {}
 
 
@@ -206,8 +207,8 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
     run: str
     test: str
     outcome: str
-    ended: float
-    seconds: float = 0.0
+    ended: Seconds
+    seconds: Seconds = 0.0
     shard: str = ""
     worker: str = ""
     text: str = ""
@@ -236,8 +237,8 @@ class RunRecord(msgspec.Struct, omit_defaults=True):
 
     id: str
     name: str
-    started: float
-    ended: float | None = None
+    started: Seconds
+    ended: Seconds | None = None
     shard: str = ""
     cluster: str = ""
     exit_status: int | None = None
@@ -357,7 +358,7 @@ class WaitStarted(msgspec.Struct, omit_defaults=True):
     run: str
     subject: str
     goal: str
-    started: float
+    started: Seconds
     shard: str = ""
     worker: str = ""
     test: str = ""
@@ -433,7 +434,7 @@ class Journal:
 
     def write(self, entry: JournalEntry) -> None:
         """Append a line; a write error drops it and fails no test."""
-        line = _encoder.encode(entry) + b"\n"
+        line = encode_json(entry) + b"\n"
         with self._lock:
             if self.lost:
                 return
@@ -461,11 +462,9 @@ def read_entries(path: Path) -> Iterator[JournalEntry]:
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        for line in file:
-            try:
+        while line := file.readline(MAX_LINE_BYTES):
+            with suppress(msgspec.DecodeError):
                 yield _decoder.decode(line)
-            except msgspec.DecodeError:
-                continue
 
 
 class WaitRecorder(WaitObserver):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.simulator.recording.bounds import check_values, encode_json
 from pytest_kwait.suite.report.records import (
     UNFINISHED,
     Explanation,
@@ -139,11 +140,11 @@ def encode_report(report: RunReport) -> bytes:
     return b"".join(
         (
             b'{"kwait_report":%d,\n"runs":[' % report.kwait_report,
-            b",\n".join(msgspec.json.encode(run) for run in report.runs),
+            b",\n".join(encode_json(run) for run in report.runs),
             b'],\n"tests":[',
-            b",\n".join(msgspec.json.encode(test) for test in report.tests),
+            b",\n".join(encode_json(test) for test in report.tests),
             b'],\n"waits":[',
-            b",\n".join(msgspec.json.encode(wait_record) for wait_record in report.waits),
+            b",\n".join(encode_json(wait_record) for wait_record in report.waits),
             b"]}\n",
         )
     )
@@ -175,6 +176,7 @@ def decode_report(data: bytes, what: str, value: object) -> RunReport:
             what, value, "it is a page to look at; merge the .json that its run wrote with it"
         )
     try:
+        check_values(data, what, str(value), lines=False)
         version = _head_decoder.decode(data).kwait_report
     except msgspec.ValidationError:
         version = None

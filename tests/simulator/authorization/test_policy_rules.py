@@ -3,9 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pytest_kwait.simulator.authorization.rbac import format_rule, rule_allows, uncovered_rules
+from pytest_kwait.simulator.authorization.rbac import (
+    MAX_UNCOVERED_VERBS,
+    format_rule,
+    rule_allows,
+    uncovered_rules,
+)
 from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
+from tests.examples import scaled
 
 JANE = User("jane")
 READ = {"apiGroups": [""], "resources": ["pods", "pods/log"], "verbs": ["get", "list"]}
@@ -108,3 +116,55 @@ def test_rules_not_covered_by_the_granting_user(
     found = sorted(format_rule(rule) for rule in uncovered_rules(owned, wanted))
     assert len(found) == len(lacking)
     assert all(text in rule for text, rule in zip(lacking, found, strict=True))
+
+
+NAMES = st.lists(st.sampled_from(["a", "b", "a/x", "*/x", "*"]), max_size=3)
+PATH_NAMES = st.lists(st.sampled_from(["/a", "/a/b", "/a*", "*"]), max_size=2)
+RULES = st.lists(
+    st.fixed_dictionaries(
+        {"verbs": NAMES, "apiGroups": NAMES, "resources": NAMES},
+        optional={"resourceNames": NAMES, "nonResourceURLs": PATH_NAMES},
+    ),
+    max_size=3,
+)
+
+
+def single_rules(rule: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """Return verb, group, resource, subresource and name of each request of a rule."""
+    names = rule.get("resourceNames") or [""]
+    resources = [resource.partition("/") for resource in rule["resources"]]
+    return [
+        (verb, group, resource, subresource, name)
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource, _, subresource in resources
+        for name in names
+    ]
+
+
+@settings(max_examples=scaled(200), deadline=None)
+@given(owned=RULES, wanted=RULES)
+def test_rules_are_covered_if_one_owned_rule_allows_each_part(
+    owned: list[dict[str, Any]], wanted: list[dict[str, Any]]
+) -> None:
+    lacking = {
+        request
+        for rule in wanted
+        for request in single_rules(rule)
+        if not any(rule_allows(owner, AuthorizationAttributes(JANE, *request)) for owner in owned)
+    }
+    found = {
+        request
+        for rule in uncovered_rules(owned, wanted)
+        if "resources" in rule
+        for request in single_rules(rule)
+    }
+    assert found == lacking
+
+
+def test_uncovered_rules_of_a_huge_product_end_at_a_limit() -> None:
+    names = [f"name-{number}" for number in range(5000)]
+    huge = {"apiGroups": names, "resources": names, "verbs": names}
+    found = uncovered_rules([READ], [huge])
+    assert sum(len(rule["verbs"]) for rule in found) == MAX_UNCOVERED_VERBS
+    assert uncovered_rules([ALL], [huge]) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_kwait.simulator.codec.json_yaml import find_json_error, read_yaml, write_yaml
@@ -88,3 +90,42 @@ def test_yaml_reads_backslashes_that_are_no_such_escape() -> None:
         "a": r"\ud83d \/ \u00e9".replace("\\u00e9", "\u00e9")
     }
     assert read_yaml(rb"a: '\ud83d'")[0] == {"a": r"\ud83d"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e3", 1000),
+        ("0x10", 16),
+        ("-0x10", -16),
+        ("0b11", 3),
+        ("010", 8),
+        ("0o17", 15),
+        ("08", 8),
+        ("1_000", 1000),
+        ("1_0.5", 10.5),
+        ("+5", 5),
+        (".5", 0.5),
+        ("5.", 5),
+        ("1e400", "1e400"),
+        ("99999999999999999999", 1e20),
+        ("0b2", "0b2"),
+        ("_1", "_1"),
+        ("1:59", "1:59"),
+        ("1:59.5", "1:59.5"),
+        ("1" + ":59" * 1_000, "1" + ":59" * 1_000),
+        ("1" * 5_000, "1" * 5_000),
+        ("0x" + "1" * 5_000, "0x" + "1" * 5_000),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_yaml_numbers_are_those_of_a_real_server(text: str, value: object) -> None:
+    assert read_yaml(f"a: {text}".encode()) == ({"a": value}, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [(".inf", "+Inf"), ("-.INF", "-Inf"), ("+.Inf", "+Inf"), (".NaN", "NaN")]
+)
+def test_yaml_numbers_that_json_lacks_are_errors(text: str, name: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"json: unsupported value: {name}")):
+        read_yaml(f"a: {text}".encode())

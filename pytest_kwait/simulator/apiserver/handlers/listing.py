@@ -6,6 +6,7 @@ pkg/storage/etcd3/store.go, pkg/storage/cacher/cacher.go.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import posixpath
@@ -33,6 +34,7 @@ from pytest_kwait.simulator.api_errors import (
 from pytest_kwait.simulator.apiserver.responses import entries_to_requested_version
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.codec.json_yaml import find_json_error, json_type_name
+from pytest_kwait.simulator.registry.generic_store import LARGE_BYTES
 from pytest_kwait.simulator.selectors import FieldSelector, parse_fields, parse_labels
 
 if TYPE_CHECKING:
@@ -75,6 +77,8 @@ class ListOptions:
     bookmarks: bool
     initial_events: bool | None
     timeout: int | None
+    is_large: bool = False
+    """Whether comparing with the selectors takes so long that it must not hold the event loop."""
 
     @property
     def is_selective(self) -> bool:
@@ -137,7 +141,21 @@ def read_options(
         bookmarks=request.flag("allowWatchBookmarks"),
         initial_events=initial,
         timeout=timeout,
+        is_large=len(request.query_text) >= LARGE_BYTES,
     )
+
+
+async def read_list_options(
+    request: ApiRequest, kind: Kind, *, name: str = "", watch: bool = False
+) -> ListOptions:
+    """Parse the options of a request as `read_options` does, in a thread if they are large.
+
+    Raises:
+        StatusError: 400 for unparsable options, 422 for conflicting ones.
+    """
+    if len(request.query_text) < LARGE_BYTES:
+        return read_options(request, kind, name=name, watch=watch)
+    return await asyncio.to_thread(read_options, request, kind, name=name, watch=watch)
 
 
 def _list_errors(match: str, version: str, initial: bool | None, token: str) -> list[FieldError]:
@@ -345,11 +363,11 @@ async def _build_page(
     any_time = options.version == "0" and options.match != "Exact"
     limit = 0 if any_time else options.limit
     if not kind.custom:
-        return _take_page(entries, options, revision, prefix, limit)
+        return await _take_large_page(entries, options, revision, prefix, limit)
     converted_entries = (
         await entries_to_requested_version(kind, entries) if options.is_selective else entries
     )
-    page = _take_page(converted_entries, options, revision, prefix, limit)
+    page = await _take_large_page(converted_entries, options, revision, prefix, limit)
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 
@@ -363,6 +381,15 @@ def _explores_expiry(cluster: Cluster, kind: Kind, revision: int) -> bool:
         return True
     exploration.accept(subject)
     return False
+
+
+async def _take_large_page(
+    entries: Sequence[Entry], options: ListOptions, revision: int, prefix: str, limit: int
+) -> Page:
+    """Take a page, in a thread if the selectors are large."""
+    if not options.is_large:
+        return _take_page(entries, options, revision, prefix, limit)
+    return await asyncio.to_thread(_take_page, entries, options, revision, prefix, limit)
 
 
 def _take_page(

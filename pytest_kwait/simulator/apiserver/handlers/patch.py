@@ -37,6 +37,7 @@ from pytest_kwait.simulator.patch import (
 )
 from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.store import key_of
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -138,6 +139,7 @@ async def patch_object(
             cluster,
             lambda: apply_object(cluster, kind, configuration, subresource, caller, force=force),
             retry=True,
+            size=request.write_size(entry),
         )
         status = 201 if created else 200
         return object_response(request, kind, await to_requested_version(kind, stored), status)
@@ -146,8 +148,12 @@ async def patch_object(
         from pytest_kwait.simulator.exploration.requests import find_patch_version
 
         await explore_update(cluster, kind, target, find_patch_version(data))
+    key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
     stored = await run_write(
-        cluster, lambda: _patch(cluster, kind, target, media, data, caller), retry=True
+        cluster,
+        lambda: _patch(cluster, kind, target, media, data, caller),
+        retry=True,
+        size=request.write_size(cluster.store.get(kind.bucket, key)),
     )
     return object_response(request, kind, await to_requested_version(kind, stored))
 
@@ -158,9 +164,10 @@ def _patch(
     """Apply the patch to the current object."""
     entry = cluster.entry(kind, target.name, target.namespace or "")
     before = to_version(kind, entry.obj)
-    result = apply_patch(media, before, data, kind)
-    if caller.field_validation != "Ignore":
-        caller.strict_errors = _repeated_fields(media, data)
+    with beside_loop():
+        result = apply_patch(media, before, data, kind)
+        if caller.field_validation != "Ignore":
+            caller.strict_errors = _repeated_fields(media, data)
     metadata = result.get("metadata")
     if not isinstance(metadata, dict | None):
         _decode_result(
@@ -181,9 +188,10 @@ def _patch(
         )
     if kind.custom:
         check_object_type(result, kind)
-    new = _decode_result(
-        cluster, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
-    )
+    with beside_loop():
+        new = _decode_result(
+            cluster, kind, result, caller, data if media == STRATEGIC_MERGE_PATCH else None
+        )
     _check_uid(kind, new, entry.obj)
     return cluster.replace_decoded(kind, entry, new, target.subresource or None, caller)
 

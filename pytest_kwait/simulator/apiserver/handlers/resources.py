@@ -24,7 +24,7 @@ from pytest_kwait.simulator.apiserver.handlers.component_status import (
 from pytest_kwait.simulator.apiserver.handlers.listing import (
     find_page,
     parse_revision,
-    read_options,
+    read_list_options,
     wait_for_revision,
 )
 from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
@@ -172,7 +172,7 @@ class ResourceHandler:
         # An unacceptable Accept header is rejected first.
         if request.form.convert == "Table":
             check_table_options(request.query)
-        options = read_options(request, kind, name=target.name, watch=target.watch)
+        options = await read_list_options(request, kind, name=target.name, watch=target.watch)
         if options.watch:
             if "watch" not in kind.verbs:
                 raise verb_not_supported(kind.group, kind.plural, "watch")
@@ -194,6 +194,7 @@ class ResourceHandler:
         stored = await run_write(
             self._cluster,
             lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
+            size=request.body_size,
         )
         return object_response(request, kind, await to_requested_version(kind, stored), 201)
 
@@ -206,14 +207,19 @@ class ResourceHandler:
         await explore_update(self._cluster, kind, target, version)
         key = key_of(target.name, target.namespace or "")
         strategy = self._cluster.strategy(kind)
-        if strategy.allows_create_on_update and self._cluster.store.get(kind.bucket, key) is None:
+        entry = self._cluster.store.get(kind.bucket, key)
+        if strategy.allows_create_on_update and entry is None:
             stored = await run_write(
                 self._cluster,
                 lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
+                size=request.body_size,
             )
             return object_response(request, kind, await to_requested_version(kind, stored), 201)
         stored = await run_write(
-            self._cluster, lambda: self._cluster.update(kind, obj, caller=caller), retry=True
+            self._cluster,
+            lambda: self._cluster.update(kind, obj, caller=caller),
+            retry=True,
+            size=request.write_size(entry),
         )
         return object_response(request, kind, await to_requested_version(kind, stored))
 
@@ -243,7 +249,7 @@ class ResourceHandler:
     ) -> web.Response:
         _ = request.form
         options = await read_delete_options(request)
-        chosen = read_options(request, kind)
+        chosen = await read_list_options(request, kind)
         page = await find_page(self._cluster, kind, target.namespace, chosen)
         for entry in page.entries:
             try:

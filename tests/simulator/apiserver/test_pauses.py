@@ -1,0 +1,202 @@
+"""No request holds the event loop: the work of one turn of it, in calls of functions."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kwait.simulator import suspendable
+from pytest_kwait.simulator.suspendable import SuspendableTask
+from tests.examples import scaled
+from tests.simulator.apiserver.conftest import POWERLESS, Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+RBAC = "rbac.authorization.k8s.io"
+MOST_CALLS = 100_000
+"""Calls that take less than 100 ms."""
+MANY = 12_000
+
+
+class Turns:
+    """Counts the calls of each turn of the loop; those beside it do not count."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.worst = self._calls = 0
+        run = asyncio.events.Handle._run
+
+        def counted(handle: asyncio.Handle) -> None:
+            if threading.current_thread() is threading.main_thread():
+                run(handle)
+                return
+            self._calls = 0
+            run(handle)
+            self.worst = max(self.worst, self._calls)
+
+        monkeypatch.setattr(asyncio.events.Handle, "_run", counted)
+        monkeypatch.setattr(suspendable, "_idle_threads", [])
+
+    def count(self, _frame: FrameType, event: str, _arg: object) -> None:
+        task = SuspendableTask.current()
+        if event in ("call", "c_call") and (task is None or not task._beside):
+            self._calls += 1
+
+
+@pytest.fixture(scope="module")
+def turns() -> Iterator[Turns]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield Turns(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def watched(turns: Turns) -> Iterator[Served]:
+    served = Served()
+
+    def work(given: Any) -> None:
+        sys.setprofile(turns.count)
+        given()
+
+    run = SuspendableTask._run
+    try:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            monkeypatch.setattr(SuspendableTask, "_run", lambda task: work(lambda: run(task)))
+            role = {"metadata": {"name": "roles"}, "rules": [rule(["*"], ["roles"], ["create"])]}
+            binding = {
+                "metadata": {"name": "roles"},
+                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "roles"},
+                "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "powerless"}],
+            }
+            served.run(lambda: served.api.create(f"clusterroles.{RBAC}", role))
+            served.run(lambda: served.api.create(f"clusterrolebindings.{RBAC}", binding))
+            served.json("POST", MAPS, config_map({}, name="present"))
+            served.run(lambda: sys.setprofile(turns.count))
+            yield served
+    finally:
+        served.run(lambda: sys.setprofile(None))
+        served.close()
+
+
+def rule(groups: list[str], resources: list[str], verbs: list[str]) -> dict[str, Any]:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+def config_map(content: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    metadata = {"name": "large", **metadata}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
+
+
+def send(served: Served, form: str, count: int) -> int:
+    """Send a request of a form with `count` parts, and return its status."""
+    keys = {f"key-{number}": "" for number in range(count)}
+    bad_keys = {f"!{number}": "!" for number in range(count)}
+    words = ",".join(keys)
+    answer = None
+    match form:
+        case "data":
+            answer = served.send("POST", f"{MAPS}?dryRun=All", config_map({"data": keys}))
+        case "bad data":
+            answer = served.send("POST", MAPS, config_map({"data": bad_keys}))
+        case "labels":
+            answer = served.send("POST", f"{MAPS}?dryRun=All", config_map({}, labels=keys))
+        case "bad labels":
+            answer = served.send("POST", MAPS, config_map({}, labels=bad_keys))
+        case "finalizers":
+            finalizers = [f"a/{key}" for key in keys]
+            body = config_map({}, finalizers=finalizers)
+            answer = served.send("POST", f"{MAPS}?dryRun=All", body)
+        case "owners":
+            owner = {"apiVersion": "v1", "kind": "Pod", "name": "a", "controller": True}
+            body = config_map({}, ownerReferences=[{**owner, "uid": key} for key in keys])
+            answer = served.send("POST", MAPS, body)
+        case "patch":
+            kind = "application/merge-patch+json"
+            path = f"{MAPS}/present?dryRun=All"
+            answer = served.send("PATCH", path, {"data": keys}, Content_Type=kind)
+        case "apply":
+            kind = "application/apply-patch+yaml"
+            path = f"{MAPS}/present?dryRun=All&fieldManager=me"
+            answer = served.send(
+                "PATCH", path, config_map({"data": keys}, name="present"), Content_Type=kind
+            )
+        case "roles":
+            rules = [rule([*keys], [*keys], [*keys])]
+            metadata = {"name": "large", "namespace": "default"}
+            body = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": metadata}
+            answer = served.send("POST", ROLES, {**body, "rules": rules}, POWERLESS)
+        case "label selector":
+            answer = served.send("GET", f"{MAPS}?labelSelector={quote(words)}")
+        case "label values":
+            answer = served.send("GET", f"{MAPS}?labelSelector={quote(f'a notin ({words})')}")
+        case "field selector":
+            terms = ",".join(f"metadata.name!={key}" for key in keys)
+            answer = served.send("GET", f"{MAPS}?fieldSelector={quote(terms)}")
+        case "parameters":
+            answer = served.send("GET", f"{MAPS}?{'&'.join(keys)}")
+        case "accept":
+            answer = served.send("GET", MAPS, Accept=words)
+        case "integer" | "float" | "exponent" | "hexadecimal" | "sexagesimal":
+            digits = "1" * count * 50
+            number = {
+                "integer": digits,
+                "float": f"1.{digits}",
+                "exponent": f"1e{digits}",
+                "hexadecimal": f"0x{digits}",
+                "sexagesimal": "1" + ":59" * count * 15,
+            }[form]
+            text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x, generation: {number}}}"
+            kind = "application/yaml"
+            answer = served.send("POST", MAPS, text.encode(), Content_Type=kind)
+    assert answer is not None
+    return answer.status
+
+
+STATUSES = {
+    "data": 201,
+    "bad data": 422,
+    "labels": 201,
+    "bad labels": 422,
+    "finalizers": 201,
+    "owners": 422,
+    "patch": 200,
+    "apply": 200,
+    "roles": 403,
+    "label selector": 200,
+    "label values": 200,
+    "field selector": 200,
+    "parameters": 200,
+    "accept": 431,
+    "integer": 400,
+    "float": 400,
+    "exponent": 400,
+    "hexadecimal": 400,
+    "sexagesimal": 400,
+}
+
+
+@settings(max_examples=scaled(20), deadline=None)
+@given(form=st.sampled_from([*STATUSES]), count=st.integers(1, MANY))
+def test_no_request_holds_the_loop(turns: Turns, watched: Served, form: str, count: int) -> None:
+    turns.worst = 0
+    status = send(watched, form, count)
+    watched.run(lambda: None)
+    assert status == STATUSES[form] or count < MANY
+    assert turns.worst < MOST_CALLS
+
+
+@pytest.mark.parametrize("form", STATUSES)
+def test_no_form_of_a_request_holds_the_loop(turns: Turns, watched: Served, form: str) -> None:
+    turns.worst = 0
+    assert send(watched, form, MANY) == STATUSES[form]
+    watched.run(lambda: None)
+    assert turns.worst < MOST_CALLS
