@@ -154,6 +154,15 @@ def awaits_bound(test: ObjectPredicate) -> bool:
     return False
 
 
+def awaits_deletion(test: ObjectPredicate) -> bool:
+    """Return whether the absence of an object is what a test awaits, or a part of that."""
+    if isinstance(test, AllOf | AnyOf):
+        return any(map(awaits_deletion, test.parts))
+    if isinstance(test, HeldPredicate):
+        return awaits_deletion(test.test)
+    return isinstance(test, Existence) and not test.wanted
+
+
 def _failed(terminal: TerminalState | None) -> Failed | None:
     return None if terminal is None else Failed(terminal.reason, terminal.grace)
 
@@ -327,6 +336,7 @@ class OneObject(ObjectCondition):
     Args:
         namespace: its namespace; None for a cluster-scoped kind.
         timers: the timers of the test; None for none.
+        uid: its UID, which counts if its deletion is awaited; empty for the first one seen.
     """
 
     def __init__(
@@ -336,9 +346,11 @@ class OneObject(ObjectCondition):
         name: str,
         test: ObjectPredicate,
         timers: Timers | None = None,
+        uid: str = "",
     ) -> None:
         self._timers = timers or Timers()
-        super().__init__(resource, namespace, name, _fields(resource, test))
+        fields, uid = _fields(resource, test), uid if awaits_deletion(test) else ""
+        super().__init__(resource, namespace, name, fields, uid)
         self.runs_user_code = runs_user_code(test)
         self._test = test
         self._events = LastEventStore()
@@ -407,7 +419,8 @@ class OneObject(ObjectCondition):
 
     def result(self) -> Any:
         """Return the object; None once it is deleted."""
-        return None if self.awaits_absence or self.object.current is None else self.object.object()
+        is_gone = self.awaits_absence or self.object.missing_verdict() is not None
+        return None if is_gone else self.object.object()
 
     def scope(self) -> EvidenceScope:
         """Return the object, and the pods of a controller."""

@@ -17,6 +17,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.objects.combinators import any_of, stable_for
 from pytest_kwait.framework.objects.wait import wait_for
 from tests.objects import condition, created_job, job_pod
 
@@ -148,6 +149,37 @@ def test_delete(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.at(4, session.put, CONFIG_MAPS, {"metadata": {"name": "c", "uid": "another"}})
     assert wait_for(client, "ci-1", "cm/c", "Delete", mode=mode) is None
     assert session.clock.monotonic() == 4.0
+
+
+def config_map(uid: str) -> Any:
+    metadata = {"name": "c", "uid": uid, "namespace": "ci-1"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+@MODES
+@pytest.mark.parametrize(
+    "deletion", ["delete", stable_for("2s", "delete"), any_of("delete", "condition=Done")]
+)
+def test_the_deletion_of_an_object_is_that_of_its_uid(
+    client: ApiClient, session: FakeSession, mode: Any, deletion: Any
+) -> None:
+    session.put(CONFIG_MAPS, config_map("another"))
+
+    assert wait_for(client, "ci-1", config_map("first"), deletion, mode=mode) is None
+    several = [config_map("first"), config_map("older")]
+    assert wait_for(client, "ci-1", several, deletion, mode=mode) == [None, None]
+    with pytest.raises(WaitTimeout, match="did not get deleted within 1s"):
+        wait_for(client, "ci-1", config_map("another"), "delete", mode=mode, timeout=1)
+
+
+@MODES
+def test_a_uid_counts_for_deletions_alone(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(CONFIG_MAPS, config_map("another"))
+
+    found = wait_for(client, "ci-1", config_map("first"), "create", mode=mode)
+    assert found["metadata"]["uid"] == "another"
 
 
 @pytest.mark.parametrize(
