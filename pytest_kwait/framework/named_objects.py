@@ -269,10 +269,15 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def join_names(names: Sequence[str], limit: int = 3) -> str:
-    """Return the first names and the number of the others: `a, b, c and 2 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+def join_names(names: Sequence[str], limit: int = 3, total: int = 0) -> str:
+    """Return the first names and the number of the others: `a, b, c and 2 more`.
+
+    Args:
+        total: the number of objects, if not all of them are in `names`.
+    """
+    shown = names[:limit]
+    others = max(total, len(names)) - len(shown)
+    return f"{', '.join(shown)}{f' and {others} more' if others else ''}"
 
 
 def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:

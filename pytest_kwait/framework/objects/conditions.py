@@ -30,6 +30,7 @@ from pytest_kwait.engine.condition import (
     Failed,
     Grace,
     Met,
+    ObjectReference,
     Pending,
     Source,
     TerminalState,
@@ -38,7 +39,7 @@ from pytest_kwait.engine.condition import (
 from pytest_kwait.engine.object_sinks import ObjectState
 from pytest_kwait.engine.pod_fields import PodFields, is_finished
 from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
-from pytest_kwait.framework.named_objects import ObjectCondition
+from pytest_kwait.framework.named_objects import ObjectCondition, describe_deletion, join_names
 from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of, uid_of
 from pytest_kwait.framework.pod.controllers import PodControllers
 from pytest_kwait.framework.pod.wait import READY, RUNNING, SCHEDULED, SUCCESS
@@ -93,6 +94,9 @@ _REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas"
 
 _EVALUATED = 10
 """Maximum number of controllers of which the pods are read."""
+
+_NAMED = 3
+"""Maximum number of objects that are named while the deletion of all is awaited."""
 
 
 def detect_terminal_failure(
@@ -470,6 +474,8 @@ class ManyObjects(Condition):
         self._awaits_bound = resource == PERSISTENT_VOLUME_CLAIMS and awaits_bound(test)
         self._keeps_unmet = self._awaits_bound or self._kinds is not None
         self._unmet: dict[str, Obj] = {}
+        self._awaits_deletion = isinstance(test, Existence) and not test.wanted
+        self._remaining: dict[str, Obj] = {}
         self._events = LastEventStore()
         self._event_source = EventSource(
             EVENTS, namespace, self._events, fields=EventFields, kind=resource.kind
@@ -509,11 +515,12 @@ class ManyObjects(Condition):
     def verdict(self) -> Verdict:
         """Decide by the number of objects that satisfy the test."""
         total, met = len(self._tally), self._tally.count("met")
-        if isinstance(self._test, Existence) and not self._test.wanted:
+        if self._awaits_deletion:
             enough = self._count.admits(total) if self._count else not total
             if enough:
                 return Met(settled=self._is_settled())
-            return Pending(f"{total} still there")
+            named = [_describe_remaining(obj) for obj in self._list_remaining()]
+            return Pending(f"{total} still there: {join_names(named, _NAMED, total)}")
         if self._count is not None:
             if self._count.admits(met):
                 return Met(settled=self._is_settled())
@@ -539,6 +546,20 @@ class ManyObjects(Condition):
     def _stuck(self) -> Failed | None:
         needed = self.deferred_failures_needed()
         return self._tally.terminal_verdict(needed, "", count_others=False)
+
+    def _list_remaining(self) -> list[Obj]:
+        """Return the first objects whose deletion is awaited."""
+        there = self._tally.uids()
+        first: list[tuple[str, Obj]] = []
+        gone: list[tuple[str, Obj]] = []
+        for uid, obj in self._remaining.items():
+            if len(first) == _NAMED:
+                break
+            (first if uid in there else gone).append((uid, obj))
+        # Each that is gone is looked at once.
+        for uid, _ in gone:
+            del self._remaining[uid]
+        return [obj for _, obj in first]
 
     def _iterate_unmet(self) -> Iterator[Obj]:
         there = self._tally.uids()
@@ -584,6 +605,8 @@ class ManyObjects(Condition):
 
     def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         state = self._evaluate_object(obj, before)
+        if self._awaits_deletion:
+            self._remaining[uid_of(obj)] = obj
         if self._keeps_unmet:
             self._unmet.pop(uid_of(obj), None)
             if not state.keep:
@@ -615,13 +638,28 @@ class ManyObjects(Condition):
 
     def result(self) -> list[dict[str, Any]] | None:
         """Return the objects that satisfy the test, sorted by name; None once they are deleted."""
-        if isinstance(self._test, Existence) and not self._test.wanted:
-            return None
-        return self._tally.objects(self._resource)
+        return None if self._awaits_deletion else self._tally.objects(self._resource)
 
     def scope(self) -> EvidenceScope:
-        """Return the selected pods, or the first stuck controller and its pods."""
+        """Return the selected pods, or the first stuck controller and its pods.
+
+        Of objects whose deletion is awaited, it has the first ones.
+        """
         for condition in self.deferred_conditions():
             return condition.scope()
         pods = self._selector if self._resource == PODS else None
-        return EvidenceScope(self.namespace, pods=pods, suspects=self._tally.suspects())
+        kind, qualified = self._resource.kind, self._resource.qualified
+        remaining = [
+            ObjectReference(kind, obj["metadata"]["name"], uid_of(obj), qualified)
+            for obj in (self._list_remaining() if self._awaits_deletion else ())
+        ]
+        suspects = self._tally.suspects()
+        return EvidenceScope(self.namespace, remaining, pods=pods, suspects=suspects)
+
+
+def _describe_remaining(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    state = describe_deletion(obj).removeprefix("still there, ")
+    if deleted_at := metadata.get("deletionTimestamp"):
+        state += f", deletionTimestamp {deleted_at}"
+    return f"{metadata['name']} ({state})"

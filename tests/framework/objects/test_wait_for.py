@@ -204,6 +204,41 @@ def test_reasons_that_a_deletion_is_delayed(
     assert reason(caught) == text
 
 
+def test_objects_of_a_selection_that_are_not_deleted_are_named(
+    client: ApiClient, session: FakeSession
+) -> None:
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/a", "b"]}
+    for name, metadata in (("gone", {}), ("held", deleted), ("kept", {})):
+        session.put(CONFIG_MAPS, {"metadata": {"name": name, "labels": WEB, **metadata}})
+    session.at(1, session.drop, CONFIG_MAPS, "gone")
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "cm", "delete", selector=WEB, timeout=2)
+
+    held = "held (being deleted, held by example.com/a and b, "
+    held += "deletionTimestamp 2026-01-01T00:00:00Z)"
+    assert reason(caught) == f"2 still there: {held}, kept (not being deleted)"
+    objects = caught.value.evidence["objects"]
+    assert [(obj["kind"], obj["name"]) for obj in objects] == [
+        ("ConfigMap", "held"),
+        ("ConfigMap", "kept"),
+    ]
+    assert "describe configmaps/held" in str(caught.value)
+
+
+def test_many_objects_that_are_not_deleted_are_counted(
+    client: ApiClient, session: FakeSession
+) -> None:
+    for name in "abcde":
+        session.put(CONFIG_MAPS, {"metadata": {"name": name, "labels": WEB}})
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "cm", "delete", selector=WEB, timeout=2)
+
+    named = ", ".join(f"{name} (not being deleted)" for name in "abc")
+    assert reason(caught) == f"5 still there: {named} and 2 more"
+
+
 def test_cluster_scoped_kinds_have_no_namespace(client: ApiClient, session: FakeSession) -> None:
     session.put(NODES, {"metadata": {"name": "n"}, "status": {"conditions": UNREADY}})
 
