@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 _STARTING = _CREATING | {""}
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
 class _Waiting(TypedDict, total=False):
@@ -87,13 +88,82 @@ def is_creating(pod: dict[str, Any]) -> bool:
     """Return whether all containers of a pod wait for volumes, a network or an image."""
     status = pod.get("status") or {}
     states = [
-        get_current_state(container)
-        for kind in ("initContainerStatuses", "containerStatuses")
-        for container in status.get(kind) or ()
+        get_current_state(container) for kind in _STATUSES for container in status.get(kind) or ()
     ]
     return bool(states) and all(
         state == "waiting" and facts.get("reason") in _CREATING for state, facts in states
     )
+
+
+def has_crashed(pod: dict[str, Any]) -> bool:
+    """Return whether a container of a pod has ended badly, or was restarted."""
+    status = pod.get("status") or {}
+    return any(
+        container.get("restartCount") or (get_current_state(container)[1].get("exitCode") or 0)
+        for kind in _STATUSES
+        for container in status.get(kind) or ()
+    )
+
+
+@dataclass(slots=True)
+class _CrashLoop:
+    """The crashes of a container that are of one kind, without readiness in between.
+
+    Args:
+        kind: exit code and reason; None while the container is ready.
+        before: the number of crashes before them.
+        since: when the second of them was seen, in monotonic seconds; None before.
+    """
+
+    kind: tuple[int | None, str | None] | None
+    before: int
+    since: float | None = None
+
+
+class CrashHistory:
+    """The crashes of a pod's containers, as they were seen."""
+
+    def __init__(self) -> None:
+        self._loops: dict[str, _CrashLoop] = {}
+
+    @property
+    def since(self) -> float | None:
+        """When a container crashed the second time the same way, in monotonic seconds.
+
+        None if none did so without being ready in between.
+        """
+        return min(
+            (loop.since for loop in self._loops.values() if loop.since is not None), default=None
+        )
+
+    def record(self, pod: dict[str, Any], now: float) -> None:
+        """Record a version of the pod; crashes before the first one count as of its last kind.
+
+        Args:
+            now: the clock's monotonic seconds.
+        """
+        status = pod.get("status") or {}
+        for statuses in _STATUSES:
+            for container in status.get(statuses) or ():
+                state, facts = get_current_state(container)
+                last = (container.get("lastState") or {}).get("terminated") or {}
+                end = facts if state == "terminated" else last
+                if not end:
+                    continue
+                name, loop = (
+                    container.get("name") or "",
+                    self._loops.get(container.get("name") or ""),
+                )
+                crashes = (container.get("restartCount") or 0) + (state != "running")
+                kind = None
+                if not container.get("ready"):
+                    kind = end.get("exitCode"), end.get("reason")
+                if loop is None:
+                    loop = self._loops[name] = _CrashLoop(kind, 0)
+                elif loop.kind != kind:
+                    loop = self._loops[name] = _CrashLoop(kind, crashes - 1)
+                if kind and loop.since is None and crashes - loop.before > 1:
+                    loop.since = now
 
 
 def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ from pytest_kwait.engine.evaluator import (
 )
 from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
-from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event
+from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event, name_restart
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.retry import (
     ErrorAction,
@@ -416,6 +416,8 @@ def _make_report(
     )
     reason = failed.reason if failed else evaluator.timeline.last
     reason = name_claim_event(reason, findings.claims)
+    if failed is None:
+        reason = name_restart(reason, findings.pods)
     if failed is None and (outage := session.availability.describe_outage()):
         reason = f"{outage}; last seen: {_last_seen(evaluator)}"
     report = WaitReport(

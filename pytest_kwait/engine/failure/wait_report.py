@@ -620,6 +620,29 @@ def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
     return f"{reason} ({text})"
 
 
+def name_restart(reason: str, pods: Sequence[PodReport]) -> str:
+    """Return a reason with the exit code of the first restarted container that is not ready.
+
+    Args:
+        reason: the last verdict of a wait that timed out.
+        pods: its pods, failed ones first.
+    """
+    crashed = (
+        (pod, container)
+        for pod in pods
+        for container in pod.containers
+        if container.restarts and container.exit_code is not None and not container.ready
+    )
+    pod, container = next(crashed, (None, None))
+    if pod is None or container is None or f"exit code {container.exit_code}" in reason:
+        return reason
+    kind = "init container" if container.init else "container"
+    times = "once" if container.restarts == 1 else f"{container.restarts} times"
+    where = "" if len(pods) == 1 else f" of pod {pod.name}"
+    text = f"{kind} {container.name}{where} was restarted {times}, exit code {container.exit_code}"
+    return f"{reason} ({text})"
+
+
 @dataclass(frozen=True, slots=True)
 class WaitReport:
     """The facts of a failed or timed-out wait.

@@ -168,7 +168,9 @@ def awaits_deletion(test: ObjectPredicate) -> bool:
 
 
 def _failed(terminal: TerminalState | None) -> Failed | None:
-    return None if terminal is None else Failed(terminal.reason, terminal.grace)
+    if terminal is None:
+        return None
+    return Failed(terminal.reason, terminal.grace, repeats=terminal.repeats)
 
 
 def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed | None:
@@ -396,7 +398,7 @@ class OneObject(ObjectCondition):
             lost = detect_terminal_failure(sighting.resource, test, current, None)
             if lost is None and awaits_containers(test):
                 lost = _failed(sighting.marked)
-            return lost or verdict
+            return sighting.date_failure(lost) if lost else verdict
         return verdict
 
     def deferred_source(self) -> Source | None:
@@ -629,7 +631,8 @@ class ManyObjects(Condition):
         if lost is not None:
             # One of several objects may be replaced, so nothing is final at once.
             grace = lost.grace
-            terminal = TerminalState(lost.reason, Grace.SHORT if grace is Grace.NONE else grace)
+            grace = Grace.SHORT if grace is Grace.NONE else grace
+            terminal = TerminalState(lost.reason, grace, lost.repeats)
         return ObjectState("not satisfied", terminal_state=terminal)
 
     def summarize(self) -> str:
