@@ -433,8 +433,22 @@ def _make_report(
         findings=findings,
         last_error=str(errors.last or ""),
         errors=errors.count,
+        option=_name_option(condition, settings) if failed else "",
     )
     return report.redacted(make_redactor(session.credentials()))
+
+
+def _name_option(condition: Condition, settings: WaitSettings) -> str:
+    """Return the option that goes on after the deletion that failed a wait; empty without one."""
+    if settings.follows_name or condition.awaits_absence:
+        return ""
+    sinks = (source.sink for source in condition.sources())
+    gone = [
+        sink.noun
+        for sink in sinks
+        if isinstance(sink, SingleObject) and isinstance(sink.missing_verdict(), Failed)
+    ]
+    return f"follow_name=True waits for a new {gone[0]} of this name" if gone else ""
 
 
 class _RetryPolicy:
