@@ -84,5 +84,5 @@ def test_transient_failures(kwait: Kwait) -> None:
 
 @pytest.mark.kwait_slow
 def test_crash_loops(kwait: Kwait) -> None:
-    """With the third crash, a grace after the second: about a minute."""
+    """With the third crash, at least a grace after the first: about a minute."""
     assert complaints(kwait, LOOPING) == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from pytest_kwait.apimachinery.conditions import StatusCondition, get_condition, get_phase
 from pytest_kwait.client.responses import ObjectMeta
@@ -105,19 +105,16 @@ def has_crashed(pod: dict[str, Any]) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _CrashLoop:
+class _CrashLoop(NamedTuple):
     """The crashes of a container that are of one kind, without readiness in between.
 
     Args:
         kind: exit code and reason; None while the container is ready.
-        before: the number of crashes before them.
-        since: when the second of them was seen, in monotonic seconds; None before.
+        since: when the first of them was seen, in monotonic seconds.
     """
 
     kind: tuple[int | None, str | None] | None
-    before: int
-    since: float | None = None
+    since: float
 
 
 class CrashHistory:
@@ -128,16 +125,14 @@ class CrashHistory:
 
     @property
     def since(self) -> float | None:
-        """When a container crashed the second time the same way, in monotonic seconds.
+        """When the last crashes of one kind began, in monotonic seconds; None without any.
 
-        None if none did so without being ready in between.
+        A container that was ready after a crash begins anew.
         """
-        return min(
-            (loop.since for loop in self._loops.values() if loop.since is not None), default=None
-        )
+        return max((loop.since for loop in self._loops.values() if loop.kind), default=None)
 
     def record(self, pod: dict[str, Any], now: float) -> None:
-        """Record a version of the pod; crashes before the first one count as of its last kind.
+        """Record a version of the pod.
 
         Args:
             now: the clock's monotonic seconds.
@@ -150,20 +145,13 @@ class CrashHistory:
                 end = facts if state == "terminated" else last
                 if not end:
                     continue
-                name, loop = (
-                    container.get("name") or "",
-                    self._loops.get(container.get("name") or ""),
-                )
-                crashes = (container.get("restartCount") or 0) + (state != "running")
                 kind = None
                 if not container.get("ready"):
                     kind = end.get("exitCode"), end.get("reason")
-                if loop is None:
-                    loop = self._loops[name] = _CrashLoop(kind, 0)
-                elif loop.kind != kind:
-                    loop = self._loops[name] = _CrashLoop(kind, crashes - 1)
-                if kind and loop.since is None and crashes - loop.before > 1:
-                    loop.since = now
+                name = container.get("name") or ""
+                loop = self._loops.get(name)
+                if loop is None or loop.kind != kind:
+                    self._loops[name] = _CrashLoop(kind, now)
 
 
 def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -179,10 +179,10 @@ def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalSt
 
     It begins with the third crash, so a container that crashes twice and then runs never fails the
     wait. If all were of the same kind, and it was not ready in between, the grace begins with the
-    second one, however long the container runs each time; else the pause must outlast the grace.
-    The kubelet's pauses are 10, 20, 40 and 80 seconds. Since Kubernetes 1.33 a kubelet may report a
-    pause only at its end; until then the container is terminated, with exit code 0 too if it is
-    restarted all the same.
+    first one, however long the container runs each time; else the pause must outlast the grace.
+    The kubelet's pauses are 10, 20, 40 and 80 seconds, none after the first crash. Since Kubernetes
+    1.33 a kubelet may report a pause only at its end; until then the container is terminated, with
+    exit code 0 too if it is restarted all the same.
 
     Args:
         status: the container's status.
