@@ -66,7 +66,7 @@ def test_a_timeout_names_the_exit_code_of_a_restarted_container(kwait: Kwait) ->
     kwait.create(pod("shop", script, restartPolicy="Always"))
 
     times_out(
-        r"pod \S+ did not become ready within \S+: .*main was restarted (once|\d times), exit code 3",
+        r"pod \S+ did not become ready within .*main was restarted (once|\d times), exit code 3",
         kwait.wait_for_pod_ready,
         "shop",
         fail_fast=False,
