@@ -364,6 +364,19 @@ LOOPING = (
         LONG,
     ),
     FailingPod(
+        "a program that crashes after seconds",
+        [
+            pod(
+                "late-loop",
+                container(script="sleep 8; exit 7", readinessProbe=_NO),
+                restartPolicy="Always",
+            )
+        ],
+        _ready("late-loop"),
+        "CrashLoopBackOff: container main was restarted 2 times, exit code 7",
+        LONG,
+    ),
+    FailingPod(
         "a crash loop of an init container",
         [
             pod(

@@ -84,5 +84,5 @@ def test_transient_failures(kwait: Kwait) -> None:
 
 @pytest.mark.kwait_slow
 def test_crash_loops(kwait: Kwait) -> None:
-    """After the third restart, once the backoff exceeds the grace: about 90 seconds."""
+    """With the third crash, at least a grace after the first: about a minute."""
     assert complaints(kwait, LOOPING) == {}

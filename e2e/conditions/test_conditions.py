@@ -81,6 +81,18 @@ def test_wait_for_several_objects(wait_for: WaitFor) -> None:
     assert len(wait_for("cm", "create", selector="app=shop", count=at_least(1))) == 2
 
 
+def test_deletion_of_an_object_whose_name_is_used_again(kwait: Kwait) -> None:
+    """An object that is given itself is its UID: a new one of the same name is another one."""
+    settings = kwait.get("cm/settings")
+    kwait.delete("cm/settings")
+    kwait.wait_for("cm/settings", "delete")
+    kwait.apply(CONFIG)
+
+    assert kwait.wait_for(settings, "delete") is None
+    assert kwait.wait_for([settings], any_of("delete", "condition=Ready")) == [None]
+    times_out("still there, not being deleted", kwait.wait_for, "cm/settings", "delete")
+
+
 def test_failed_waits_for_conditions(wait_for: WaitFor) -> None:
     """Invalid conditions are refused at once; timeouts name the reason."""
     with raises(InvalidArgument, "a bracket is not closed"):

@@ -60,6 +60,38 @@ def test_order_of_message_sections(kwait: Kwait) -> None:
     assert json.loads(json.dumps(evidence))["pods"][0]["containers"][0]["exit_code"] == 3
 
 
+def test_a_timeout_names_the_exit_code_of_a_restarted_container(kwait: Kwait) -> None:
+    """It is in the headline, though the container may be running again."""
+    script = container(script="echo no database; sleep 1; exit 3", readinessProbe=NO)
+    kwait.create(pod("shop", script, restartPolicy="Always"))
+
+    times_out(
+        r"pod \S+ did not become ready within .*main was restarted (once|\d times), exit code 3",
+        kwait.wait_for_pod_ready,
+        "shop",
+        fail_fast=False,
+    )
+
+
+def test_objects_that_hold_up_a_deletion_are_named(kwait: Kwait) -> None:
+    """Of a selection that does not go away each is named, with its finalizers."""
+    held = ["example.com/held"]
+    for name, finalizers in (("free", []), ("held", held)):
+        metadata = {"name": name, "labels": {"app": "web"}, "finalizers": finalizers}
+        kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
+        kwait.delete(f"cm/{name}")
+
+    times_out(
+        r"1 still there: held \(being deleted, held by example.com/held, deletionTimestamp 2\S+Z\)",
+        kwait.wait_for,
+        "cm",
+        "delete",
+        selector="app=web",
+    )
+    kwait.patch("cm/held", {"metadata": {"finalizers": None}})
+    kwait.wait_for("cm", "delete", selector="app=web")
+
+
 def test_warnings_are_grouped(kwait: Kwait) -> None:
     """The same trouble of two pods is one line."""
     missing = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "no", "key": "a"}}}]

@@ -316,10 +316,12 @@ class TerminalState:
     Args:
         reason: the cause in a few words, without the object's name.
         grace: how long the state must hold before it ends the wait; not `NONE`.
+        repeats: whether it is a crash loop, whose grace begins with its first crash.
     """
 
     reason: str
     grace: Grace
+    repeats: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,11 +387,13 @@ class Failed:
         reason: the cause, in a few words.
         grace: how long the verdict must hold without a break before it ends the wait.
         since: when the state began, in monotonic seconds; None for the first such verdict.
+        repeats: whether it is a crash loop, whose grace begins with its first crash.
     """
 
     reason: str
     grace: Grace = Grace.NONE
     since: float | None = None
+    repeats: bool = field(default=False, compare=False)
 
 
 Verdict = Met | Pending | Failed

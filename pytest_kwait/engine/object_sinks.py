@@ -31,7 +31,7 @@ from pytest_kwait.engine.condition import (
     Pending,
     TerminalState,
 )
-from pytest_kwait.engine.pod_fields import is_creating
+from pytest_kwait.engine.pod_fields import CrashHistory, has_crashed, is_creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -68,6 +68,7 @@ class SingleObject(ObjectSink):
         self.changes = 0
         """The number of changes seen; derived values are valid until the next."""
         self._raw = b""
+        self._crashes = CrashHistory()
         self.marked: TerminalState | None = None
         """The terminal state of a pod whose containers are not created; None if unknown."""
 
@@ -90,8 +91,16 @@ class SingleObject(ObjectSink):
         self.current = obj
         self.changes += 1
         self._raw = raw
-        if not self.uid or self.follows_name:
-            self.uid = obj["metadata"].get("uid") or ""
+        uid = obj["metadata"].get("uid") or ""
+        if not self.uid or (self.follows_name and uid != self.uid):
+            self.uid = uid
+            self._crashes = CrashHistory()
+        if self.resource == PODS:
+            self._crashes.record(obj, now)
+
+    def date_failure(self, failed: Failed) -> Failed:
+        """Return a pod's failure; that of a crash loop with its beginning, if that was seen."""
+        return replace(failed, since=self._crashes.since) if failed.repeats else failed
 
     def drop(self, uid: str) -> None:
         """Remove the object, if it has this UID."""
@@ -289,6 +298,7 @@ class CountedObject:
         raw: the whole object as received; None unless its state is kept.
         terminal_since: when its terminal state began, in monotonic seconds.
         permanent_since: when its terminal state became unrecoverable.
+        crashes: the crashes of a pod's containers; None before the first one.
     """
 
     name: str
@@ -297,6 +307,7 @@ class CountedObject:
     raw: bytes | None
     terminal_since: float = 0.0
     permanent_since: float = 0.0
+    crashes: CrashHistory | None = None
 
 
 class ObjectStateCache:
@@ -353,6 +364,7 @@ class ObjectCounter(ObjectSink):
         self._permanent: dict[str, CountedObject] = {}
         self._creating: dict[str, None] = {}
         self._marked: dict[str, ObjectState] = {}
+        self._has_loops = False
         self.takes_marks = True
         """True if failures to create containers keep the awaited pods from coming."""
 
@@ -371,6 +383,9 @@ class ObjectCounter(ObjectSink):
                 self._count(entry.state, -1)
                 self._count(state, 1)
                 entry.state = state
+        if has_crashed(obj):
+            entry.crashes = entry.crashes or CrashHistory()
+            entry.crashes.record(obj, now)
         if state.keep:
             entry.raw = raw
             self._kept[uid] = entry
@@ -456,6 +471,9 @@ class ObjectCounter(ObjectSink):
             return _get_nth(self._permanent, 1), Grace.SHORT, since
         if len(self._terminal) >= n:
             since = _get_nth(self._terminal, n).terminal_since
+            if self._has_loops:
+                # They began before they became terminal, in another order.
+                since = max(entry.terminal_since for entry in islice(self._terminal.values(), n))
             return _get_nth(self._terminal, 1), Grace.LONG, since
         return None
 
@@ -502,7 +520,9 @@ class ObjectCounter(ObjectSink):
                 return
             self._terminal.pop(entry.uid, None)
         elif entry.uid not in self._terminal:
-            entry.terminal_since = now
+            looping = entry.crashes.since if terminal_state.repeats and entry.crashes else None
+            entry.terminal_since = now if looping is None else looping
+            self._has_loops = self._has_loops or looping is not None
             self._terminal[entry.uid] = entry
         if terminal_state is None or terminal_state.grace is not Grace.SHORT:
             self._permanent.pop(entry.uid, None)

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, cast, get_args
 
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.errors import InvalidArgument
@@ -423,10 +423,30 @@ class Target(NamedTuple):
     Args:
         kind: a kind, plural, singular or short name, perhaps with its group.
         name: the object's name; empty for all objects of the kind.
+        uid: its UID, where the object itself was given; else empty.
     """
 
     kind: str
     name: str
+    uid: str = ""
+
+
+class TargetText(str):
+    """The `kind/name` of an object that was given itself.
+
+    Args:
+        uid: its UID; empty if unknown.
+    """
+
+    __slots__ = ("uid",)
+
+    uid: str
+
+    def __new__(cls, text: str, uid: str) -> Self:
+        """Return the text with the UID."""
+        target = super().__new__(cls, text)
+        target.uid = uid
+        return target
 
 
 def parse_target(what: str, value: object) -> Target:
@@ -438,5 +458,5 @@ def parse_target(what: str, value: object) -> Target:
     if isinstance(value, str):
         kind, slash, name = value.partition("/")
         if kind and bool(slash) == bool(name) and "/" not in name and not set(value) & set(" %"):
-            return Target(kind, name)
+            return Target(kind, name, value.uid if isinstance(value, TargetText) else "")
     raise InvalidArgument(what, value, "use 'kind/name' or 'kind', for example 'deployment/web'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypedDict
 
 from pytest_kwait.apimachinery.conditions import StatusCondition, get_condition, get_phase
 from pytest_kwait.client.responses import ObjectMeta
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CREATING = frozenset({"ContainerCreating", "PodInitializing"})
 _STARTING = _CREATING | {""}
+_STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
 class _Waiting(TypedDict, total=False):
@@ -87,13 +88,70 @@ def is_creating(pod: dict[str, Any]) -> bool:
     """Return whether all containers of a pod wait for volumes, a network or an image."""
     status = pod.get("status") or {}
     states = [
-        get_current_state(container)
-        for kind in ("initContainerStatuses", "containerStatuses")
-        for container in status.get(kind) or ()
+        get_current_state(container) for kind in _STATUSES for container in status.get(kind) or ()
     ]
     return bool(states) and all(
         state == "waiting" and facts.get("reason") in _CREATING for state, facts in states
     )
+
+
+def has_crashed(pod: dict[str, Any]) -> bool:
+    """Return whether a container of a pod has ended badly, or was restarted."""
+    status = pod.get("status") or {}
+    return any(
+        container.get("restartCount") or (get_current_state(container)[1].get("exitCode") or 0)
+        for kind in _STATUSES
+        for container in status.get(kind) or ()
+    )
+
+
+class _CrashLoop(NamedTuple):
+    """The crashes of a container that are of one kind, without readiness in between.
+
+    Args:
+        kind: exit code and reason; None while the container is ready.
+        since: when the first of them was seen, in monotonic seconds.
+    """
+
+    kind: tuple[int | None, str | None] | None
+    since: float
+
+
+class CrashHistory:
+    """The crashes of a pod's containers, as they were seen."""
+
+    def __init__(self) -> None:
+        self._loops: dict[str, _CrashLoop] = {}
+
+    @property
+    def since(self) -> float | None:
+        """When the last crashes of one kind began, in monotonic seconds; None without any.
+
+        A container that was ready after a crash begins anew.
+        """
+        return max((loop.since for loop in self._loops.values() if loop.kind), default=None)
+
+    def record(self, pod: dict[str, Any], now: float) -> None:
+        """Record a version of the pod.
+
+        Args:
+            now: the clock's monotonic seconds.
+        """
+        status = pod.get("status") or {}
+        for statuses in _STATUSES:
+            for container in status.get(statuses) or ():
+                state, facts = get_current_state(container)
+                last = (container.get("lastState") or {}).get("terminated") or {}
+                end = facts if state == "terminated" else last
+                if not end:
+                    continue
+                kind = None
+                if not container.get("ready"):
+                    kind = end.get("exitCode"), end.get("reason")
+                name = container.get("name") or ""
+                loop = self._loops.get(name)
+                if loop is None or loop.kind != kind:
+                    self._loops[name] = _CrashLoop(kind, now)
 
 
 def get_current_state(status: dict[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -31,7 +31,7 @@ from pytest_kwait.engine.evaluator import (
 )
 from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
-from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event
+from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event, name_restart
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.retry import (
     ErrorAction,
@@ -416,6 +416,8 @@ def _make_report(
     )
     reason = failed.reason if failed else evaluator.timeline.last
     reason = name_claim_event(reason, findings.claims)
+    if failed is None:
+        reason = name_restart(reason, findings.pods)
     if failed is None and (outage := session.availability.describe_outage()):
         reason = f"{outage}; last seen: {_last_seen(evaluator)}"
     report = WaitReport(
@@ -431,8 +433,22 @@ def _make_report(
         findings=findings,
         last_error=str(errors.last or ""),
         errors=errors.count,
+        option=_name_option(condition, settings) if failed else "",
     )
     return report.redacted(make_redactor(session.credentials()))
+
+
+def _name_option(condition: Condition, settings: WaitSettings) -> str:
+    """Return the option that goes on after the deletion that failed a wait; empty without one."""
+    if settings.follows_name or condition.awaits_absence:
+        return ""
+    sinks = (source.sink for source in condition.sources())
+    gone = [
+        sink.noun
+        for sink in sinks
+        if isinstance(sink, SingleObject) and isinstance(sink.missing_verdict(), Failed)
+    ]
+    return f"follow_name=True waits for a new {gone[0]} of this name" if gone else ""
 
 
 class _RetryPolicy:

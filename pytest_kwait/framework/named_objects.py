@@ -22,7 +22,7 @@ from pytest_kwait.engine.condition import (
     Verdict,
 )
 from pytest_kwait.engine.object_sinks import SingleObject
-from pytest_kwait.engine.options import check_text, parse_target
+from pytest_kwait.engine.options import TargetText, check_text, parse_target
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import InvalidArgument, describe_value
 
@@ -269,10 +269,15 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def join_names(names: Sequence[str], limit: int = 3) -> str:
-    """Return the first names and the number of the others: `a, b, c and 2 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{', '.join(names[:limit])}{more}"
+def join_names(names: Sequence[str], limit: int = 3, total: int = 0) -> str:
+    """Return the first names and the number of the others: `a, b, c and 2 more`.
+
+    Args:
+        total: the number of objects, if not all of them are in `names`.
+    """
+    shown = names[:limit]
+    others = max(total, len(names)) - len(shown)
+    return f"{', '.join(shown)}{f' and {others} more' if others else ''}"
 
 
 def finalizer_goal(finalizer: str, present: bool) -> ObjectGoal:
@@ -407,7 +412,7 @@ def resolve_target(session: ApiSession, target: object, deadline: Deadline) -> N
         ApiError: the server refuses to list its kinds.
         InvalidArgument: the target is no `kind/name`, or an unknown kind; suggests similar kinds.
     """
-    kind, name = parse_target("target", target)
+    kind, name, _ = parse_target("target", target)
     if not name:
         raise InvalidArgument("target", target, "use kind/name, for example 'deployment/web'")
     check_name("target", name)
@@ -512,7 +517,8 @@ def _parse_object(
     result = name
     if expected is None:
         group, version = split_api_version(version) if version else ("", "")
-        result = f"{kind.lower()}{f'.{version}.{group}' if group else ''}/{name}"
+        uid = str(_member(metadata, "uid") or "")
+        result = TargetText(f"{kind.lower()}{f'.{version}.{group}' if group else ''}/{name}", uid)
     namespace = _member(metadata, "namespace")
     return ObjectArgument(
         result,

@@ -31,7 +31,7 @@ from pytest_kwait.plugin.timeout import time_left
 from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from pytest_kwait.plugin.run import Run
@@ -101,8 +101,11 @@ class FailureReporter:
         # Now: the causes of this package's errors are removed next.
         waits = list(failed_waits_in(error))
         ours = excinfo is not None and isinstance(error, KwaitError)
-        shortened = ours and not item.config.getoption("fulltrace", default=False)
+        is_whole = item.config.getoption("fulltrace", default=False)
+        shortened = ours and not is_whole
         in_user_code = excinfo is not None and shortened and _cut_traceback(excinfo)
+        if excinfo is not None and not is_whole:
+            _drop_leading_frames(excinfo)
         report = yield
         if excinfo is not None and shortened and not in_user_code:
             report.longrepr = _format_without_traceback(excinfo)
@@ -188,6 +191,21 @@ def _format_without_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> A
     return shown
 
 
+def _drop_leading_frames(excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+    """Begin a traceback with the user's code, of an environment for example, if it has any."""
+    for place, entry in enumerate(excinfo.traceback):
+        if not _is_internal(entry.frame.f_globals):
+            if place:
+                excinfo.traceback = excinfo.traceback[place:]
+            return
+
+
+def _is_internal(module_globals: Mapping[str, Any]) -> bool:
+    """Return whether the user did not write a module."""
+    name = str(module_globals.get("__name__", ""))
+    return name.partition(".")[0] in _INTERNAL_PACKAGES
+
+
 def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     """Cut an error's traceback to the user's code; False if it has no frame there.
 
@@ -199,8 +217,7 @@ def _cut_traceback(excinfo: pytest.ExceptionInfo[BaseException]) -> bool:
     last: TracebackType | None = None
     entry: TracebackType | None = excinfo.tb
     while entry is not None:
-        module = str(entry.tb_frame.f_globals.get("__name__", ""))
-        if module.partition(".")[0] not in _INTERNAL_PACKAGES:
+        if not _is_internal(entry.tb_frame.f_globals):
             last = entry
         entry = entry.tb_next
     if last is not None:

@@ -9,7 +9,6 @@ so that objects made by the user's fixtures can be awaited.
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +19,12 @@ from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.run import run_of, run_settings
 from pytest_kwait.plugin.timeout import running_item
-from pytest_kwait.plugin.usage import is_built_on_library, marker_names
+from pytest_kwait.plugin.usage import (
+    is_built_on_library,
+    is_misspelt_wait,
+    marker_names,
+    registered_markers,
+)
 from pytest_kwait.suite.config.options import MARKER_KEYS, SETTING_DEFINITIONS
 from pytest_kwait.suite.config.values import suggest_name
 
@@ -108,6 +112,9 @@ def check_markers(item: pytest.Item) -> None:
         elif mark.name in WAIT_NAMES:
             with _marker_errors(mark, node):
                 _check_wait(mark)
+        elif mark.name.startswith("wait_for_"):
+            _check_wait_name(item.config, node, mark)
+            continue
         elif mark.name.startswith("kwait_"):
             _check_name(item.config, node, mark)
             if not mark.name.startswith(_SKIP_PREFIX):
@@ -266,10 +273,7 @@ def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
 
 def _check_name(config: pytest.Config, node: Any, mark: pytest.Mark) -> None:
     """Refuse a marker that is neither ours nor registered by the suite."""
-    registered: list[str] = config.getini("markers")
-    names = sorted(
-        name for line in registered if (name := re.split(r"\W", line)[0]).startswith("kwait_")
-    )
+    names = sorted(name for name in registered_markers(config) if name.startswith("kwait_"))
     if mark.name not in names:
         raise InvalidMarker(
             mark,
@@ -277,6 +281,19 @@ def _check_name(config: pytest.Config, node: Any, mark: pytest.Mark) -> None:
             f"there is no marker {mark.name}; {suggest_name(mark.name, names, prefix='kwait_')}"
             f"the markers are kwait, {', '.join(names)} and those of the waits",
         )
+
+
+def _check_wait_name(config: pytest.Config, node: Any, mark: pytest.Mark) -> None:
+    """Refuse a marker that is named as a wait, but neither ours nor registered by the suite."""
+    if not is_misspelt_wait(config, mark.name):
+        return
+    near = suggest_name(mark.name, sorted(WAIT_NAMES), prefix="wait_for_")
+    raise InvalidMarker(
+        mark,
+        node.nodeid,
+        f"there is no wait {mark.name}; {near}the waits are in `pytest --markers -v`; a marker of "
+        "another name, or of the suite, is registered by the ini setting markers",
+    )
 
 
 def _check_skipper(mark: pytest.Mark) -> None:

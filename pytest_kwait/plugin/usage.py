@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_kwait.plugin.internals import find_fixtures
@@ -20,6 +22,17 @@ def marker_names(config: pytest.Config, *names: str) -> tuple[str, ...]:
     """Return the names of markers: `kwait_…`, and the plain ones where the ini file wants them."""
     ours = tuple(f"kwait_{name}" for name in names)
     return (*ours, *names) if config.getini("kwait_plain_markers") else ours
+
+
+def registered_markers(config: pytest.Config) -> set[str]:
+    """Return the names of the markers that pytest knows."""
+    registered: list[str] = config.getini("markers")
+    return {re.split(r"\W", line)[0] for line in registered}
+
+
+def is_misspelt_wait(config: pytest.Config, marker: str) -> bool:
+    """Return whether a marker is named as a wait, but neither ours nor registered by the suite."""
+    return marker.startswith("wait_for_") and marker not in registered_markers(config)
 
 
 def has_marker(node: pytest.Item | pytest.Collector, *names: str) -> bool:
@@ -44,4 +57,6 @@ def uses_plugin(node: object) -> bool:
     if marks.intersection(marker_names(node.config, "manifests")):
         return True
     names = (*getattr(node, "fixturenames", ()), *marks)
-    return any(map(is_fixture_name, names))
+    if any(map(is_fixture_name, names)):
+        return True
+    return any(is_misspelt_wait(node.config, name) for name in marks)

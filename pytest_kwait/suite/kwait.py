@@ -8,6 +8,7 @@ Requests are retried within their limit. The verbs on workloads (`scale`, `resta
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from pytest_kwait.apimachinery.selectors import format_label_selector
-from pytest_kwait.apimachinery.times import Duration, to_seconds
+from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
 from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
 from pytest_kwait.client.session import ApiSession
@@ -32,7 +33,11 @@ from pytest_kwait.errors import (
     WaitTimeout,
 )
 from pytest_kwait.framework.cluster.webhooks import await_webhook_endpoint
-from pytest_kwait.framework.named_objects import parse_object_argument, strip_kind
+from pytest_kwait.framework.named_objects import (
+    describe_deletion,
+    parse_object_argument,
+    strip_kind,
+)
 from pytest_kwait.framework.operations.drain import scheduling_change, taints_change
 from pytest_kwait.framework.operations.edit import (
     annotations_change,
@@ -59,6 +64,7 @@ from pytest_kwait.suite.manifests import (
     read_manifests,
 )
 from pytest_kwait.suite.wait_methods import AsyncWaitMethods, WaitMethods
+from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -1378,6 +1384,25 @@ class Kwait(WaitMethods):
             error, lambda called: verb(called.service, called.name, namespace=called.namespace)
         )
 
+    def _describe_remaining(self, going: CreatedObject, within: str) -> str:
+        """Return that an object has not gone away; empty if it has."""
+        resource = going.resource
+        try:
+            obj = self._request(
+                lambda deadline: self._session.get(
+                    resource, going.name, going.namespace, deadline=deadline
+                )
+            )
+        except ApiError as error:
+            if error.status == 404:
+                return ""
+            raise
+        if obj["metadata"].get("uid") != going.uid:
+            return ""
+        where = f"{going.namespace}/" if going.namespace else ""
+        noun = resource.singular or resource.kind.lower()
+        return f"{noun} {where}{going.name} did not go away {within}: {describe_deletion(obj)}"
+
     def _wait_for_deletions(self) -> Callable[[CreatedObject], None] | None:
         """Return a function that waits until an object is gone, with one limit for all."""
         limit = self.settings.deletion_wait
@@ -1386,16 +1411,21 @@ class Kwait(WaitMethods):
             return None
         deadline = Deadline.after(limit, self._session.clock)
 
+        within = f"within {format_duration(limit)}"
+
         def see_off(going: CreatedObject) -> None:
-            if deadline.expired:
-                return
-            limit = max(round(deadline.remaining, 1), 0.1)
             where = (going.resource, going.namespace, going.name, going.uid)
             try:
-                self._gone(*where, timeout=limit)
+                if deadline.expired:
+                    # It is reported if it is still there, without a wait for it.
+                    if remaining := self._describe_remaining(going, within):
+                        self.left.append(remaining)
+                    return
+                self._gone(*where, timeout=max(round(deadline.remaining, 1), 0.1))
             except WaitTimeout as error:
-                self.left.append(error.args[0])
-            except ApiError as error:
+                # The limit of all objects is the one that the user knows.
+                self.left.append(re.sub(r"within \S+(?=: )", within, error.args[0], count=1))
+            except (ApiError, DeadlineExceeded) as error:
                 self.left.append(f"{going}: whether it is gone cannot be seen: {error}")
 
         return see_off

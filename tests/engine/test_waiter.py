@@ -138,6 +138,10 @@ def test_deleted_job_ends_the_wait(session: FakeSession, mode: Mode) -> None:
 
     assert caught.value.evidence["reason"] == "the job was deleted"
     assert session.clock.monotonic() == 4.0
+    option = "  option    follow_name=True waits for a new job of this name"
+    assert caught.value.report is not None
+    assert option in str(caught.value).splitlines()
+    assert option in caught.value.report.shorten(72).lines
 
 
 def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) -> None:
@@ -150,6 +154,19 @@ def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) ->
 
     reason = "the job was deleted and created anew under another UID"
     assert caught.value.evidence["reason"] == reason
+    assert "follow_name=True waits for a new job of this name" in str(caught.value)
+
+
+@MODES
+def test_other_failures_do_not_name_the_option_to_follow_a_name(
+    session: FakeSession, mode: Mode
+) -> None:
+    session.put(JOBS, created_job(status={"conditions": [condition("Failed")]}))
+
+    with pytest.raises(WaitFailed) as caught:
+        running(session, mode=mode)
+
+    assert "follow_name" not in str(caught.value)
 
 
 def test_job_recreated_while_no_watch_was_open_is_another_one(session: FakeSession) -> None:

@@ -113,6 +113,29 @@ def test_a_failure_is_reported_in_full_once(pytester: pytest.Pytester, fake_clus
 
 
 @pytest.mark.parametrize(
+    ("scope", "body"),
+    [
+        ("session", "kwait.wait_for('configmap/late', 'create', timeout='50ms')"),
+        ("session", "assert kwait.namespace == 'other'"),
+        ("run", "assert kwait.namespace == 'other'"),
+    ],
+)
+def test_a_failure_begins_with_the_line_of_the_user(
+    pytester: pytest.Pytester, fake_cluster: Log, scope: str, body: str
+) -> None:
+    lead = f"import pytest_kwait\n\n@pytest_kwait.environment(scope='{scope}')\n"
+    pytester.makeconftest(f"{lead}def shop(kwait):\n    {body}\n    yield\n")
+    pytester.makepyfile("def test_it(shop): pass")
+
+    result = pytester.runpytest()
+
+    result.assert_outcomes(errors=1)
+    shown = [line for line in result.stdout.lines if line.startswith((">", "E "))]
+    assert shown[0] == f">       {body}"
+    assert re.findall(r"^\S+\.py:\d+: ", result.stdout.str(), re.MULTILINE) == ["conftest.py:5: "]
+
+
+@pytest.mark.parametrize(
     ("scope", "body", "message"),
     [
         *(

@@ -106,6 +106,41 @@ def test_unknown_marker_of_ours_is_an_error(
     ) in result.stdout.str()
 
 
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("pod_redy", "did you mean wait_for_pod_ready or "),
+        ("xyzzy", "the waits are in "),
+    ],
+)
+def test_an_unknown_marker_that_is_named_as_a_wait_is_an_error(
+    pytester: pytest.Pytester, name: str, near: str
+) -> None:
+    pytester.makeini("[pytest]\nmarkers =\n    wait_for_owned: of this suite\n")
+    pytester.makepyfile(
+        test_it=f"""
+        import pytest
+
+        @pytest.mark.wait_for_{name}("web")
+        def test_unknown(): ...
+
+        @pytest.mark.wait_for_owned
+        def test_registered(): ...
+        """
+    )
+    result = pytester.runpytest("-W", "ignore", "--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=1)
+    text = result.stdout.str()
+    assert (
+        f"marker wait_for_{name}('web') of test_it.py::test_unknown: there is no wait "
+        f"wait_for_{name}; {near}"
+    ) in text
+    assert (
+        "the waits are in `pytest --markers -v`; a marker of another name, or of the suite, is "
+        "registered by the ini setting markers"
+    ) in text
+
+
 @pytest.mark.parametrize("plain", [False, True])
 def test_plain_names_of_markers_are_known_by_choice(pytester: pytest.Pytester, plain: bool) -> None:
     (pytester.path / "pytest.ini").write_text(f"[pytest]\nkwait_plain_markers = {plain}\n")

@@ -209,7 +209,8 @@ def test_remaining_objects_share_one_limit(tmp_path: Path) -> None:
     kwait.create(note(finalizers=[_HOLD]), _JOB)
     assert kwait.close() == []
     assert kwait.left == [
-        "job team/j did not go away within 300ms: being deleted, held by example.com/hold"
+        "job team/j did not go away within 300ms: being deleted, held by example.com/hold",
+        "configmap team/note did not go away within 300ms: being deleted, held by example.com/hold",
     ]
     # Both were asked to go.
     assert transport.policies == ["Foreground", "Background"]

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections import Counter, deque
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.failure.evidence import Evidence
@@ -41,9 +41,16 @@ _NUMBER = re.compile(r"\d+")
 _MORE_PODS = re.compile(r" \(and \d+ more pods?\)")
 
 _TELLING = re.compile(
-    r"\b(error|fatal|panic|exception|traceback|denied|refused|forbidden|cannot|failed)\b",
+    r"\b(\w*error|fatal|panic|\w*exception|traceback|denied|refused|forbidden|cannot|failed)\b",
     re.IGNORECASE,
 )
+
+_LOG_LEAD = "    | "
+
+_LAST_STEP = 2
+"""The step of sharing a short message's lines in which whole sections get the rest."""
+
+_PROBE_REASONS = frozenset({"Unhealthy", "ProbeError", "ProbeWarning"})
 
 _UNSCHEDULABLE = "Unschedulable: "
 
@@ -129,10 +136,10 @@ class Timeline:
 def render_message(report: WaitReport) -> str:
     """Return the message, bounded in lines and, except for the command, 92 columns wide.
 
-    Its parts, each left out when empty: headline; the awaited state, the elapsed time and the last
-    summary of the objects; existing objects; changes of the verdict; pods; unbound claims; Warning
-    events; logs; refusals in logs; the last API error; the parts that could not be gathered; the
-    kubectl command for a closer look.
+    Its parts, each left out when empty: headline; the awaited state, the elapsed time, the last
+    summary of the objects and the option to go on; existing objects; changes of the verdict; pods;
+    unbound claims; Warning events; logs; refusals in logs; the last API error; the parts that could
+    not be gathered; the kubectl command for a closer look.
 
     A long namespace is named once, in the command if there is one. A long text, as of the
     scheduler, is shown once; a warning that only repeats one is left out.
@@ -222,6 +229,8 @@ def _render_terms(report: WaitReport) -> Iterator[str]:
         yield f"  namespace {namespace}"
     if report.seen:
         yield from wrap_middle("  seen      ", report.seen)
+    if report.option:
+        yield from wrap_middle("  option    ", report.option)
     for existing in report.findings.existing:
         yield from wrap_middle("  there are ", _render_existing(existing))
 
@@ -425,6 +434,30 @@ class ShortMessage:
     omitted: tuple[str, ...]
 
 
+class _Text(NamedTuple):
+    """A text of a short message, of which the middle is cut where it does not fit.
+
+    Args:
+        lead: the text before its first line.
+        text: the text.
+        rest: the text before its further lines.
+        lines: the maximum number of its lines.
+    """
+
+    lead: str
+    text: str
+    rest: str = "      "
+    lines: int = 2
+
+    def wrap(self, width: int, lines: int | None = None) -> list[str]:
+        """Return its lines, at most as many as are given."""
+        most = self.lines if lines is None else min(self.lines, lines)
+        if self.lead == _LOG_LEAD and len(self.lead) + len(self.text) <= width:
+            # It keeps its indentation.
+            return [cut_line(f"{self.lead}{self.text}", width)]
+        return wrap_middle(self.lead, self.text, self.rest, most, width)[:most]
+
+
 @dataclass(frozen=True, slots=True)
 class _Section:
     """One part of a short message.
@@ -432,23 +465,53 @@ class _Section:
     Args:
         name: its name in the plural, as it is listed when it is not whole.
         rank: its place in the message.
-        lines: its lines; those in front matter most.
+        title: its first line; empty without one.
+        texts: its texts; those in front matter most.
         is_whole: whether they have everything that the whole message has.
+        places: the order in which the texts are shown; empty for their own.
+        required: the number of texts that come before all others of the message.
     """
 
     name: str
     rank: int
-    lines: Sequence[str]
+    title: str = ""
+    texts: Sequence[_Text] = ()
     is_whole: bool = True
+    places: Sequence[int] = ()
+    required: int = 1
+
+    def fit(self, room: int, width: int, most: int | None = None) -> tuple[list[str], bool]:
+        """Return the lines that fit, none for the title alone, and whether all do.
+
+        Args:
+            room: the number of lines.
+            most: the number of texts; None for all.
+        """
+        left = room - bool(self.title)
+        shown: dict[int, list[str]] = {}
+        texts = self.texts[:most]
+        for place, text in enumerate(texts):
+            if left < 1:
+                break
+            shown[place] = text.wrap(width, left)
+            left -= len(shown[place])
+        lines = [
+            line for place in self.places or range(len(texts)) for line in shown.get(place, ())
+        ]
+        is_complete = all(
+            len(shown.get(place, ())) == len(text.wrap(width)) for place, text in enumerate(texts)
+        )
+        return ([self.title] if self.title and lines else []) + lines, is_complete
 
 
 def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMessage:
     """Return the message in at most 15 lines, without the line that says where the rest is.
 
     It always has the headline, of which only the middle of a long text is cut, the limit, the last
-    summary of the objects and the command. The lines that are left go to the parts that explain
-    most failures, in this order: refusals, unbound claims, the first failing pod, the last API
-    error, the last lines of one log, warnings, existing objects, the timeline.
+    summary of the objects, the option to go on and the command. The lines that are left go to the
+    parts that explain most failures, in this order: refusals, unbound claims, the first failing
+    pod, the last API error, the last lines of one log, warnings, existing objects, the timeline. A
+    line of each first text comes first, then the whole of it, then the rest.
 
     Args:
         report: the facts.
@@ -467,32 +530,32 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
     terms = [f"  limit     {limit}, ended after {elapsed} ({report.mode} mode)"]
     if report.seen:
         terms += wrap_middle("  seen      ", report.seen, lines=2, width=width)
+    if report.option:
+        terms += wrap_middle("  option    ", report.option, lines=2, width=width)
     command = list(_render_command(findings, width))
     sections = [
         section
         for section in (
-            _shorten_refusals(findings, width),
-            _shorten_claims(findings, width),
+            _shorten_refusals(findings),
+            _shorten_claims(findings),
             _shorten_pods(findings, shown, width),
-            _shorten_error(report, width),
-            _shorten_logs(findings, width),
-            _shorten_events(findings, shown, width),
-            _shorten_existing(findings, width),
-            _shorten_timeline(report, width),
+            _shorten_error(report),
+            _shorten_logs(findings),
+            _shorten_events(findings, shown),
+            _shorten_existing(findings),
+            _shorten_timeline(report),
         )
-        if section.lines or not section.is_whole
+        if section.texts or not section.is_whole
     ]
     room = _SHORT_LINES - len(headline) - len(terms) - len(command)
+    rooms = _share_lines(sections, room, width)
     omitted = ["message"] if is_cut else []
     fitting = []
-    for section in sections:
-        lines = section.lines[:room]
-        if len(lines) < len(section.lines) or not section.is_whole:
+    for section, lines in zip(sections, rooms, strict=True):
+        fitted, is_complete = section.fit(lines, width)
+        if not is_complete or not section.is_whole:
             omitted.append(section.name)
-        # A title alone says nothing.
-        if lines and (len(lines) > 1 or len(section.lines) == 1):
-            fitting.append((section.rank, lines))
-            room -= len(lines)
+        fitting.append((section.rank, fitted))
     parts = [lines for _, lines in sorted(fitting, key=lambda ranked: ranked[0])]
     order = ("message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals")
     return ShortMessage(
@@ -501,100 +564,118 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
     )
 
 
-def _shorten_refusals(findings: Evidence, width: int) -> _Section:
+def _share_lines(sections: Sequence[_Section], room: int, width: int) -> list[int]:
+    """Return the number of lines of each section."""
+    rooms = [0] * len(sections)
+    places = list(range(len(sections)))
+    for step in range(3):
+        # A pod's message is the kubelet's; that of its program is in the log.
+        order = sorted(places, key=lambda at: sections[at].name == "pods") if step == 1 else places
+        for place in order:
+            section = sections[place]
+            if not section.required and step < _LAST_STEP:
+                continue
+            if step == 0:
+                wanted = bool(section.title) + min(section.required, len(section.texts))
+            else:
+                most = None if step == _LAST_STEP else section.required
+                wanted = len(section.fit(_SHORT_LINES, width, most)[0])
+            more = min(max(wanted - rooms[place], 0), room)
+            # A title alone says nothing.
+            if rooms[place] or more > bool(section.title):
+                rooms[place] += more
+                room -= more
+    return rooms
+
+
+def _shorten_refusals(findings: Evidence) -> _Section:
     texts = [
         f"{tail.pod}/{tail.container}: {line}" for tail in findings.refusals for line in tail.lines
     ]
-    lines = [
-        line
-        for text in texts[:1]
-        for line in ("  refused", *wrap_middle("    ", text, rest="      ", lines=3, width=width))
-    ]
-    return _Section("refusals", 7, lines, len(texts) < 2)
+    first = [_Text("    ", text, lines=3) for text in texts[:1]]
+    return _Section("refusals", 7, "  refused", first, len(texts) < 2)
 
 
-def _shorten_claims(findings: Evidence, width: int) -> _Section:
-    lines = [
-        line
-        for claim in findings.claims[:1]
-        for line in (
-            "  unbound claims",
-            *wrap_middle("    ", _render_claim(claim), rest="      ", lines=3, width=width),
-        )
-    ]
-    return _Section("claims", 4, lines, len(findings.claims) < 2)
+def _shorten_claims(findings: Evidence) -> _Section:
+    first = [_Text("    ", _render_claim(claim), lines=3) for claim in findings.claims[:1]]
+    return _Section("claims", 4, "  unbound claims", first, len(findings.claims) < 2)
 
 
 def _shorten_pods(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
     """Return the first pod if it fails, with its failing containers and the number of its like."""
     if not findings.pods or not findings.pods[0].failing:
-        return _Section("pods", 3, (), not findings.pods)
+        return _Section("pods", 3, is_whole=not findings.pods)
     pod, *others = findings.pods
     alike = sum(_pod_facts(other) == _pod_facts(pod) for other in others)
     like_it = f" (and {alike} more like it)" if alike else ""
-    lines = ["  pods"]
-    lines += shown.add(
-        wrap_middle("    ", f"{_render_pod(pod, shown)}{like_it}", "      ", 2, width)
-    )
     failing = [container for container in pod.containers if container.failing] or pod.containers[:1]
+    texts = [_Text("    ", f"{_render_pod(pod, shown)}{like_it}")]
+    shown.add(texts[0].wrap(width))
     for container in failing[:2]:
-        text = _render_container(container, shown)
-        lines += shown.add(wrap_middle("      ", text, "        ", 2, width))
-    return _Section("pods", 3, lines, not others and len(pod.containers) == len(failing[:2]))
+        if container.reason == "CrashLoopBackOff":
+            # Its message names the pod again, and the pause.
+            container = replace(container, message="")
+        texts.append(_Text("      ", _render_container(container, shown), "        "))
+        shown.add(texts[-1].wrap(width))
+    is_whole = not others and len(pod.containers) == len(failing[:2])
+    # The headline has the exit code of a container whose log says why.
+    required = 1 if any(log.pod == pod.name and log.lines for log in findings.logs) else 2
+    return _Section("pods", 3, "  pods", texts, is_whole, required=required)
 
 
 def _pod_facts(pod: PodReport) -> object:
     return pod.phase, pod.note, pod.deleting, pod.ready, pod.containers
 
 
-def _shorten_error(report: WaitReport, width: int) -> _Section:
+def _shorten_error(report: WaitReport) -> _Section:
     text = _render_last_error(report) if report.last_error else ""
-    lines = wrap_middle("  API error ", text, rest="    ", lines=2, width=width) if text else []
-    return _Section("message", 8, lines, not report.findings.errors)
+    texts = [_Text("  API error ", text, "    ")] if text else []
+    return _Section("message", 8, texts=texts, is_whole=not report.findings.errors)
 
 
-def _shorten_logs(findings: Evidence, width: int) -> _Section:
+def _shorten_logs(findings: Evidence) -> _Section:
     """Return the first log with lines: its last ones, and an error that is further up."""
     tail = next((log for log in findings.logs if any(map(str.strip, log.lines))), None)
     if tail is None:
-        return _Section("logs", 6, (), not findings.logs)
+        return _Section("logs", 6, is_whole=not findings.logs)
     written = [line for line in tail.lines if line.strip()]
     kept = written[-3:]
     further_up = [line for line in written[:-3] if _TELLING.search(line)]
     if further_up and not any(map(_TELLING.search, kept)):
         kept = [further_up[-1], *kept[-2:]]
-    lines = wrap_middle("  ", _name_log(tail), rest="    ", lines=1, width=width)
-    for line in kept:
-        if len(line) > width - len("    | "):
-            lines += wrap_middle("    | ", line, rest="    |   ", lines=2, width=width)
-        else:
-            lines.append(cut_line(f"    | {line}", width))
-    return _Section("logs", 6, lines, len(findings.logs) == 1 and len(kept) == len(tail.lines))
-
-
-def _shorten_events(findings: Evidence, shown: _ShownTexts, width: int) -> _Section:
-    events = [event for event in findings.events if shown.is_new(event.message)]
-    lines = ["  warnings"] if events else []
-    for event in events[:2]:
-        lines += wrap_middle("    ", _render_event(event), rest="      ", lines=2, width=width)
-    return _Section("warnings", 5, lines, len(events) < 3)
-
-
-def _shorten_existing(findings: Evidence, width: int) -> _Section:
-    lines = [
-        line
-        for existing in findings.existing
-        for line in wrap_middle("  there are ", _render_existing(existing), lines=2, width=width)
+    # The last one, or the last that names an error, matters most.
+    order = sorted(range(len(kept)), key=lambda place: (not _TELLING.search(kept[place]), -place))
+    texts = [_Text(_LOG_LEAD, kept[order[0]], "    |   ", lines=3)]
+    texts += [
+        _Text(_LOG_LEAD, kept[place], "    |   ") for place in sorted(order[1:], reverse=True)
     ]
-    return _Section("objects", 1, lines[:2], len(lines) < 3)
+    shown = [order[0], *sorted(order[1:], reverse=True)]
+    places = sorted(range(len(shown)), key=shown.__getitem__)
+    is_whole = len(findings.logs) == 1 and len(kept) == len(tail.lines)
+    return _Section("logs", 6, f"  {_name_log(tail)}", texts, is_whole, places)
 
 
-def _shorten_timeline(report: WaitReport, width: int) -> _Section:
+def _shorten_events(findings: Evidence, shown: _ShownTexts) -> _Section:
+    events = [event for event in findings.events if shown.is_new(event.message)]
+    # The cause of a pod that is not ready.
+    events.sort(key=lambda event: event.reason not in _PROBE_REASONS)
+    texts = [_Text("    ", _render_event(event), lines=3) for event in events[:2]]
+    required = sum(event.reason in _PROBE_REASONS for event in events[:1])
+    return _Section("warnings", 5, "  warnings", texts, len(events) < 3, required=required)
+
+
+def _shorten_existing(findings: Evidence) -> _Section:
+    texts = [_Text("  there are ", _render_existing(item), " " * 12) for item in findings.existing]
+    return _Section("objects", 1, texts=texts[:2], is_whole=len(texts) < 3, required=0)
+
+
+def _shorten_timeline(report: WaitReport) -> _Section:
     timeline = report.timeline
     if timeline.changes < 2:
-        return _Section("timeline", 2, ())
-    text = f"  timeline  {timeline.changes} changes, at first: {timeline.first[0].text}"
-    return _Section("timeline", 2, [cut_line(text, width)], is_whole=False)
+        return _Section("timeline", 2)
+    text = f"{timeline.changes} changes, at first: {timeline.first[0].text}"
+    texts = [_Text("  timeline  ", text, lines=1)]
+    return _Section("timeline", 2, texts=texts, is_whole=False, required=0)
 
 
 def _name_log(tail: LogTail) -> str:
@@ -620,6 +701,29 @@ def name_claim_event(reason: str, claims: Sequence[UnboundClaim]) -> str:
     return f"{reason} ({text})"
 
 
+def name_restart(reason: str, pods: Sequence[PodReport]) -> str:
+    """Return a reason with the exit code of the first restarted container that is not ready.
+
+    Args:
+        reason: the last verdict of a wait that timed out.
+        pods: its pods, failed ones first.
+    """
+    crashed = (
+        (pod, container)
+        for pod in pods
+        for container in pod.containers
+        if container.restarts and container.exit_code is not None and not container.ready
+    )
+    pod, container = next(crashed, (None, None))
+    if pod is None or container is None or f"exit code {container.exit_code}" in reason:
+        return reason
+    kind = "init container" if container.init else "container"
+    times = "once" if container.restarts == 1 else f"{container.restarts} times"
+    where = "" if len(pods) == 1 else f" of pod {pod.name}"
+    text = f"{kind} {container.name}{where} was restarted {times}, exit code {container.exit_code}"
+    return f"{reason} ({text})"
+
+
 @dataclass(frozen=True, slots=True)
 class WaitReport:
     """The facts of a failed or timed-out wait.
@@ -637,6 +741,7 @@ class WaitReport:
         findings: the evidence of the cluster.
         last_error: the last API error; empty without one.
         errors: the number of API errors.
+        option: the option that makes the wait go on, as a sentence; empty without one.
     """
 
     subject: str
@@ -651,6 +756,7 @@ class WaitReport:
     findings: Evidence = field(default_factory=Evidence)
     last_error: str = ""
     errors: int = 0
+    option: str = ""
 
     @property
     def headline(self) -> str:

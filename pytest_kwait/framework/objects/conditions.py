@@ -30,6 +30,7 @@ from pytest_kwait.engine.condition import (
     Failed,
     Grace,
     Met,
+    ObjectReference,
     Pending,
     Source,
     TerminalState,
@@ -38,7 +39,7 @@ from pytest_kwait.engine.condition import (
 from pytest_kwait.engine.object_sinks import ObjectState
 from pytest_kwait.engine.pod_fields import PodFields, is_finished
 from pytest_kwait.framework.events import EventFields, EventSource, LastEventStore
-from pytest_kwait.framework.named_objects import ObjectCondition
+from pytest_kwait.framework.named_objects import ObjectCondition, describe_deletion, join_names
 from pytest_kwait.framework.objects.lists import describe_selection, type_meta_of, uid_of
 from pytest_kwait.framework.pod.controllers import PodControllers
 from pytest_kwait.framework.pod.wait import READY, RUNNING, SCHEDULED, SUCCESS
@@ -93,6 +94,9 @@ _REPLICAS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas"
 
 _EVALUATED = 10
 """Maximum number of controllers of which the pods are read."""
+
+_NAMED = 3
+"""Maximum number of objects that are named while the deletion of all is awaited."""
 
 
 def detect_terminal_failure(
@@ -154,8 +158,19 @@ def awaits_bound(test: ObjectPredicate) -> bool:
     return False
 
 
+def awaits_deletion(test: ObjectPredicate) -> bool:
+    """Return whether the absence of an object is what a test awaits, or a part of that."""
+    if isinstance(test, AllOf | AnyOf):
+        return any(map(awaits_deletion, test.parts))
+    if isinstance(test, HeldPredicate):
+        return awaits_deletion(test.test)
+    return isinstance(test, Existence) and not test.wanted
+
+
 def _failed(terminal: TerminalState | None) -> Failed | None:
-    return None if terminal is None else Failed(terminal.reason, terminal.grace)
+    if terminal is None:
+        return None
+    return Failed(terminal.reason, terminal.grace, repeats=terminal.repeats)
 
 
 def _pod(pod: Obj, goal: PodGoal | None, before: TerminalState | None) -> Failed | None:
@@ -327,6 +342,7 @@ class OneObject(ObjectCondition):
     Args:
         namespace: its namespace; None for a cluster-scoped kind.
         timers: the timers of the test; None for none.
+        uid: its UID, which counts if its deletion is awaited; empty for the first one seen.
     """
 
     def __init__(
@@ -336,9 +352,11 @@ class OneObject(ObjectCondition):
         name: str,
         test: ObjectPredicate,
         timers: Timers | None = None,
+        uid: str = "",
     ) -> None:
         self._timers = timers or Timers()
-        super().__init__(resource, namespace, name, _fields(resource, test))
+        fields, uid = _fields(resource, test), uid if awaits_deletion(test) else ""
+        super().__init__(resource, namespace, name, fields, uid)
         self.runs_user_code = runs_user_code(test)
         self._test = test
         self._events = LastEventStore()
@@ -380,7 +398,7 @@ class OneObject(ObjectCondition):
             lost = detect_terminal_failure(sighting.resource, test, current, None)
             if lost is None and awaits_containers(test):
                 lost = _failed(sighting.marked)
-            return lost or verdict
+            return sighting.date_failure(lost) if lost else verdict
         return verdict
 
     def deferred_source(self) -> Source | None:
@@ -407,7 +425,8 @@ class OneObject(ObjectCondition):
 
     def result(self) -> Any:
         """Return the object; None once it is deleted."""
-        return None if self.awaits_absence or self.object.current is None else self.object.object()
+        is_gone = self.awaits_absence or self.object.missing_verdict() is not None
+        return None if is_gone else self.object.object()
 
     def scope(self) -> EvidenceScope:
         """Return the object, and the pods of a controller."""
@@ -457,6 +476,8 @@ class ManyObjects(Condition):
         self._awaits_bound = resource == PERSISTENT_VOLUME_CLAIMS and awaits_bound(test)
         self._keeps_unmet = self._awaits_bound or self._kinds is not None
         self._unmet: dict[str, Obj] = {}
+        self._awaits_deletion = isinstance(test, Existence) and not test.wanted
+        self._remaining: dict[str, Obj] = {}
         self._events = LastEventStore()
         self._event_source = EventSource(
             EVENTS, namespace, self._events, fields=EventFields, kind=resource.kind
@@ -496,11 +517,12 @@ class ManyObjects(Condition):
     def verdict(self) -> Verdict:
         """Decide by the number of objects that satisfy the test."""
         total, met = len(self._tally), self._tally.count("met")
-        if isinstance(self._test, Existence) and not self._test.wanted:
+        if self._awaits_deletion:
             enough = self._count.admits(total) if self._count else not total
             if enough:
                 return Met(settled=self._is_settled())
-            return Pending(f"{total} still there")
+            named = [_describe_remaining(obj) for obj in self._list_remaining()]
+            return Pending(f"{total} still there: {join_names(named, _NAMED, total)}")
         if self._count is not None:
             if self._count.admits(met):
                 return Met(settled=self._is_settled())
@@ -526,6 +548,20 @@ class ManyObjects(Condition):
     def _stuck(self) -> Failed | None:
         needed = self.deferred_failures_needed()
         return self._tally.terminal_verdict(needed, "", count_others=False)
+
+    def _list_remaining(self) -> list[Obj]:
+        """Return the first objects whose deletion is awaited."""
+        there = self._tally.uids()
+        first: list[tuple[str, Obj]] = []
+        gone: list[tuple[str, Obj]] = []
+        for uid, obj in self._remaining.items():
+            if len(first) == _NAMED:
+                break
+            (first if uid in there else gone).append((uid, obj))
+        # Each that is gone is looked at once.
+        for uid, _ in gone:
+            del self._remaining[uid]
+        return [obj for _, obj in first]
 
     def _iterate_unmet(self) -> Iterator[Obj]:
         there = self._tally.uids()
@@ -571,6 +607,8 @@ class ManyObjects(Condition):
 
     def _state(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         state = self._evaluate_object(obj, before)
+        if self._awaits_deletion:
+            self._remaining[uid_of(obj)] = obj
         if self._keeps_unmet:
             self._unmet.pop(uid_of(obj), None)
             if not state.keep:
@@ -593,7 +631,8 @@ class ManyObjects(Condition):
         if lost is not None:
             # One of several objects may be replaced, so nothing is final at once.
             grace = lost.grace
-            terminal = TerminalState(lost.reason, Grace.SHORT if grace is Grace.NONE else grace)
+            grace = Grace.SHORT if grace is Grace.NONE else grace
+            terminal = TerminalState(lost.reason, grace, lost.repeats)
         return ObjectState("not satisfied", terminal_state=terminal)
 
     def summarize(self) -> str:
@@ -602,13 +641,28 @@ class ManyObjects(Condition):
 
     def result(self) -> list[dict[str, Any]] | None:
         """Return the objects that satisfy the test, sorted by name; None once they are deleted."""
-        if isinstance(self._test, Existence) and not self._test.wanted:
-            return None
-        return self._tally.objects(self._resource)
+        return None if self._awaits_deletion else self._tally.objects(self._resource)
 
     def scope(self) -> EvidenceScope:
-        """Return the selected pods, or the first stuck controller and its pods."""
+        """Return the selected pods, or the first stuck controller and its pods.
+
+        Of objects whose deletion is awaited, it has the first ones.
+        """
         for condition in self.deferred_conditions():
             return condition.scope()
         pods = self._selector if self._resource == PODS else None
-        return EvidenceScope(self.namespace, pods=pods, suspects=self._tally.suspects())
+        kind, qualified = self._resource.kind, self._resource.qualified
+        remaining = [
+            ObjectReference(kind, obj["metadata"]["name"], uid_of(obj), qualified)
+            for obj in (self._list_remaining() if self._awaits_deletion else ())
+        ]
+        suspects = self._tally.suspects()
+        return EvidenceScope(self.namespace, remaining, pods=pods, suspects=suspects)
+
+
+def _describe_remaining(obj: Obj) -> str:
+    metadata = obj["metadata"]
+    state = describe_deletion(obj).removeprefix("still there, ")
+    if deleted_at := metadata.get("deletionTimestamp"):
+        state += f", deletionTimestamp {deleted_at}"
+    return f"{metadata['name']} ({state})"

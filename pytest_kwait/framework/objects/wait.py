@@ -242,7 +242,7 @@ class GeneralWait:
         timers = Timers()
         test = with_timers(test, timers)
         if target.name:
-            return OneObject(resource, namespace, target.name, test, timers)
+            return OneObject(resource, namespace, target.name, test, timers, target.uid)
         if isinstance(test, UserPredicate):
             return ListCondition(resource, namespace, self.selector, test)
         if runs_user_code(test):
@@ -363,7 +363,8 @@ def wait_for(
         namespace: the namespace of the objects; ignored for cluster-scoped kinds.
         target: one object (`deployment/web`), or a kind (`pods`) together with `selector`. Kinds
             are named as for kubectl, custom ones too. A list sets one limit for several targets:
-            each must satisfy the condition, all at the same moment.
+            each must satisfy the condition, all at the same moment. The deletion of an object that
+            is given itself is that of its UID.
         condition: `create`, `delete`, `condition=Type`, `condition=Type=Value`, `jsonpath={.path}`
             or `jsonpath={.path}=value` as for kubectl; or a callable that receives the object, or
             the list of objects, and returns a bool or a verdict; or a combinator: `all_of`,

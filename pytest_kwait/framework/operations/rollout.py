@@ -337,7 +337,7 @@ def wait_for_rollout_status(
 
     Source: kubectl/pkg/polymorphichelpers/rollout_status.go.
     """
-    kind, name = parse_target("target", target)
+    kind, name, _ = parse_target("target", target)
     resource = match_resource(BUILT_IN.values(), kind, None)
     if not name or resource is None or resource not in _KINDS:
         raise InvalidArgument(

@@ -231,7 +231,8 @@ class PodGoalCondition(NamedPod):
             limited = (current.get("spec") or {}).get("activeDeadlineSeconds")
             terminal = self._terminal_state or (None if limited else self.object.marked)
             if terminal is not None:
-                return Failed(terminal.reason, terminal.grace)
+                failed = Failed(terminal.reason, terminal.grace, repeats=terminal.repeats)
+                return self.object.date_failure(failed)
         return verdict
 
 

@@ -8,6 +8,7 @@ anywhere: only those that are known to be final count as final.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.engine.condition import Grace, TerminalState
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 NEVER_STARTED = frozenset({"ContainerCannotRun", "StartError"})
 """Termination reasons of containers that never started, of containerd and other runtimes."""
-CRASH_LOOP_RESTARTS = 3
+CRASH_LOOP_RESTARTS = 2
 """The minimum restarts of a crash loop; fewer are a slow start (a database not there yet)."""
 
 # Errors of the pod itself, which cannot be changed any more. A missing config map, secret or
@@ -176,10 +177,12 @@ def _is_final_start_message(reason: str, message: str) -> bool:
 def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalState | None:
     """Return the terminal state of a container in crash loop back-off; else None.
 
-    The kubelet's pauses are 10, 20, 40 and 80 seconds. The pause must outlast the grace as well, so
-    a container that crashes twice and then runs never fails the wait. Since Kubernetes 1.33 a
-    kubelet may report a pause only at its end; until then the container is terminated, with exit
-    code 0 too if it is restarted all the same.
+    It begins with the third crash, so a container that crashes twice and then runs never fails the
+    wait. If all were of the same kind, and it was not ready in between, the grace begins with the
+    first one, however long the container runs each time; else the pause must outlast the grace.
+    The kubelet's pauses are 10, 20, 40 and 80 seconds, none after the first crash. Since Kubernetes
+    1.33 a kubelet may report a pause only at its end; until then the container is terminated, with
+    exit code 0 too if it is restarted all the same.
 
     Args:
         status: the container's status.
@@ -198,7 +201,7 @@ def detect_crash_loop(pod: dict[str, Any], status: dict[str, Any]) -> TerminalSt
     how = f"exit code {last['exitCode']}" if last.get("exitCode") is not None else "ended"
     why = f" ({last['reason']})" if last.get("reason") not in (None, "Error", "Completed") else ""
     text = f"CrashLoopBackOff: container {status.get('name')} was restarted {restarts} times, {how}"
-    return TerminalState(text + why, Grace.LONG)
+    return TerminalState(text + why, Grace.LONG, repeats=True)
 
 
 def will_restart(pod: dict[str, Any], name: str, terminated: dict[str, Any]) -> bool | None:
@@ -263,9 +266,8 @@ def detect_init_container_failure(pod: dict[str, Any]) -> TerminalState | None:
             text = f"init container {name} ended with {describe_exit(facts)}, to stay so"
             return TerminalState(text, Grace.SHORT)
         if (terminal := detect_crash_loop(pod, container)) is not None:
-            return TerminalState(
-                terminal.reason.replace("container", "init container", 1), terminal.grace
-            )
+            reason = terminal.reason.replace("container", "init container", 1)
+            return replace(terminal, reason=reason)
     return None
 
 

@@ -49,7 +49,7 @@ def parse_controller(what: str, value: object) -> tuple[Resource, str]:
         InvalidArgument: the text names no controller.
     """
     valid = "use one of rc, rs, deployment, statefulset, daemonset and job with a name: 'rc/web'"
-    kind, name = parse_target(what, value)
+    kind, name, _ = parse_target(what, value)
     resource = match_resource(BUILT_IN.values(), kind, None)
     if resource is None or resource not in CONTROLLERS or not name:
         raise InvalidArgument(what, value, valid)

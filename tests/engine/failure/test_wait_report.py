@@ -399,6 +399,75 @@ def test_a_short_message_keeps_an_error_that_is_further_up_in_a_log() -> None:
     assert message.omitted == ("logs", "refusals")
 
 
+TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "/srv/shop/main.py", line 3, in <module>',
+    "    connect()",
+    "sqlalchemy.exc.OperationalError: could not translate host name "
+    '"postgres.shop.svc.cluster.local" to address: Name or service not known',
+)
+
+
+def test_a_short_message_has_the_last_line_of_a_log_whole() -> None:
+    """It has the cause of a crash, unlike the kubelet's message."""
+    pause = "back-off 40s restarting failed container=main pod=shop-7d9f_ci-1(0f0f0f0f-0f0f-0f0f)"
+    stuck = container_report(state="waiting", reason="CrashLoopBackOff", message=pause, restarts=3)
+    loop = "pod shop-7d9f: CrashLoopBackOff: container main was restarted 3 times, exit code 1"
+    look = "the embedded cluster ends with the run; --kwait-artifacts=DIR keeps its objects, events"
+    findings = Evidence(
+        "ci-1",
+        pods=(pod_report("shop-7d9f", "Running", "node-1", replace(stuck, failing=True)),),
+        events=(EventGroup("pod/shop-7d9f", 0, "BackOff", "Back-off restarting", 9),),
+        logs=(LogTail("shop-7d9f", "main", True, TRACEBACK),),
+        outlook=f"{look} and logs, and --kwait-record its history",
+    )
+    seen = "1 of 1 updated, 0 available; pods: 1 Running (CrashLoopBackOff)"
+    report = WaitReport("deployment ci-1/shop", "become complete", True, loop, 300.0, 75.0, "watch")
+
+    message = replace(report, seen=seen, findings=findings).shorten(72, "WaitFailed: ")
+
+    assert (
+        "\n".join(message.lines[6:-3])
+        == """\
+  pods
+    shop-7d9f Running on node-1
+  log of shop-7d9f/main, the run before this one
+    | sqlalchemy.exc.OperationalError: could not translate host name
+    |   "postgres.shop.svc.cluster.local" to address: Name or service
+    |   not known"""
+    )
+    assert len(message.lines) <= 15
+    assert message.omitted == ("pods", "warnings", "logs")
+
+
+def test_a_short_message_has_the_cause_of_a_probe_that_fails() -> None:
+    refused = 'Readiness probe failed: Get "http://10.1.0.4:8080/healthz": dial tcp: refused'
+    findings = Evidence(
+        "ci-1",
+        pods=(pod_report("shop", "Running", "node-1", container_report()),),
+        events=(
+            EventGroup("pod/shop", 0, "FailedSync", "no answer", 9),
+            EventGroup("pod/shop", 0, "Unhealthy", refused, 3),
+        ),
+        logs=(LogTail("shop", "main", False, tuple(f"line {n} of the log" for n in range(9))),),
+        outlook="the embedded cluster ends with the run; " * 4,
+    )
+    report = WaitReport("pod shop", "become ready", False, "not ready " * 20, 9.0, 9.0, "watch")
+
+    message = replace(report, seen="Running", findings=findings).shorten(72, "WaitTimeout: ")
+
+    assert (
+        "\n".join(message.lines[6:-3])
+        == """\
+  warnings
+    3x Unhealthy (pod/shop): Readiness probe failed: Get
+      "http://10.1.0.4:8080/healthz": dial tcp: refused
+  log of shop/main
+    | line 7 of the log
+    | line 8 of the log"""
+    )
+
+
 def hint(*pods: PodReport, **reference: object) -> str:
     objects = ()
     if reference:

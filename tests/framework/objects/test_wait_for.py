@@ -17,6 +17,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.objects.combinators import any_of, stable_for
 from pytest_kwait.framework.objects.wait import wait_for
 from tests.objects import condition, created_job, job_pod
 
@@ -150,6 +151,37 @@ def test_delete(client: ApiClient, session: FakeSession, mode: Any) -> None:
     assert session.clock.monotonic() == 4.0
 
 
+def config_map(uid: str) -> Any:
+    metadata = {"name": "c", "uid": uid, "namespace": "ci-1"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+@MODES
+@pytest.mark.parametrize(
+    "deletion", ["delete", stable_for("2s", "delete"), any_of("delete", "condition=Done")]
+)
+def test_the_deletion_of_an_object_is_that_of_its_uid(
+    client: ApiClient, session: FakeSession, mode: Any, deletion: Any
+) -> None:
+    session.put(CONFIG_MAPS, config_map("another"))
+
+    assert wait_for(client, "ci-1", config_map("first"), deletion, mode=mode) is None
+    several = [config_map("first"), config_map("older")]
+    assert wait_for(client, "ci-1", several, deletion, mode=mode) == [None, None]
+    with pytest.raises(WaitTimeout, match="did not get deleted within 1s"):
+        wait_for(client, "ci-1", config_map("another"), "delete", mode=mode, timeout=1)
+
+
+@MODES
+def test_a_uid_counts_for_deletions_alone(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(CONFIG_MAPS, config_map("another"))
+
+    found = wait_for(client, "ci-1", config_map("first"), "create", mode=mode)
+    assert found["metadata"]["uid"] == "another"
+
+
 @pytest.mark.parametrize(
     ("metadata", "text"),
     [
@@ -170,6 +202,41 @@ def test_reasons_that_a_deletion_is_delayed(
         wait_for(client, "ci-1", "cm/c", "delete", timeout=1)
 
     assert reason(caught) == text
+
+
+def test_objects_of_a_selection_that_are_not_deleted_are_named(
+    client: ApiClient, session: FakeSession
+) -> None:
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/a", "b"]}
+    for name, metadata in (("gone", {}), ("held", deleted), ("kept", {})):
+        session.put(CONFIG_MAPS, {"metadata": {"name": name, "labels": WEB, **metadata}})
+    session.at(1, session.drop, CONFIG_MAPS, "gone")
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "cm", "delete", selector=WEB, timeout=2)
+
+    held = "held (being deleted, held by example.com/a and b, "
+    held += "deletionTimestamp 2026-01-01T00:00:00Z)"
+    assert reason(caught) == f"2 still there: {held}, kept (not being deleted)"
+    objects = caught.value.evidence["objects"]
+    assert [(obj["kind"], obj["name"]) for obj in objects] == [
+        ("ConfigMap", "held"),
+        ("ConfigMap", "kept"),
+    ]
+    assert "describe configmaps/held" in str(caught.value)
+
+
+def test_many_objects_that_are_not_deleted_are_counted(
+    client: ApiClient, session: FakeSession
+) -> None:
+    for name in "abcde":
+        session.put(CONFIG_MAPS, {"metadata": {"name": name, "labels": WEB}})
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for(client, "ci-1", "cm", "delete", selector=WEB, timeout=2)
+
+    named = ", ".join(f"{name} (not being deleted)" for name in "abc")
+    assert reason(caught) == f"5 still there: {named} and 2 more"
 
 
 def test_cluster_scoped_kinds_have_no_namespace(client: ApiClient, session: FakeSession) -> None:

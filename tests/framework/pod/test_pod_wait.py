@@ -166,6 +166,122 @@ def test_pods_that_fail_early(
     assert session.clock.monotonic() == after
 
 
+def crashing(restarts: int, code: int, *, running: bool = False, ready: bool = False) -> Any:
+    end = {"terminated": {"exitCode": code, "reason": "Error"}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff"}}
+    container = {
+        "name": "main",
+        "restartCount": restarts,
+        "ready": ready,
+        "state": {"running": {}} if running else waiting,
+        "lastState": end,
+    }
+    return pod("web", "Running", containerStatuses=[container], labels={"app": "web"})
+
+
+def crash_loop(
+    session: FakeSession, life: float, *, codes: tuple[int, ...] = (3,), ready: bool = False
+) -> None:
+    """Let a program crash again and again, with the pauses of a kubelet."""
+    session.put(PODS, pod("web", "Running", labels={"app": "web"}))
+    at = life
+    for restarts in range(6):
+        code = codes[restarts % len(codes)]
+        session.at(at, session.put, PODS, crashing(restarts, code))
+        at += 10.0 * 2**restarts
+        running = crashing(restarts + 1, code, running=True, ready=ready)
+        session.at(at, session.put, PODS, running)
+        at += life
+    session.log_texts = {"web/main": "no database"}
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("life", "end", "restarts"),
+    [
+        (0.5, 45.5, 2),  # 45 seconds after the first crash
+        (10, 60.0, 2),
+        (30, 120.0, 2),  # with the third crash, as the grace has passed
+        (90, 300.0, 2),
+    ],
+)
+def test_a_crash_loop_ends_a_wait_with_the_third_crash(
+    client: ApiClient, session: FakeSession, mode: Any, life: float, end: float, restarts: int
+) -> None:
+    crash_loop(session, life)
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_pod_ready(client, "ci-1", "web", timeout="10m", mode=mode)
+
+    text = f"CrashLoopBackOff: container main was restarted {restarts} times, exit code 3"
+    assert caught.value.evidence["reason"] == text
+    assert 0 <= session.clock.monotonic() - end <= 3
+
+
+@MODES
+def test_a_crash_loop_of_selected_pods(client: ApiClient, session: FakeSession, mode: Any) -> None:
+    crash_loop(session, 30)
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_pods_with_label_running_ready(
+            client, "ci-1", "app=web", 1, timeout="10m", mode=mode
+        )
+
+    assert "container main was restarted 2 times, exit code 3" in caught.value.evidence["reason"]
+    assert 0 <= session.clock.monotonic() - 120 <= 3
+
+
+@pytest.mark.parametrize(
+    "loop", [{"codes": (3, 4)}, {"ready": True}], ids=["of other kinds", "ready in between"]
+)
+def test_other_crashes_need_a_pause_that_outlasts_the_grace(
+    client: ApiClient, session: FakeSession, loop: Any
+) -> None:
+    crash_loop(session, 10, **loop)
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_pod_success(client, "ci-1", "web", timeout="10m")
+
+    assert "container main was restarted 3 times" in caught.value.evidence["reason"]
+    assert session.clock.monotonic() == 155.0
+
+
+@pytest.mark.parametrize(
+    ("limit", "restarted"),
+    [
+        (25, "Running, not ready (container main was restarted once, exit code 3)"),
+        (59, "container main was restarted 2 times, exit code 3"),
+    ],
+)
+def test_a_timeout_names_the_exit_code_of_a_restarted_container(
+    client: ApiClient, session: FakeSession, limit: int, restarted: str
+) -> None:
+    crash_loop(session, 9)
+
+    with pytest.raises(WaitTimeout) as caught:
+        kw.wait_for_pod_ready(client, "ci-1", "web", timeout=limit, fail_fast=False)
+
+    (headline,) = caught.value.args
+    assert headline.startswith(f"pod ci-1/web did not become ready within {limit}s: ")
+    assert headline.endswith(restarted)
+    assert headline.count("exit code") == 1
+
+
+def test_a_timeout_names_the_pod_of_a_restarted_container(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, crashing(1, 3, running=True))
+    session.put(PODS, pod("idle", "Running", labels={"app": "web"}))
+    session.put(PODS, {**crashing(1, 3, running=True, ready=True), "metadata": {"name": "fine"}})
+    session.log_texts = {"web/main": "no database"}
+
+    with pytest.raises(WaitTimeout) as caught:
+        kw.wait_for_pods_with_label_running_ready(client, "ci-1", "app=web", 2, timeout=9)
+
+    text = "(container main of pod web was restarted once, exit code 3)"
+    assert caught.value.args[0].endswith(text)
+
+
 TIMEOUTS = [
     ("wait_for_pod_running", ("web",), "pod ci-1/web did not get to phase Running"),
     ("wait_for_pod_running_ready", ("web",), "pod ci-1/web did not become Running and ready"),

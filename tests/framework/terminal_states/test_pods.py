@@ -130,7 +130,10 @@ def looping(restarts: int, **last: Any) -> dict[str, Any]:
 
 
 def test_crash_loops() -> None:
-    assert detect_not_staying_up(looping(2, exitCode=1), None) is None
+    assert detect_not_staying_up(looping(1, exitCode=1), None) is None
+    assert detect_not_staying_up(looping(2, exitCode=1), None) == TerminalState(
+        "CrashLoopBackOff: container main was restarted 2 times, exit code 1", LONG
+    )
     assert detect_not_staying_up(looping(3, exitCode=1, reason="Error"), None) == TerminalState(
         "CrashLoopBackOff: container main was restarted 3 times, exit code 1", LONG
     )
