@@ -12,6 +12,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.go_values import dump_go_json
 from pytest_kwait.simulator.api_errors import StatusError, bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_yaml
@@ -51,7 +52,6 @@ KUBECTL_MANAGER = "kubectl"
 """The manager that takes over what it has applied on the client; any other one does not."""
 
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
 _TYPE_ERROR = re.compile(
     r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
@@ -89,8 +89,7 @@ def update_last_applied(live: Obj, configuration: Obj) -> bool:
         applied["metadata"]["annotations"] = {
             name: text for name, text in applied_annotations.items() if name != _ANNOTATION
         }
-    text = json.dumps(applied, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    text = text.translate(_ESCAPES) + "\n"
+    text = dump_go_json(applied) + "\n"
     before = annotations[_ANNOTATION]
     other_annotations = {name: value for name, value in annotations.items() if name != _ANNOTATION}
     note = {_ANNOTATION: text}
@@ -238,7 +237,7 @@ def apply_object(
     if kind.custom:
         for other_manager in [*other_managers]:
             if other_manager.api_version not in changes_by_version:
-                version_changes = versions.changes(other_manager, plain, merged)
+                version_changes = versions.changes(other_manager, plain, merged, subresource)
                 if version_changes is None:
                     other_managers.remove(other_manager)
                 else:
