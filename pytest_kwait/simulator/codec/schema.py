@@ -247,10 +247,8 @@ class Shape:
         if self.form is Form.LIST:
             return self.list_type == "atomic"
         target = schemas()[self._ref] if self._ref else self.node
-        return "atomic" in (
-            self.node.get("x-kubernetes-map-type"),
-            target.get("x-kubernetes-map-type"),
-        ) or self.form not in (Form.STRUCT, Form.MAP)
+        map_type = self.node.get("x-kubernetes-map-type") or target.get("x-kubernetes-map-type")
+        return map_type == "atomic" or self.form not in (Form.STRUCT, Form.MAP)
 
 
 _ZEROS = {

@@ -436,7 +436,9 @@ def check_conflicts(
     conflicts = [
         (manager, path)
         for manager in other_managers
-        for path in sorted(manager.fields & versions.get(manager.api_version, touched))
+        for path in sorted(
+            manager.fields & versions.get(manager.api_version, touched), key=_set_order
+        )
     ]
     if not conflicts or force:
         return
@@ -463,6 +465,11 @@ def check_conflicts(
             ]
         text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     raise StatusError(409, "Conflict", text, {"causes": causes})
+
+
+def _set_order(path: Path) -> list[tuple[bool, str]]:
+    """Return the order of a set: at each level the members, then what is below others."""
+    return [(depth < len(path), element) for depth, element in enumerate(path, 1)]
 
 
 def _format_manager(manager: ManagedFieldsEntry) -> str:

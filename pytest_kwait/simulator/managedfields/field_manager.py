@@ -11,10 +11,12 @@ fieldpath, typed/{tofieldset,compare,validate,helpers}.go.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.apimachinery.go_values import dump_go_json
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import Form, Shape, shape_of
 from pytest_kwait.simulator.conversion import to_version
 
@@ -83,12 +85,6 @@ _STATUS_HAS_NO_METADATA = frozenset(
     }
 )
 """Kinds whose status writes own no metadata."""
-_WRITTEN_OF_PODS = {
-    "ephemeralcontainers": frozenset({"ephemeralContainers"}),
-    "resize": frozenset({"containers", "initContainers"}),
-}
-"""The fields of a pod's spec that a subresource may own."""
-_RESIZED = ("f:resources", "f:resizePolicy")
 _INVALID_AFTER_ADMISSION = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
     "outdated mutating admission controller; please fix your requests: "
@@ -114,6 +110,8 @@ def _item_element(item: Any, shape: Shape) -> str:
             value = fields[key].default
         if value is not None:
             keys[key] = value
+    if not keys:
+        raise StatusError(500, "", f"associative list with keys {_key_fault(item, shape.map_keys)}")
     return "k:" + dump_go_json(keys)
 
 
@@ -159,11 +157,27 @@ def _collect(
     if containers or (isinstance(value, dict) and not value and path):
         paths.add(path)
     fields = shape.struct.fields if shape is not None and shape.form is Form.STRUCT else {}
-    for element, part, inner in iter_children(value, shape):
+    children = iter_children(value, shape)
+    if containers and isinstance(value, list):
+        children = _iter_unique(value, shape, path, paths)
+    for element, part, inner in children:
         # Items, and the keys of maps, are owned besides what is in them.
         if element[0] == "k" or (element[0] == "f" and element[2:] not in fields):
             paths.add((*path, element))
         _collect(part, inner, (*path, element), paths, containers=containers)
+
+
+def _iter_unique(
+    items: list[Any], shape: Shape | None, path: Path, paths: Paths
+) -> Iterator[tuple[str, Any, Shape | None]]:
+    """Yield the children of a list; items that share their keys are one path without more."""
+    children = list(iter_children(items, shape))
+    counts = Counter(element for element, _, _ in children)
+    for child in children:
+        if counts[child[0]] == 1:
+            yield child
+        else:
+            paths.add((*path, child[0]))
 
 
 def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
@@ -177,15 +191,18 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
     if old == new:
         return
     # A null is an empty value of the other's type.
-    if old is None and is_granular(new, shape):
-        old = type(new)()
-    elif new is None and is_granular(old, shape):
-        new = type(old)()
+    if shape is not None and shape.form is not Form.ANY:
+        if old is None and is_granular(new, shape):
+            old = type(new)()
+        elif new is None and is_granular(old, shape):
+            new = type(old)()
     if not is_granular(new, shape) or not is_granular(old, shape) or type(old) is not type(new):
         changes.modified.add(path)
         return
     before = {element: (part, inner) for element, part, inner in iter_children(old, shape)}
     after = {element: (part, inner) for element, part, inner in iter_children(new, shape)}
+    if len(before) < len(old) or len(after) < len(new):
+        _compare_repeated(old, new, shape, path, changes, before, after)
     for element, (part, inner) in after.items():
         if element in before:
             _compare(before[element][0], part, inner, (*path, element), changes)
@@ -194,6 +211,46 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
     for element, (part, inner) in before.items():
         if element not in after:
             _collect(part, inner, (*path, element), changes.removed, containers=True)
+
+
+def _compare_repeated(
+    old: list[Any],
+    new: list[Any],
+    shape: Shape | None,
+    path: Path,
+    changes: Changes,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> None:
+    """Compare items that share their keys, and remove them from `before` and `after`.
+
+    They are one value. Source: structured-merge-diff typed/compare.go, func visitListItems.
+    """
+    olds, news = _group_items(old, shape), _group_items(new, shape)
+    for element in olds.keys() | news.keys():
+        earlier, later = olds.get(element, []), news.get(element, [])
+        if len(earlier) < 2 and len(later) < 2:
+            continue
+        if len(earlier) > 1 and len(later) > 1:
+            if earlier != later:
+                changes.modified.add((*path, element))
+        elif len(earlier) > 1:
+            for part, inner in [after[element]] if later else ():
+                _collect(part, inner, (*path, element), changes.added, containers=True)
+            changes.removed.add((*path, element))
+        else:
+            for part, inner in [before[element]] if earlier else ():
+                _collect(part, inner, (*path, element), changes.removed, containers=True)
+            changes.added.add((*path, element))
+        before.pop(element, None)
+        after.pop(element, None)
+
+
+def _group_items(items: list[Any], shape: Shape | None) -> dict[str, list[Any]]:
+    grouped: dict[str, list[Any]] = {}
+    for element, part, _ in iter_children(items, shape):
+        grouped.setdefault(element, []).append(part)
+    return grouped
 
 
 def encode_set(paths: Iterable[Path]) -> Obj:
@@ -478,7 +535,7 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": manager.api_version,
-            "time": manager.time,
+            **({"time": manager.time} if manager.time else {}),
             "fieldsType": "FieldsV1",
             "fieldsV1": encode_set(manager.fields),
         }
@@ -508,16 +565,11 @@ def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
 def _filter_reset(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     """Return the paths that a write of the subresource does not reset.
 
-    Source: GetResetFields and GetResetFieldsFilter of the strategies.
+    Source: GetResetFields of the strategies.
     """
-    if kind.bucket == "pods" and subresource in _WRITTEN_OF_PODS:
-        return {
-            path
-            for path in paths
-            if len(path) > 1 and path[1][2:] in _WRITTEN_OF_PODS[subresource]
-            if subresource != "resize" or (len(path) > 3 and path[3] in _RESIZED)
-        }
     reset = _reset_fields(kind, subresource)
+    if not reset or not paths:
+        return paths
     firsts = {path[0] for path in reset}
     return {
         path
@@ -530,11 +582,13 @@ def _reset_fields(kind: Kind, subresource: str | None) -> Iterable[Path]:
     known = _RESET_FIELDS.get((kind.bucket, subresource or ""))
     if known is not None:
         return known
-    if subresource is None or subresource == "finalize":
+    if subresource is None:
         return (("f:status",),) if kind.has_status else ()
+    if subresource != "status":
+        return ()
     if kind.custom or kind.bucket in _STATUS_HAS_NO_METADATA:
         return (("f:metadata",), ("f:spec",))
-    return (("f:spec",),) if subresource == "status" else ()
+    return (("f:spec",),)
 
 
 def _without_managed_fields(obj: Obj) -> Obj:
@@ -569,11 +623,18 @@ def record_update(
         return
     if not sent or find_managed_fields_error(sent):
         sent = (old or {"metadata": {}})["metadata"].get("managedFields")
-    if old is not None:
-        before = old
-    else:
-        before = {"metadata": {}} if kind.custom else shape.struct.zero
-    compared = compare_fields(_without_managed_fields(before), _without_managed_fields(new), shape)
+    blank = {"metadata": {}} if kind.custom else shape.struct.zero
+    before = blank if old is None else old
+    try:
+        compared = compare_fields(
+            _without_managed_fields(before), _without_managed_fields(new), shape
+        )
+    except StatusError:
+        return  # an item without keys: nobody owns anything
+    for field in caller.empty_fields:
+        path = tuple(f"f:{name}" for name in field.split("."))
+        if "[" not in field and path not in compared.added:
+            compared.modified.add(path)
     changes = Changes(*(_filter_reset(kind, paths, subresource) for paths in compared))
     own_fields = (changes.added | changes.modified) - _NEVER_OWNED
     if old is not None and not own_fields and not changes.removed and sent:
