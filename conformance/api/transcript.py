@@ -34,6 +34,8 @@ _REVISION = re.compile(
 )
 _WEB_TOKEN = re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*")
 _AGE = re.compile(r"^(\d+[smhdy])+$")
+_CONTROLLERS = frozenset({"kube-controller-manager", "kube-scheduler", "kubelet"})
+"""Managers whose fields depend on when they get to an object."""
 _IGNORED = frozenset({"managedFields"})
 """Compared with the real server in a transcript of their own."""
 
@@ -250,6 +252,14 @@ def _ordered(value: Any) -> Any:
     return value
 
 
+def _format_owner(entry: dict[str, Any], names: dict[str, str]) -> str:
+    """Return an entry of `managedFields` in one line, without its time."""
+    parts = (entry[name] for name in ("manager", "operation", "apiVersion"))
+    head = " ".join((*parts, entry.get("subresource", ""))).rstrip()
+    fields = json.dumps(entry["fieldsV1"], separators=(",", ":"), sort_keys=True)
+    return _normalize_text(f"{head}: {fields}", names)
+
+
 def _outcome(step: dict[str, Any], answer: RawResponse, values: dict[str, str]) -> Outcome:
     names = {values["ns"]: "<namespace>", values["id"]: "<id>"}
     outcome: Outcome = {"do": step["do"], "status": answer.status}
@@ -263,6 +273,11 @@ def _outcome(step: dict[str, Any], answer: RawResponse, values: dict[str, str]) 
         outcome["body"] = normalize_body(body, names, fields=compare == "fields")
         if compare == "unordered":
             outcome["body"] = _ordered(outcome["body"])
+    if compare == "owners":
+        entries = answer.body["metadata"].get("managedFields") or []
+        outcome["owners"] = sorted(
+            _format_owner(entry, names) for entry in entries if entry["manager"] not in _CONTROLLERS
+        )
     for header in step.get("headers_compared", ()):
         outcome[header] = normalize_body(answer.headers.get(header, ""), names)
     return outcome

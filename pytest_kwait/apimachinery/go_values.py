@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import math
 import re
+from typing import Any
 
 from pytest_kwait.apimachinery.times import NANOSECONDS
 
@@ -18,6 +20,9 @@ _PREFIXED_INT = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
 _FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _TERM = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)", re.ASCII)
 _MAX_DIGITS = 19
+_JSON_ESCAPES = str.maketrans(
+    {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
+)
 
 
 SHORT_ESCAPES = str.maketrans(
@@ -151,3 +156,9 @@ def parse_ip(text: str) -> str:
 
 def _parse_error(function: str, text: str, why: str = "invalid syntax") -> str:
     return f"strconv.{function}: parsing {quote_go(text)}: {why}"
+
+
+def dump_go_json(value: Any, *, sort_keys: bool = True) -> str:
+    """Write compact JSON as Go's encoder does, which escapes what HTML reads."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=sort_keys, ensure_ascii=False)
+    return text.translate(_JSON_ESCAPES)

@@ -32,7 +32,7 @@ from pytest_kwait.simulator.registry.generic_store import (
 )
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
 from pytest_kwait.simulator.registry.subresources import bind_pod
-from pytest_kwait.simulator.request_info import Caller, internal_caller
+from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
 
@@ -107,9 +107,9 @@ class SimulatedCluster:
         self.has_controllers = has_controllers
         self.subscribe(_DEFINITIONS, self._on_definition_change)
         for name in _SYSTEM_NAMESPACES:
-            self.create("namespaces", {"metadata": {"name": name}})
+            self.create("namespaces", {"metadata": {"name": name}}, caller=server_caller())
         for priority_class in system_priority_classes():
-            self.create("priorityclasses.scheduling.k8s.io", priority_class)
+            self.create("priorityclasses.scheduling.k8s.io", priority_class, caller=server_caller())
         install_bootstrap_objects(self, aggregate_roles=has_controllers)
         self.store.forget_history()
 
@@ -293,6 +293,7 @@ class SimulatedCluster:
         change: Callable[[Obj], None],
         *,
         subresource: str | None = None,
+        caller: Caller | None = None,
     ) -> Obj:
         """Let `change` edit a copy of the object, write it and return it as stored.
 
@@ -305,7 +306,8 @@ class SimulatedCluster:
             change(edited)
             return edited
 
-        return self._write_own(self.kind_of(resource), name, namespace, changed, subresource)
+        kind = self.kind_of(resource)
+        return self._write_own(kind, name, namespace, changed, subresource, caller)
 
     def _write_own(
         self,
@@ -314,9 +316,10 @@ class SimulatedCluster:
         namespace: str,
         make: Callable[[Obj], Obj],
         subresource: str | None,
+        writer: Caller | None = None,
     ) -> Obj:
         """Write the cluster's own change of an object; only the difference is decoded."""
-        caller = internal_caller()
+        caller = writer or internal_caller()
 
         def write() -> Obj:
             entry = self.entry(kind, name, namespace)

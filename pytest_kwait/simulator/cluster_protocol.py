@@ -211,6 +211,7 @@ class Cluster(Protocol):
         change: Callable[[Obj], None],
         *,
         subresource: str | None = None,
+        caller: Caller | None = None,
     ) -> Obj:
         """Let `change` edit a copy of the object, write that and return it as stored."""
 

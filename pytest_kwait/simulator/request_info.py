@@ -21,6 +21,8 @@ ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 UNAUTHENTICATED = "system:unauthenticated"
+SERVER_MANAGER = "kube-apiserver"
+"""The field manager of what the server itself writes."""
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
 _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
@@ -94,6 +96,7 @@ class Caller:
         field_validation: the handling of unknown fields.
         warnings: texts for `Warning` headers of the response.
         strict_errors: errors of strict decoding.
+        empty_fields: the fields whose empty lists decoding has made null, as `rules`.
     """
 
     user: str = "system:kube-controller-manager"
@@ -105,6 +108,7 @@ class Caller:
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
     strict_errors: list[str] = field(default_factory=list)
+    empty_fields: list[str] = field(default_factory=list)
 
     @property
     def identity(self) -> User:
@@ -129,6 +133,11 @@ class Caller:
 def internal_caller() -> Caller:
     """Return the caller of the cluster's own writes, without a field manager."""
     return Caller()
+
+
+def server_caller() -> Caller:
+    """Return the caller of kube-apiserver's own writes."""
+    return Caller(manager=SERVER_MANAGER)
 
 
 class AuthorizerDecision(NamedTuple):

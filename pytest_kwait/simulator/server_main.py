@@ -83,7 +83,7 @@ from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
 from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options
-from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.request_info import User, server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -250,7 +250,8 @@ def _create_config_maps(cluster: Cluster) -> None:
             {"since": cluster.clock.stamp().partition("T")[0]},
         ),
     ):
-        cluster.create("configmaps", {"metadata": {"name": name}, "data": data}, _SYSTEM_NAMESPACE)
+        obj = {"metadata": {"name": name}, "data": data}
+        cluster.create("configmaps", obj, _SYSTEM_NAMESPACE, caller=server_caller())
 
 
 def _hold_identity_lease(cluster: Cluster) -> None:
@@ -273,13 +274,13 @@ def _hold_identity_lease(cluster: Cluster) -> None:
     }
     lease = {"metadata": {"name": name, "labels": labels}, "spec": spec}
     resource = "leases.coordination.k8s.io"
-    cluster.create(resource, clone(lease), _SYSTEM_NAMESPACE)
+    cluster.create(resource, clone(lease), _SYSTEM_NAMESPACE, caller=server_caller())
 
     def renew() -> None:
         if not cluster.renew(_SYSTEM_NAMESPACE, name):
             again = clone(lease)
             again["spec"]["renewTime"] = cluster.clock.micro_stamp()
-            cluster.create(resource, again, _SYSTEM_NAMESPACE)
+            cluster.create(resource, again, _SYSTEM_NAMESPACE, caller=server_caller())
         cluster.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)
 
     cluster.clock.call_later(_IDENTITY_RENEW_SECONDS, renew, scaled=False)

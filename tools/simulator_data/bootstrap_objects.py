@@ -50,6 +50,9 @@ def _list(endpoint: RawClient, path: str) -> list[dict[str, Any]]:
 def _bare(item: dict[str, Any]) -> dict[str, Any]:
     metadata = {field: item["metadata"][field] for field in _METADATA if field in item["metadata"]}
     bare = {**item, "metadata": metadata}
+    metadata["managedFields"] = item["metadata"]["managedFields"]
+    for entry in metadata["managedFields"]:
+        del entry["time"]
     for condition in (item.get("status") or {}).get("conditions") or ():
         condition.pop("lastTransitionTime", None)
     if "aggregationRule" in item:

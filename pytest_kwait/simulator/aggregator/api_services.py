@@ -17,6 +17,7 @@ from pytest_kwait.simulator.authentication.pki import make_client_context
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, clone, name_of
+from pytest_kwait.simulator.request_info import server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +114,8 @@ class AutoRegistrationController:
         if self._cluster.find(_SERVICES, name) is not None:
             return
         metadata = {"name": name, "labels": {MANAGED_LABEL: managed}}
-        made = self._cluster.create(_SERVICES, {"metadata": metadata, "spec": spec})
+        obj = {"metadata": metadata, "spec": spec}
+        made = self._cluster.create(_SERVICES, obj, caller=server_caller())
         status = {"conditions": [local_condition(self._cluster.clock.stamp())]}
         self._cluster.update_status(_SERVICES, {**made, "status": status})
 

@@ -47,9 +47,12 @@ from pytest_kwait.simulator.apiextensions.strategy import (
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Shape
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.request_info import server_caller
 from pytest_kwait.simulator.scheme import Kind, SubResource
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.codec.schema import Struct
     from pytest_kwait.simulator.objects import Obj
@@ -356,14 +359,14 @@ class DefinitionController:
             self._clean_up(new)
             return
         if approval_condition(new) is not None:
-            self._cluster.modify(CRDS, name, "", self._record_approval, subresource="status")
+            self._write_status(name, self._record_approval)
             return
         accepted = (new.get("status") or {}).get("acceptedNames")
         if new["spec"]["names"] != accepted or get_condition(new, "NamesAccepted") is None:
-            self._cluster.modify(CRDS, name, "", self._reconcile_names, subresource="status")
+            self._write_status(name, self._reconcile_names)
             return
         if is_condition_true(new, "NamesAccepted") and not is_condition_true(new, "Established"):
-            self._cluster.modify(CRDS, name, "", self._establish, subresource="status")
+            self._write_status(name, self._establish)
             return
         self.serve(name, new if is_condition_true(new, "Established") else None)
         was = ((old or {}).get("status") or {}).get("acceptedNames")
@@ -405,6 +408,9 @@ class DefinitionController:
             if kind.structure is not None:
                 kind.structure.conversion = webhook
 
+    def _write_status(self, name: str, change: Callable[[Obj], None]) -> None:
+        self._cluster.modify(CRDS, name, "", change, subresource="status", caller=server_caller())
+
     def _record_approval(self, definition: Obj) -> None:
         condition = approval_condition(definition)
         if condition is not None:
@@ -429,9 +435,7 @@ class DefinitionController:
             )
             crd = self._cluster.find(CRDS, name_of(other_definition))
             if waits and name_of(other_definition) != name and crd is other_definition:
-                self._cluster.modify(
-                    CRDS, name_of(other_definition), "", self._reconcile_names, subresource="status"
-                )
+                self._write_status(name_of(other_definition), self._reconcile_names)
 
     def _establish(self, definition: Obj) -> None:
         webhook = (definition["spec"].get("conversion") or {}).get("webhook") or {}
@@ -464,7 +468,7 @@ class DefinitionController:
                 kind = served.get(definition["spec"]["names"]["plural"])
                 if kind is not None and kind.structure is not None:
                     kind.structure.terminating = True
-            self._cluster.modify(CRDS, name, "", self._terminate, subresource="status")
+            self._write_status(name, self._terminate)
             return
         kind = self._cluster.kinds.find(name)
         if kind is not None and kind.custom:

@@ -8,10 +8,10 @@ pkg/apis/apiextensions/v1/conversion.go.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.field_errors import FieldError
+from pytest_kwait.apimachinery.go_values import dump_go_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,9 +126,7 @@ def hoist_shared_fields(spec: Obj) -> Obj:
 
 def invalid_struct_error(field: str, value: object, detail: str) -> FieldError:
     """Return the error for a value that Go prints field by field."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    for sign, escaped in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026")):
-        text = text.replace(sign, escaped)
+    text = dump_go_json(value, sort_keys=False)
     return FieldError("FieldValueInvalid", field, f"Invalid value: {text}: {detail}")
 
 

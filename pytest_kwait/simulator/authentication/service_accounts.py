@@ -51,6 +51,8 @@ _INVALID_SINCE = "kubernetes.io/legacy-token-invalid-since"
 _SHORTEST, _LONGEST = 600, 1 << 32
 _LEEWAY = 60.0
 """Seconds by which clocks may differ."""
+TOKEN_SECONDS = 3600
+"""The life of a token whose request names none."""
 _POD_SECONDS, _POD_EXTENDED = 3607, 365 * 24 * 3600
 """Seconds that volumes of pods request, and the extended lifetime of those tokens."""
 
@@ -178,7 +180,7 @@ class ServiceAccountTokens:
         _check_identity(metadata, name, namespace, uid)
         spec["audiences"] = spec.get("audiences") or [ISSUER]
         seconds = spec.get("expirationSeconds")
-        spec["expirationSeconds"] = seconds = 3600 if seconds is None else seconds
+        spec["expirationSeconds"] = seconds = TOKEN_SECONDS if seconds is None else seconds
         for wrong, text in (
             (seconds < _SHORTEST, "may not specify a duration less than 10 minutes"),
             (seconds > _LONGEST, "may not specify a duration larger than 2^32 seconds"),

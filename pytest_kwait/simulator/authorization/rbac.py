@@ -37,6 +37,8 @@ ROLES = f"roles.{GROUP}"
 CLUSTER_ROLES = f"clusterroles.{GROUP}"
 BINDINGS = f"rolebindings.{GROUP}"
 CLUSTER_BINDINGS = f"clusterrolebindings.{GROUP}"
+AGGREGATION_MANAGER = "clusterrole-aggregation-controller"
+"""The field manager of the rules of aggregated roles."""
 
 _WILDCARD = "*"
 _RULE_FIELDS = (
@@ -340,6 +342,11 @@ def install_bootstrap_objects(cluster: Cluster, *, aggregate_roles: bool) -> Non
             bare_metadata = bare.pop("metadata")
             name, namespace = bare_metadata["name"], bare_metadata.get("namespace", "")
             metadata = {**bare_metadata, "uid": new_uid(), "creationTimestamp": stamp}
+            metadata["managedFields"] = [
+                {**entry, "time": stamp}
+                for entry in metadata["managedFields"]
+                if aggregate_roles or entry["manager"] != AGGREGATION_MANAGER
+            ]
             for condition in (bare.get("status") or {}).get("conditions") or ():
                 condition["lastTransitionTime"] = stamp
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata, **bare}

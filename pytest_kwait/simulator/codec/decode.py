@@ -180,11 +180,13 @@ class Decoder:
         keeps_nulls: whether a custom object keeps nulls that its schema does not allow.
     """
 
-    __slots__ = ("_kind", "keeps_nulls", "strict_errors", "unknown")
+    __slots__ = ("_kind", "emptied", "keeps_nulls", "strict_errors", "unknown")
 
     def __init__(self, kind: Kind, *, keeps_nulls: bool = False) -> None:
         self._kind = kind
         self.keeps_nulls = keeps_nulls
+        self.emptied: list[str] = []
+        """The fields whose empty lists and maps have become null."""
         self.unknown: list[str] = []
         """The fields that the type does not have."""
         self.strict_errors: dict[str, None] = {}
@@ -267,6 +269,8 @@ class Decoder:
                         # Stored objects have no empty lists and maps.
                         empty = shape.null_when_empty and isinstance(decoded, list | dict)
                         clean[field] = None if empty else decoded
+                        if empty:
+                            self.emptied.append(f"{path}{field}")
         except _WrongType as wrong:
             wrong.within(struct, field, shape)
             raise

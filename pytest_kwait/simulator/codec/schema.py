@@ -247,10 +247,8 @@ class Shape:
         if self.form is Form.LIST:
             return self.list_type == "atomic"
         target = schemas()[self._ref] if self._ref else self.node
-        return "atomic" in (
-            self.node.get("x-kubernetes-map-type"),
-            target.get("x-kubernetes-map-type"),
-        ) or self.form not in (Form.STRUCT, Form.MAP)
+        map_type = self.node.get("x-kubernetes-map-type") or target.get("x-kubernetes-map-type")
+        return map_type == "atomic" or self.form not in (Form.STRUCT, Form.MAP)
 
 
 _ZEROS = {
@@ -267,7 +265,7 @@ _ZEROS = {
 class Struct:
     """A type with named fields."""
 
-    __slots__ = ("always", "fields", "go", "name", "required")
+    __slots__ = ("_zero", "always", "fields", "go", "name", "required")
 
     def __init__(self, name: str, schema: Obj) -> None:
         self.name = name
@@ -284,6 +282,27 @@ class Struct:
                 shape.null_when_empty = False
         self.always = tuple(self._fillers())
         """Fields that are written even where they are not given: name, a struct's type or value."""
+        self._zero: Obj | None = None
+
+    @property
+    def zero(self) -> Obj:
+        """The JSON of Go's zero value, which has no defaults; it is shared, not to be changed."""
+        if self._zero is None:
+            self._zero = dict(self._iter_zeros())
+        return self._zero
+
+    def _iter_zeros(self) -> Iterator[tuple[str, Any]]:
+        for name, shape in self.fields.items():
+            field = shape.field
+            if field is None or field.omitted_zero:
+                continue
+            if field.pointer or field.mode or shape.form in (Form.LIST, Form.MAP, Form.BYTES):
+                if not field.omitted:
+                    yield name, None
+            elif shape.form is Form.STRUCT:
+                yield name, shape.struct.zero
+            elif not field.omitted or shape.form not in _SCALARS:
+                yield name, shape.zero
 
     def _fillers(self) -> Iterator[tuple[str, Shape | None, Any]]:
         learned = learned_defaults().get("types", {}).get(self.name, {})

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.authorization.rbac import CLUSTER_ROLES, aggregate_rules
+from pytest_kwait.simulator.authorization.rbac import (
+    AGGREGATION_MANAGER,
+    CLUSTER_ROLES,
+    aggregate_rules,
+)
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
+from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import Obj, name_of
+from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -41,6 +47,12 @@ class ClusterRoleAggregationController:
             return
         rules = aggregate_rules(role, self._cluster.list(CLUSTER_ROLES))
         if rules != (role.get("rules") or []):
-            self._cluster.modify(
-                CLUSTER_ROLES, name, "", lambda changed: changed.update(rules=rules)
-            )
+            kind = self._cluster.kind_of(CLUSTER_ROLES)
+            configuration = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {"name": name},
+                "rules": rules,
+            }
+            caller = Caller(manager=AGGREGATION_MANAGER)
+            apply_object(self._cluster, kind, configuration, None, caller, force=True)

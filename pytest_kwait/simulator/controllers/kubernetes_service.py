@@ -19,6 +19,7 @@ from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.network.cluster_names import KUBERNETES_SERVICE, is_kubernetes_service
 from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
+from pytest_kwait.simulator.request_info import server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,8 @@ class KubernetesServiceController:
         cluster, stamp = self._cluster, self._cluster.clock.stamp()
         metadata = {"name": KUBERNETES_SERVICE}
         spec = {"cidrs": list(cluster.addresses.cidrs)}
-        created = cluster.create(_SERVICE_CIDRS, {"metadata": metadata, "spec": spec})
+        obj = {"metadata": metadata, "spec": spec}
+        created = cluster.create(_SERVICE_CIDRS, obj, caller=server_caller())
         condition = {
             "type": "Ready", "status": "True", "reason": "", "message": _READY_MESSAGE,
             "lastTransitionTime": stamp,
@@ -90,17 +92,19 @@ class KubernetesServiceController:
         labels = {"component": "apiserver", "provider": "kubernetes"}
         address = self._cluster.addresses.kubernetes_address
         spec: Obj = {
-            "clusterIP": address, "ports": [port], "sessionAffinity": "None", "type": "ClusterIP"
+            "clusterIP": address, "ipFamilyPolicy": "SingleStack", "ports": [port],
+            "sessionAffinity": "None", "type": "ClusterIP",
         }  # fmt: skip
         service = self._cluster.find(_SERVICES, KUBERNETES_SERVICE, _NAMESPACE)
         if service is None:
             metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
-            self._cluster.create(_SERVICES, {"metadata": metadata, "spec": spec}, _NAMESPACE)
+            obj = {"metadata": metadata, "spec": spec}
+            self._cluster.create(_SERVICES, obj, _NAMESPACE, caller=server_caller())
         elif service["spec"].get("ports") != [port]:
             # Other fields stay as they are, as upstream.
             changed = clone(service)
             changed["spec"]["ports"] = [port]
-            self._cluster.update(_SERVICES, changed)
+            self._cluster.update(_SERVICES, changed, caller=server_caller())
         self._keep(_ENDPOINTS, {"endpointslice.kubernetes.io/skip-mirror": "true"}, {
             "subsets": [{
                 "addresses": [{"ip": self._address}],
@@ -118,9 +122,11 @@ class KubernetesServiceController:
         stored_object = self._cluster.find(resource, KUBERNETES_SERVICE, _NAMESPACE)
         if stored_object is None:
             metadata = {"name": KUBERNETES_SERVICE, "labels": labels}
-            self._cluster.create(resource, {"metadata": metadata, **clone(content)}, _NAMESPACE)
+            obj = {"metadata": metadata, **clone(content)}
+            self._cluster.create(resource, obj, _NAMESPACE, caller=server_caller())
         elif any(stored_object.get(field) != value for field, value in content.items()):
-            self._cluster.update(resource, {**clone(stored_object), **clone(content)})
+            obj = {**clone(stored_object), **clone(content)}
+            self._cluster.update(resource, obj, caller=server_caller())
 
 
 class IPAddressController:
@@ -159,7 +165,8 @@ class IPAddressController:
             namespace, name = owner
             parent = {"resource": _SERVICES, "namespace": namespace, "name": name}
             metadata = {"name": address, "labels": dict(_ADDRESS_LABELS)}
-            self._cluster.create(_ADDRESSES, {"metadata": metadata, "spec": {"parentRef": parent}})
+            obj = {"metadata": metadata, "spec": {"parentRef": parent}}
+            self._cluster.create(_ADDRESSES, obj, caller=server_caller())
         elif owner is None and address_object is not None and not is_being_deleted(address_object):
             labels = address_object["metadata"].get("labels") or {}
             if labels.items() >= _ADDRESS_LABELS.items():

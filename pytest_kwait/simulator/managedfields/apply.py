@@ -12,6 +12,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.go_values import dump_go_json
 from pytest_kwait.simulator.api_errors import StatusError, bad_request
 from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.go_text import parse_uint
@@ -53,7 +54,6 @@ KUBECTL_MANAGER = "kubectl"
 """The manager that takes over what it has applied on the client; any other one does not."""
 
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-_ESCAPES = str.maketrans({character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"})
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
 _TYPE_ERROR = re.compile(
     r"json: cannot unmarshal (?P<given>.+) into Go struct field \S+ of type (?P<go>.+)"
@@ -91,8 +91,7 @@ def update_last_applied(live: Obj, configuration: Obj) -> bool:
         applied["metadata"]["annotations"] = {
             name: text for name, text in applied_annotations.items() if name != _ANNOTATION
         }
-    text = json.dumps(applied, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    text = text.translate(_ESCAPES) + "\n"
+    text = dump_go_json(applied) + "\n"
     before = annotations[_ANNOTATION]
     other_annotations = {name: value for name, value in annotations.items() if name != _ANNOTATION}
     note = {_ANNOTATION: text}
@@ -250,7 +249,7 @@ def apply_object(
         if kind.custom:
             for other_manager in [*other_managers]:
                 if other_manager.api_version not in changes_by_version:
-                    version_changes = versions.changes(other_manager, plain, merged)
+                    version_changes = versions.changes(other_manager, plain, merged, subresource)
                     if version_changes is None:
                         other_managers.remove(other_manager)
                     else:
@@ -450,7 +449,9 @@ def check_conflicts(
     conflicts = [
         (manager, path)
         for manager in other_managers
-        for path in sorted(manager.fields & versions.get(manager.api_version, touched))
+        for path in sorted(
+            manager.fields & versions.get(manager.api_version, touched), key=_set_order
+        )
     ]
     if not conflicts or force:
         return
@@ -477,6 +478,11 @@ def check_conflicts(
             ]
         text = f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
     raise StatusError(409, "Conflict", text, {"causes": causes})
+
+
+def _set_order(path: Path) -> list[tuple[bool, str]]:
+    """Return the order of a set: at each level the members, then what is below others."""
+    return [(depth < len(path), element) for depth, element in enumerate(path, 1)]
 
 
 def _format_manager(manager: ManagedFieldsEntry) -> str:

@@ -11,13 +11,14 @@ fieldpath, typed/{tofieldset,compare,validate,helpers}.go.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_kwait.simulator.codec.decode import Decoder
+from pytest_kwait.apimachinery.go_values import dump_go_json
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import Form, Shape, shape_of
 from pytest_kwait.simulator.conversion import to_version
-from pytest_kwait.simulator.objects import copy_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +57,39 @@ _NEVER_OWNED = frozenset(
     }
 )
 
+_CERTIFICATE_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
+_RESET_FIELDS: dict[tuple[str, str], tuple[Path, ...]] = {
+    (_CERTIFICATE_REQUESTS, ""): (("f:spec",), ("f:status",)),
+    (_CERTIFICATE_REQUESTS, "status"): (("f:spec",), ("f:status", "f:conditions")),
+    (_CERTIFICATE_REQUESTS, "approval"): (("f:spec",), ("f:status", "f:certificate")),
+    ("deployments.apps", "status"): (("f:spec",), ("f:metadata", "f:labels")),
+    ("pods", "status"): (("f:spec",), ("f:metadata", "f:ownerReferences")),
+    ("podcertificaterequests.certificates.k8s.io", ""): (),
+}
+"""What a write of a kind's subresource resets, where it is not the status or all but that."""
+_STATUS_HAS_NO_METADATA = frozenset(
+    {
+        "apiservices.apiregistration.k8s.io",
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "devicetaintrules.resource.k8s.io",
+        "flowschemas.flowcontrol.apiserver.k8s.io",
+        "podgroups.scheduling.k8s.io",
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
+        "resourceclaims.resource.k8s.io",
+        "resourcepoolstatusrequests.resource.k8s.io",
+        "servicecidrs.networking.k8s.io",
+        "storageversionmigrations.storagemigration.k8s.io",
+        "storageversions.internal.apiserver.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    }
+)
+"""Kinds whose status writes own no metadata."""
+_INVALID_AFTER_ADMISSION = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
+    "outdated mutating admission controller; please fix your requests: "
+)
+
 
 class Changes(NamedTuple):
     """The difference of two objects."""
@@ -67,7 +101,7 @@ class Changes(NamedTuple):
 
 def _item_element(item: Any, shape: Shape) -> str:
     if shape.list_type == "set" or not isinstance(item, dict):
-        return "v:" + json.dumps(item, separators=(",", ":"))
+        return "v:" + dump_go_json(item)
     fields = shape.item.struct.fields if shape.item.form is Form.STRUCT else {}
     keys = {}
     for key in shape.map_keys:
@@ -76,7 +110,9 @@ def _item_element(item: Any, shape: Shape) -> str:
             value = fields[key].default
         if value is not None:
             keys[key] = value
-    return "k:" + json.dumps(keys, separators=(",", ":"), sort_keys=True)
+    if not keys:
+        raise StatusError(500, "", f"associative list with keys {_key_fault(item, shape.map_keys)}")
+    return "k:" + dump_go_json(keys)
 
 
 def iter_children(value: Any, shape: Shape | None) -> Iterator[tuple[str, Any, Shape | None]]:
@@ -121,11 +157,27 @@ def _collect(
     if containers or (isinstance(value, dict) and not value and path):
         paths.add(path)
     fields = shape.struct.fields if shape is not None and shape.form is Form.STRUCT else {}
-    for element, part, inner in iter_children(value, shape):
+    children = iter_children(value, shape)
+    if containers and isinstance(value, list):
+        children = _iter_unique(value, shape, path, paths)
+    for element, part, inner in children:
         # Items, and the keys of maps, are owned besides what is in them.
         if element[0] == "k" or (element[0] == "f" and element[2:] not in fields):
             paths.add((*path, element))
         _collect(part, inner, (*path, element), paths, containers=containers)
+
+
+def _iter_unique(
+    items: list[Any], shape: Shape | None, path: Path, paths: Paths
+) -> Iterator[tuple[str, Any, Shape | None]]:
+    """Yield the children of a list; items that share their keys are one path without more."""
+    children = list(iter_children(items, shape))
+    counts = Counter(element for element, _, _ in children)
+    for child in children:
+        if counts[child[0]] == 1:
+            yield child
+        else:
+            paths.add((*path, child[0]))
 
 
 def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
@@ -138,11 +190,19 @@ def compare_fields(old: Any, new: Any, shape: Shape | None) -> Changes:
 def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Changes) -> None:
     if old == new:
         return
+    # A null is an empty value of the other's type.
+    if shape is not None and shape.form is not Form.ANY:
+        if old is None and is_granular(new, shape):
+            old = type(new)()
+        elif new is None and is_granular(old, shape):
+            new = type(old)()
     if not is_granular(new, shape) or not is_granular(old, shape) or type(old) is not type(new):
         changes.modified.add(path)
         return
     before = {element: (part, inner) for element, part, inner in iter_children(old, shape)}
     after = {element: (part, inner) for element, part, inner in iter_children(new, shape)}
+    if len(before) < len(old) or len(after) < len(new):
+        _compare_repeated(old, new, shape, path, changes, before, after)
     for element, (part, inner) in after.items():
         if element in before:
             _compare(before[element][0], part, inner, (*path, element), changes)
@@ -151,6 +211,46 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
     for element, (part, inner) in before.items():
         if element not in after:
             _collect(part, inner, (*path, element), changes.removed, containers=True)
+
+
+def _compare_repeated(
+    old: list[Any],
+    new: list[Any],
+    shape: Shape | None,
+    path: Path,
+    changes: Changes,
+    before: dict[str, Any],
+    after: dict[str, Any],
+) -> None:
+    """Compare items that share their keys, and remove them from `before` and `after`.
+
+    They are one value. Source: structured-merge-diff typed/compare.go, func visitListItems.
+    """
+    olds, news = _group_items(old, shape), _group_items(new, shape)
+    for element in olds.keys() | news.keys():
+        earlier, later = olds.get(element, []), news.get(element, [])
+        if len(earlier) < 2 and len(later) < 2:
+            continue
+        if len(earlier) > 1 and len(later) > 1:
+            if earlier != later:
+                changes.modified.add((*path, element))
+        elif len(earlier) > 1:
+            for part, inner in [after[element]] if later else ():
+                _collect(part, inner, (*path, element), changes.added, containers=True)
+            changes.removed.add((*path, element))
+        else:
+            for part, inner in [before[element]] if earlier else ():
+                _collect(part, inner, (*path, element), changes.removed, containers=True)
+            changes.added.add((*path, element))
+        before.pop(element, None)
+        after.pop(element, None)
+
+
+def _group_items(items: list[Any], shape: Shape | None) -> dict[str, list[Any]]:
+    grouped: dict[str, list[Any]] = {}
+    for element, part, _ in iter_children(items, shape):
+        grouped.setdefault(element, []).append(part)
+    return grouped
 
 
 def encode_set(paths: Iterable[Path]) -> Obj:
@@ -384,7 +484,9 @@ class VersionConverter:
         self._kinds = kinds
         self._kind = kind
 
-    def changes(self, manager: ManagedFieldsEntry, before: Obj, new: Obj) -> Changes | None:
+    def changes(
+        self, manager: ManagedFieldsEntry, before: Obj, new: Obj, subresource: str | None
+    ) -> Changes | None:
         """Return the changes in the manager's version; None if it is not served any more."""
         group, _, version = manager.api_version.rpartition("/")
         served = self._kinds.served(group, version) or {}
@@ -393,11 +495,12 @@ class VersionConverter:
             return None
         old = to_version(other_kind, before) if "kind" in before else before
         converted = to_version(other_kind, new)
-        return compare_fields(
+        changes = compare_fields(
             _without_managed_fields(old),
             _without_managed_fields(converted),
             object_shape(other_kind),
         )
+        return Changes(*(_filter_reset(other_kind, paths, subresource) for paths in changes))
 
 
 def read_managed_fields(obj: Obj) -> list[ManagedFieldsEntry]:
@@ -432,7 +535,7 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": manager.api_version,
-            "time": manager.time,
+            **({"time": manager.time} if manager.time else {}),
             "fieldsType": "FieldsV1",
             "fieldsV1": encode_set(manager.fields),
         }
@@ -456,37 +559,41 @@ def object_shape(kind: Kind) -> Shape:
 
 def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     """Return the paths that can be owned: without identity and reset fields."""
-    ownable_paths = paths - _NEVER_OWNED
-    if subresource == "status":
-        return {path for path in ownable_paths if path[0] == "f:status"}
-    if kind.has_status and subresource is None:
-        return {path for path in ownable_paths if path[0] != "f:status"}
-    return ownable_paths
+    return _filter_reset(kind, paths - _NEVER_OWNED, subresource)
+
+
+def _filter_reset(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
+    """Return the paths that a write of the subresource does not reset.
+
+    Source: GetResetFields of the strategies.
+    """
+    reset = _reset_fields(kind, subresource)
+    if not reset or not paths:
+        return paths
+    firsts = {path[0] for path in reset}
+    return {
+        path
+        for path in paths
+        if path[0] not in firsts or not any(path[: len(one)] == one for one in reset)
+    }
+
+
+def _reset_fields(kind: Kind, subresource: str | None) -> Iterable[Path]:
+    known = _RESET_FIELDS.get((kind.bucket, subresource or ""))
+    if known is not None:
+        return known
+    if subresource is None:
+        return (("f:status",),) if kind.has_status else ()
+    if subresource != "status":
+        return ()
+    if kind.custom or kind.bucket in _STATUS_HAS_NO_METADATA:
+        return (("f:metadata",), ("f:spec",))
+    return (("f:spec",),)
 
 
 def _without_managed_fields(obj: Obj) -> Obj:
     metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": metadata}
-
-
-def _blank_object(kind: Kind, shape: Shape) -> Obj:
-    """Return an empty object: the fields that are always written."""
-    if kind.structure is not None:
-        return {"metadata": {}}
-    blank = Decoder(kind).struct({}, shape.struct)
-    _fill_required(blank, shape)
-    return blank
-
-
-def _fill_required(value: Obj, shape: Shape) -> None:
-    """Add the fields that are written even if empty."""
-    for field, inner in shape.struct.fields.items():
-        if inner.form is Form.STRUCT and value.get(field) is not None:
-            _fill_required(value[field], inner)
-        elif inner.form in (Form.LIST, Form.MAP) and (
-            field in shape.struct.required and value.get(field) is None
-        ):
-            value[field] = [] if inner.form is Form.LIST else {}
 
 
 def record_update(
@@ -500,26 +607,44 @@ def record_update(
 ) -> None:
     """Record `caller` as the manager of the fields of `new` that differ from `old`.
 
+    `new` is decoded and has its defaults; nothing has admitted or prepared it yet.
     Managers of other versions lose the fields that differ there, by `versions`.
 
     A client that empties `managedFields` resets it; one that leaves it out does not.
+    Source: k8s.io/apimachinery pkg/util/managedfields/internal/{fieldmanager,structuredmerge}.go.
     """
     if not caller.manager:
         if old is not None and "managedFields" in old["metadata"]:
             new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
         return
     shape = object_shape(kind)
-    sent = new["metadata"].get("managedFields")
-    before = old if old is not None else _blank_object(kind, shape)
-    source = new if sent and old is not None else (old or {"metadata": {}})
-    managers = read_managed_fields(source)
-    changes = compare_fields(_without_managed_fields(before), _without_managed_fields(new), shape)
-    own_fields = strip_unowned(kind, changes.added | changes.modified, subresource)
+    sent = new["metadata"].pop("managedFields", None) if subresource is None else None
+    if old is not None and sent in ([], [{}]):
+        return
+    if not sent or find_managed_fields_error(sent):
+        sent = (old or {"metadata": {}})["metadata"].get("managedFields")
+    blank = {"metadata": {}} if kind.custom else shape.struct.zero
+    before = blank if old is None else old
+    try:
+        compared = compare_fields(
+            _without_managed_fields(before), _without_managed_fields(new), shape
+        )
+    except StatusError:
+        return  # an item without keys: nobody owns anything
+    for field in caller.empty_fields:
+        path = tuple(f"f:{name}" for name in field.split("."))
+        if "[" not in field and path not in compared.added:
+            compared.modified.add(path)
+    changes = Changes(*(_filter_reset(kind, paths, subresource) for paths in compared))
+    own_fields = (changes.added | changes.modified) - _NEVER_OWNED
+    if old is not None and not own_fields and not changes.removed and sent:
+        new["metadata"]["managedFields"] = sent
+        return
     manager_entry = ManagedFieldsEntry(
         caller.manager, "Update", kind.api_version, subresource or "", stamp, own_fields
     )
     merged: list[ManagedFieldsEntry] = []
-    for manager in managers:
+    for manager in read_managed_fields({"metadata": {"managedFields": sent}}):
         if manager.identity == manager_entry.identity:
             if own_fields:
                 manager_entry.fields = own_fields | (manager.fields - changes.removed)
@@ -529,15 +654,60 @@ def record_update(
             continue
         manager_changes: Changes | None = changes
         if versions is not None and manager.api_version != kind.api_version:
-            manager_changes = versions.changes(manager, before, new)
+            manager_changes = versions.changes(manager, before, new, subresource)
         if manager_changes is not None:
             manager.fields -= (
                 manager_changes.added | manager_changes.modified | manager_changes.removed
             )
             merged.append(manager)
-    if manager_entry.fields:
-        merged.append(manager_entry)
-    if not own_fields and old is not None and not sent and not changes.removed:
-        copy_fields(new["metadata"], old["metadata"], "managedFields")
-        return
+    merged.append(manager_entry)
     write_managed_fields(new, merged)
+
+
+def find_managed_fields_error(entries: Iterable[Obj]) -> str:
+    """Return why the entries of `managedFields` cannot be read; empty if they can.
+
+    Source: k8s.io/apimachinery pkg/util/managedfields/internal/managedfields.go,
+    func DecodeManagedFields.
+    """
+    for index, entry in enumerate(entries):
+        if entry.get("operation") not in ("Apply", "Update"):
+            return "operation must be `Apply` or `Update`"
+        if not entry.get("apiVersion"):
+            return "apiVersion must not be empty"
+        fields_type = entry.get("fieldsType")
+        if not fields_type:
+            return f"missing fieldsType in managed fields entry {index}"
+        if fields_type != "FieldsV1":
+            return f"invalid fieldsType {json.dumps(fields_type)} in managed fields entry {index}"
+    return ""
+
+
+def keep_valid_managed_fields(obj: Obj, before: list[Obj] | None, caller: Caller) -> None:
+    """Restore `managedFields` from `before` admission, which has made them unreadable.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/fieldmanager/admission.go.
+    """
+    metadata = obj["metadata"]
+    entries = metadata.get("managedFields")
+    if entries is before:
+        return
+    why = find_managed_fields_error(entries or ())
+    if why:
+        metadata["managedFields"] = before
+        caller.warn(_INVALID_AFTER_ADMISSION + why)
+
+
+def keep_unchanged_times(new: Obj, old: Obj) -> None:
+    """Keep the times of managers if nothing else of the object changes.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/fieldmanager/equality.go.
+    """
+    after, before = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if after is before or after is None or before is None or len(after) != len(before):
+        return
+    if all(
+        {**one, "time": None} == {**other, "time": None}
+        for one, other in zip(after, before, strict=True)
+    ) and _without_managed_fields(new) == _without_managed_fields(old):
+        new["metadata"]["managedFields"] = before

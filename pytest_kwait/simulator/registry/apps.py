@@ -216,8 +216,12 @@ class DaemonSetStrategy(WorkloadStrategy):
     check_change = staticmethod(validate_daemon_set_spec_update)
 
     def default(self, obj: Obj) -> None:
-        """Default the update to one node at a time."""
+        """Default the update to one node at a time; conversion shows the template generation."""
         super().default(obj)
+        metadata = obj["metadata"]
+        if _TEMPLATE_GENERATION not in (metadata.get("annotations") or ()):
+            annotations = metadata.get("annotations") or {}
+            metadata["annotations"] = {**annotations, _TEMPLATE_GENERATION: "0"}
         strategy = obj["spec"].setdefault("updateStrategy", {})
         if not strategy.get("type"):
             strategy["type"] = "RollingUpdate"
@@ -230,8 +234,9 @@ class DaemonSetStrategy(WorkloadStrategy):
     def prepare_create(self, obj: Obj) -> None:
         """Start the template generation."""
         super().prepare_create(obj)
-        annotations = obj["metadata"].setdefault("annotations", {})
-        annotations.setdefault(_TEMPLATE_GENERATION, "1")
+        annotations = obj["metadata"]["annotations"]
+        if annotations[_TEMPLATE_GENERATION] == "0":
+            annotations[_TEMPLATE_GENERATION] = "1"
 
     def prepare_update(self, new: Obj, old: Obj) -> None:
         """Increase the template generation when the template changes."""

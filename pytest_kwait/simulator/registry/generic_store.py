@@ -24,7 +24,12 @@ from pytest_kwait.simulator.api_errors import (
 )
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.conversion import to_version
-from pytest_kwait.simulator.managedfields.field_manager import VersionConverter, record_update
+from pytest_kwait.simulator.managedfields.field_manager import (
+    VersionConverter,
+    keep_unchanged_times,
+    keep_valid_managed_fields,
+    record_update,
+)
 from pytest_kwait.simulator.objects import (
     clone,
     copy_fields,
@@ -340,8 +345,12 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
+        with beside_loop():
+            self._record(requested, new, None, caller, record)
+        managers = metadata.get("managedFields")
         self._cluster.admission.admit(attributes)
         new = attributes.obj or new
+        keep_valid_managed_fields(new, managers, caller)
         metadata = new["metadata"]
         strategy.check_escalation(self._cluster.rbac, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
@@ -370,11 +379,6 @@ class GenericStore:
         for hook in self._cluster.before_write:
             hook(kind, new, None)
         with nullcontext() if attributes.on_store else beside_loop():
-            if record is None:
-                stamp = self._cluster.clock.stamp()
-                record_update(kind, new, None, caller, stamp, versions=self._versions(kind))
-            else:
-                record(new)
             stored, written = self._stored_form(kind, new)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
@@ -397,8 +401,28 @@ class GenericStore:
         form = to_version(storage, new)
         return (form if storage.structure is None else storage.structure.with_defaults(form)), form
 
-    def _versions(self, kind: Kind) -> VersionConverter | None:
-        return VersionConverter(self._cluster.kinds, kind) if kind.custom else None
+    def _record(
+        self,
+        kind: Kind,
+        new: Obj,
+        old: Obj | None,
+        caller: Caller,
+        record: Callable[[Obj], None] | None,
+        subresource: str | None = None,
+    ) -> None:
+        """Set the managers of `new`, in the requested version, before admission changes it."""
+        if record is not None:
+            record(new)
+            return
+        seen = new
+        if caller.manager and not (kind.stored or kind.custom):
+            seen = to_version(kind, {**new, "metadata": {**new["metadata"]}})
+            old = old and to_version(kind, old)
+        versions = VersionConverter(self._cluster.kinds, kind)
+        stamp = self._cluster.clock.stamp()
+        record_update(kind, seen, old, caller, stamp, subresource, versions)
+        if seen is not new:
+            copy_fields(new["metadata"], seen["metadata"], "managedFields")
 
     def replace(
         self,
@@ -448,8 +472,12 @@ class GenericStore:
             caller,
             requested_kind=requested,
         )
+        with beside_loop():
+            self._record(requested, new, old, caller, record, subresource)
+        managers = metadata.get("managedFields")
         self._cluster.admission.admit(attributes)
         new = attributes.obj or new
+        keep_valid_managed_fields(new, managers, caller)
         metadata = new["metadata"]
         _keep_server_fields(metadata, before)
         if kind.bucket == "services" and subresource is None:
@@ -477,7 +505,8 @@ class GenericStore:
                 for text in requested.structure.tolerated:
                     caller.warn(text)
             metadata["resourceVersion"] = before["resourceVersion"]
-            if metadata != before:
+            changed = metadata.keys() | before.keys()
+            if any(metadata.get(name) != before.get(name) for name in changed - {"managedFields"}):
                 # Upstream validates metadata generically, then by the kind's own rules.
                 common_errors = validate_common_fields_update(new, old, kind)
                 if strategy.validates_metadata:
@@ -495,12 +524,7 @@ class GenericStore:
         self._cluster.admission.validate(attributes)
         for hook in self._cluster.before_write:
             hook(kind, new, old)
-        with nullcontext() if attributes.on_store else beside_loop():
-            if record is None:
-                stamp, versions = self._cluster.clock.stamp(), self._versions(kind)
-                record_update(kind, new, old, caller, stamp, subresource, versions)
-            else:
-                record(new)
+        keep_unchanged_times(new, old)
         if new == old:
             return old
         stored, written = self._stored_form(kind, new)

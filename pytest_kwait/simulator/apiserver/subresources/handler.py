@@ -47,7 +47,7 @@ from pytest_kwait.simulator.apiserver.responses import (
 )
 from pytest_kwait.simulator.apiserver.subresources.connect import admit_connection
 from pytest_kwait.simulator.apiserver.subresources.logs import serve_logs
-from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS
+from pytest_kwait.simulator.authentication.service_accounts import TOKEN_REQUESTS, TOKEN_SECONDS
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.apply import check_conflicts, read_apply
 from pytest_kwait.simulator.managedfields.field_manager import (
@@ -56,7 +56,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     record_update,
     write_managed_fields,
 )
-from pytest_kwait.simulator.objects import clone, labels_of, name_of
+from pytest_kwait.simulator.objects import clone, copy_fields, labels_of, name_of
 from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.registry.subresources import (
     EVICTION_SUCCESS,
@@ -501,7 +501,8 @@ class SubresourceHandler:
             self._cluster.admission.validate_subresource(attributes)
             return self._cluster.accounts.issue(account, attributes.obj or clean)
 
+        clean.setdefault("spec", {}).setdefault("expirationSeconds", TOKEN_SECONDS)
+        record_update(TOKEN_REQUESTS, clean, None, caller, self._cluster.clock.stamp(), "token")
         issued = await run_write(self._cluster, issue)
-        stamp = self._cluster.clock.stamp()
-        record_update(TOKEN_REQUESTS, issued, None, caller, stamp, "token")
+        copy_fields(issued["metadata"], clean["metadata"], "managedFields")
         return issued
