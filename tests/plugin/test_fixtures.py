@@ -475,7 +475,7 @@ def test_types_of_fixtures_are_public() -> None:
     assert private == []
 
 
-_SUITE_TIMEOUTS = '''
+_SUITE_TIMEOUTS = """
 import pytest
 import pytest_kwait.engine.waiter as waiter
 from pytest_kwait import wait_for_job_complete as function
@@ -530,7 +530,7 @@ def test_of_run(in_module, kwait, kwait_client, wait_for_job_complete):
 @pytest.mark.kwait(timeouts={"job": 7})
 def test_marker(in_module, kwait, kwait_client, wait_for_job_complete):
     check(7.0 * SCALE, kwait, kwait_client, wait_for_job_complete)
-'''
+"""
 
 
 @pytest.mark.parametrize(
