@@ -33,7 +33,7 @@ def measure_rows(kubeconfig: str = "-", rounds: int = 40) -> list[Row]:
     with _cluster(kubeconfig) as path:
         api: Any = config.new_client_from_config(path)  # type: ignore[no-untyped-call] # has none
         core = client.CoreV1Api(api)
-        namespaces = Namespaces(api, Timeouts())
+        namespaces = Namespaces(api, Timeouts)
 
         def ours() -> float:
             owner = Owner("bench", "t.py::test_it", "test_it", nonce=uuid.uuid4().hex)

@@ -683,7 +683,7 @@ def wait_for_endpoint_pods(
 
     Source: endpointslice/wait.go WaitForEndpointPods.
     """
-    return EndpointPods(namespace, name, parse_pod_uids(pods))
+    return EndpointPods(namespace, name, parse_pod_uids(pods, namespace))
 
 
 @wait(

@@ -333,7 +333,9 @@ class NamedObjectStore(ObjectSink):
         return self._named.values()
 
 
-def parse_named_uids(what: str, value: object, kind: str, *, empty: bool = False) -> dict[str, str]:
+def parse_named_uids(
+    what: str, value: object, kind: str, *, empty: bool = False, namespace: str | None = None
+) -> dict[str, str]:
     """Return the UIDs of objects by their names; empty if only the name is given.
 
     Args:
@@ -342,9 +344,10 @@ def parse_named_uids(what: str, value: object, kind: str, *, empty: bool = False
             a list of these, such as a PodList, or one of them.
         kind: the kind of the objects.
         empty: whether an empty list is valid.
+        namespace: the namespace that the objects are of; None for cluster-scoped kinds.
 
     Raises:
-        InvalidArgument: `value` has another form.
+        InvalidArgument: `value` has another form, or an object is of another namespace.
     """
     named: dict[str, str] = {}
     for item in _list_objects(what, value, kind):
@@ -352,6 +355,10 @@ def parse_named_uids(what: str, value: object, kind: str, *, empty: bool = False
         name = None if metadata is None else _member(metadata, "name")
         if name is None or _member(item, "kind") not in (None, kind):
             raise InvalidArgument(what, _Short(item), _usage(kind))
+        place = _member(metadata, "namespace")
+        if namespace is not None and place not in (None, "", namespace):
+            valid = f"it is of namespace {place}; use objects of {namespace}, or another namespace="
+            raise InvalidArgument(what, _Short(item), valid)
         named[check_name(what, name)] = str(_member(metadata, "uid") or "")
     if not named and not empty:
         raise InvalidArgument(what, [], f"at least one {kind} is needed")

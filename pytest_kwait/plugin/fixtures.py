@@ -185,9 +185,14 @@ def kwait_client(request: pytest.FixtureRequest, kwait_cluster: Cluster) -> Iter
 @pytest.fixture
 def kwait_timeouts(request: pytest.FixtureRequest) -> Timeouts:
     """Give the timeout table of this test: seconds by name, as items and as attributes."""
+    from pytest_kwait.plugin.internals import find_fixtures
     from pytest_kwait.plugin.markers import settings_of
 
-    return settings_of(request.node).timeouts()
+    settings = settings_of(request.node)
+    if len(find_fixtures(request.node, "kwait_timeouts")) > 1:
+        # What a fixture of the suite makes of it is scaled afterwards.
+        return settings.unscaled_timeouts()
+    return settings.timeouts()
 
 
 @pytest.fixture(scope="session")
@@ -276,9 +281,6 @@ def _kwait(
     if scope:
         yield request.getfixturevalue(f"_kwait_of_{scope}")
         return
-    timeouts = None
-    if request.scope == "function":
-        timeouts = request.getfixturevalue("kwait_timeouts")
     nodeid = request.node.nodeid or "session"
     owner = make_owner(request.config, kwait_cluster, nodeid, request.node.name, again=True)
     with make_kwait(
@@ -289,7 +291,6 @@ def _kwait(
         kwait_cluster,
         kwait_client,
         _kwait_namespaces,
-        timeouts,
     ) as kwait_object:
         for _, mark in reversed(manifest_markers(request.node)):
             kwait_object.apply(*mark.args, **mark.kwargs)

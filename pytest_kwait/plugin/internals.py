@@ -32,6 +32,14 @@ def has_own_fixture(item: pytest.Item, name: str) -> bool:
     return len(requested.get(name, ())) == 1
 
 
+def request_of(item: pytest.Item) -> pytest.FixtureRequest | None:
+    """Return the request of a test; None if it takes no fixtures.
+
+    A fixture of a wider scope may wait by limits that a fixture of the suite gives.
+    """
+    return getattr(item, "_request", None)
+
+
 def finish_fixture(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Call the finalizers of a fixture that are left; raises what they raise.
 

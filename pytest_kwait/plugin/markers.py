@@ -17,6 +17,7 @@ import pytest
 
 from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.framework.wait_names import WAIT_NAMES
+from pytest_kwait.plugin.internals import find_fixtures, request_of
 from pytest_kwait.plugin.run import run_of, run_settings
 from pytest_kwait.plugin.timeout import running_item
 from pytest_kwait.plugin.usage import (
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
+    from pytest_kwait.engine.options import TimeoutEntry
     from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.config.options import SettingDefinition
     from pytest_kwait.suite.config.settings import Settings
@@ -149,11 +151,15 @@ def settings_of(node: pytest.Item | pytest.Collector) -> Settings:
 def settings_in_force(config: pytest.Config, node: Any) -> Settings:
     """Return the settings of what runs now: the test, or the scope of a fixture that it shares.
 
+    They include the timeouts of the suite's fixture `kwait_timeouts`.
+
     Args:
         node: the node whose settings apply between tests.
     """
-    shared = run_of(config).get(MarkerExecutor).shared_nodes
-    return settings_of(shared[-1] if shared else running_item(config) or node)
+    executor = run_of(config).get(MarkerExecutor)
+    shared = executor.shared_nodes
+    settings = settings_of(shared[-1] if shared else running_item(config) or node)
+    return settings.with_suite_timeouts(executor.suite_timeouts())
 
 
 def namespace_scope_of(request: pytest.FixtureRequest) -> str:
@@ -386,6 +392,33 @@ class MarkerExecutor:
         self.shared_nodes: list[Any] = []
         """The nodes of the fixtures that are set up or torn down now, the innermost last."""
         self._preconditions: Preconditions | None = None
+        self._item: pytest.Item | None = None
+        self._suite_timeouts: dict[str, TimeoutEntry] | None = None
+
+    def suite_timeouts(self) -> dict[str, TimeoutEntry]:
+        """Return what the suite's fixture `kwait_timeouts` changes for the running test.
+
+        Its first use in a test sets the fixture up, which a teardown cannot.
+        """
+        if self._suite_timeouts is None:
+            # A wait of that fixture, or of one that it requests, is without it.
+            self._suite_timeouts = {}
+            try:
+                self._suite_timeouts = self._read_suite_timeouts()
+            except BaseException:
+                self._suite_timeouts = None
+                raise
+        return self._suite_timeouts
+
+    def _read_suite_timeouts(self) -> dict[str, TimeoutEntry]:
+        from pytest_kwait.suite.config.settings import read_suite_timeouts
+
+        item = self._item
+        request = None if item is None else request_of(item)
+        if item is None or request is None or len(find_fixtures(item, "kwait_timeouts")) < 2:
+            return {}
+        table = settings_of(item).unscaled_timeouts()
+        return read_suite_timeouts(request.getfixturevalue("kwait_timeouts"), table)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(
@@ -416,6 +449,7 @@ class MarkerExecutor:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Request the fixtures that the markers need."""
+        self._item, self._suite_timeouts = item, None
         self._preconditions = None
         self._preconditions = _request_fixtures(item)
 
@@ -424,8 +458,20 @@ class MarkerExecutor:
     def pytest_runtest_setup_last(self, item: pytest.Item) -> Generator[None, None, None]:
         """Apply manifests and wait after the rest of the setup."""
         yield
+        if "kwait_client" in getattr(item, "fixturenames", ()):
+            self.suite_timeouts()
         if self._preconditions is not None:
             self._preconditions.fulfil(cast("pytest.Function", item))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        """Set up no fixture from now on."""
+        self._item = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """Forget the timeouts of the test."""
+        self._suite_timeouts = None
 
 
 def _request_fixtures(item: pytest.Item) -> Preconditions | None:

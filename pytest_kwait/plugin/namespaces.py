@@ -16,7 +16,7 @@ from pytest_kwait.plugin.timeout import running_item, running_test_of, time_budg
 from pytest_kwait.plugin.usage import is_built_on_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from kubernetes.client import ApiClient
 
@@ -45,7 +45,6 @@ def bind_wait(wait: Wait, request: pytest.FixtureRequest) -> BoundWait:
         request.node,
         request.getfixturevalue("kwait_client"),
         namespace,
-        request.getfixturevalue("kwait_timeouts"),
     )
     if wait.bound:
         return BoundWait(wait, defaults)
@@ -67,19 +66,16 @@ def _wait_defaults(
     node: Any,
     client: ApiClient,
     namespace: str | None,
-    timeouts: Mapping[str, float] | None,
 ) -> WaitDefaults:
     from pytest_kwait.suite.bound_wait import WaitDefaults
-    from pytest_kwait.suite.config.settings import complete_timeouts
 
     item = running_item(config)
     settings = settings_in_force(config, node)
-    table = settings.timeouts()
     return WaitDefaults(
         client,
         namespace,
         settings,
-        table if timeouts is None else complete_timeouts(timeouts, table),
+        settings.timeouts(),
         lambda: time_budget_of(item),
     )
 
@@ -112,10 +108,11 @@ def make_namespaces(
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
     settings = run_settings(config)
+    session = config.pluginmanager.getplugin("session")
     has_controllers = getattr(cluster, "has_controllers", True)
     namespaces = Namespaces(
         client,
-        settings.timeouts(),
+        lambda: settings_in_force(config, session).timeouts(),
         settings.pod_security,
         lambda: time_budget_of(running_item(config)),
         has_controllers=has_controllers,
@@ -276,7 +273,6 @@ def make_kwait(
     cluster: Cluster,
     client: ApiClient,
     namespaces: Namespaces,
-    timeouts: Mapping[str, float] | None = None,
     *,
     is_left: Callable[[], bool] = lambda: False,
 ) -> Iterator[Kwait]:
@@ -299,7 +295,7 @@ def make_kwait(
             make_namespace(config, node, beside, namespaces, cluster, request)
         )
         return benches.enter_context(
-            make_kwait(config, node, beside, name, cluster, client, namespaces, timeouts)
+            make_kwait(config, node, beside, name, cluster, client, namespaces)
         )
 
     kwait = Kwait(
@@ -307,7 +303,7 @@ def make_kwait(
         client,
         namespace,
         owner=owner,
-        defaults=lambda: _wait_defaults(config, node, client, namespace, timeouts),
+        defaults=lambda: _wait_defaults(config, node, client, namespace),
         folders=folders,
         owned=owned,
         namespace_maker=further if owned else None,

@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_kwait.scheduler.algorithm import Algorithm, FitError, NodeLister
+    from pytest_kwait.scheduler.algorithm import Algorithm, FitError, NodeLister, Rejection
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
     from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
     from pytest_kwait.scheduler.metrics import SchedulerMetrics
@@ -38,6 +38,7 @@ __all__ = [
     "FitError",
     "NodeInfo",
     "NodeLister",
+    "Rejection",
     "Scheduler",
     "SchedulerMetrics",
     "SchedulingAlgorithm",
@@ -52,6 +53,7 @@ _HOMES = {
     "FitError": "algorithm",
     "NodeInfo": "framework.node_info",
     "NodeLister": "algorithm",
+    "Rejection": "algorithm",
     "SchedulingAlgorithm": "scheduler",
     "Scheduler": "scheduler",
     "SchedulerMetrics": "metrics",

@@ -329,22 +329,26 @@ class FitError(KwaitError):
     """A pod fits no node; the text appears in its event and PodScheduled condition.
 
     Args:
-        rejections: the reason of each node, by its name.
+        rejections: the reason of each node by its name, as a `Rejection` or a text that counts as
+            resolvable by preemption; or one text, which is the whole message.
         predicates: the names of the predicates that rejected a node.
         reason: the reason if no node was tried; empty otherwise.
         may_preempt: False for pods whose `preemptionPolicy` is Never.
+
+    Raises:
+        InvalidArgument: reasons of another type.
     """
 
     def __init__(
         self,
-        rejections: Mapping[str, Rejection],
+        rejections: Mapping[str, Rejection | str] | str,
         predicates: frozenset[str] = frozenset(),
         *,
         reason: str = "",
         may_preempt: bool = True,
     ) -> None:
         super().__init__(rejections, predicates)
-        self.rejections = rejections
+        self.rejections, self._text = _parse_rejections(rejections)
         self.predicates = predicates
         self.reason = reason
         self.may_preempt = may_preempt
@@ -355,9 +359,27 @@ class FitError(KwaitError):
         return len(self.rejections)
 
     def __str__(self) -> str:
-        return format_fit_error(
+        return self._text or format_fit_error(
             list(self.rejections.values()), reason=self.reason, may_preempt=self.may_preempt
         )
+
+
+def _parse_rejections(rejections: object) -> tuple[Mapping[str, Rejection], str]:
+    """Return the reasons of nodes, and the whole message if it is given instead."""
+    if isinstance(rejections, str) and rejections:
+        return {}, rejections
+    if not isinstance(rejections, Mapping):
+        valid = 'use a text, or a mapping of nodes to reasons: {"node-1": "busy"}'
+        raise InvalidArgument("rejections", rejections, valid)
+    parsed: dict[str, Rejection] = {}
+    for node, reason in rejections.items():
+        if isinstance(reason, str) and reason:
+            parsed[node] = Rejection((reason,), resolvable=True)
+        elif isinstance(reason, Rejection):
+            parsed[node] = reason
+        else:
+            raise InvalidArgument(f"the reason of {node}", reason, "use a text or a Rejection")
+    return parsed, ""
 
 
 def _histogram(reasons: Counter[str], nodes: int) -> str:

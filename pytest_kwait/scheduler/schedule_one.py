@@ -8,6 +8,7 @@ Source: kube-scheduler, schedule_one.go (`bindingCycle`, `handleSchedulingFailur
 
 from __future__ import annotations
 
+import inspect
 import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol
@@ -143,7 +144,10 @@ class BindingCycle:
         try:
             if not self._cache.has_node(node):
                 raise KwaitError(f'node "{node}" not found')
-            self._binder(assumed, node, deadline=deadline)
+            answer = self._binder(assumed, node, deadline=deadline)
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise KwaitError("the binder is a coroutine function; it must bind and return")
         except (
             Exception
         ) as error:  # A custom binder may raise anything; the pod must not stay assumed.
@@ -164,6 +168,14 @@ class BindingCycle:
     def _drop(self, entry: QueuedPodInfo, assumed: Pod) -> None:
         self._cache.forget(assumed)
         self._queue.done(entry)
+
+
+def format_error(error: Exception) -> str:
+    """Return the text of an error for a pod's event, whatever its class does."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # the `__str__` of a user's class may raise anything
+        return type(error).__name__
 
 
 def make_unscheduled_patch(
@@ -247,7 +259,7 @@ class FailureHandler:
             "unschedulable" if unfit else "error",
             self._clock.monotonic() - begun,
         )
-        message = str(error) or type(error).__name__
+        message = format_error(error)
         if unfit:
             _log.info("Unable to schedule pod; no fit; waiting pod=%s err=%s", entry.key, message)
         else:

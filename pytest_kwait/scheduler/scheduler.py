@@ -26,7 +26,13 @@ from pytest_kwait.scheduler.event_handlers import EventHandlers
 from pytest_kwait.scheduler.framework.pod_info import DEFAULT_SCHEDULER
 from pytest_kwait.scheduler.metrics import NoMetrics, SchedulerMetrics
 from pytest_kwait.scheduler.pod_events import EventRecorder
-from pytest_kwait.scheduler.schedule_one import Binder, BindingCycle, DefaultBinder, FailureHandler
+from pytest_kwait.scheduler.schedule_one import (
+    Binder,
+    BindingCycle,
+    DefaultBinder,
+    FailureHandler,
+    format_error,
+)
 from pytest_kwait.scheduler.scheduling_queue import MAX_UNSCHEDULABLE, SchedulingQueue
 from pytest_kwait.worker import Worker
 
@@ -337,9 +343,20 @@ class Scheduler:
             node = _select_node(algorithm, entry, config.node_lister)
             assumed = config.cache.assume(entry.pod, node)
         except Exception as error:  # custom predicates and invalid pods may raise any error
-            config.error(entry, error, begun)
+            self._handle_failure(entry, error, begun)
             return
         config.binding.start(entry, assumed, node, begun)
+
+    def _handle_failure(self, entry: QueuedPodInfo, error: Exception, begun: float) -> None:
+        config = self.config
+        try:
+            config.error(entry, error, begun)
+        except Exception as raised:  # an error function of the user may raise anything
+            text = f"the error function raised {describe_value(raised)} for pod {entry.key}"
+            note = f"{text} after: {format_error(error)}"
+            _log.error("Error handling a failed pod pod=%s err=%s", entry.key, note)
+            config.queue.add_unschedulable(entry, entry.pod, error=True)
+            config.recorder.event(entry.pod, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _is_skipped(self, entry: QueuedPodInfo) -> bool:
         """Return whether the pod should not be scheduled any more.

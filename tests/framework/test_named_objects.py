@@ -71,3 +71,14 @@ def test_an_empty_list_is_refused_where_one_is_needed() -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse_named_uids("pods", V1PodList(items=[]), "Pod")
     assert str(caught.value) == "pods=[] is not valid: at least one Pod is needed"
+
+
+def test_an_object_of_another_namespace_is_refused() -> None:
+    there = {"kind": "Pod", "metadata": {"name": "a", "namespace": "b", "uid": "1"}}
+    assert parse_named_uids("pods", there, "Pod", namespace="b") == {"a": "1"}
+    assert parse_named_uids("pods", _DICT, "Pod", namespace="b") == {"a": "1"}
+    with pytest.raises(InvalidArgument) as caught:
+        parse_named_uids("pods", [there], "Pod", namespace="c")
+    assert str(caught.value) == (
+        "pods=<Pod a> is not valid: it is of namespace b; use objects of c, or another namespace="
+    )

@@ -473,3 +473,91 @@ def test_types_of_fixtures_are_public() -> None:
     foreign = {"ApiClient", "Iterable[str]", "Mapping[str, object]", "str"}
     private = [name for name, kind in given if kind not in {*pytest_kwait.__all__, *foreign}]
     assert private == []
+
+
+_SUITE_TIMEOUTS = """
+import pytest
+import pytest_kwait.engine.waiter as waiter
+from pytest_kwait import wait_for_job_complete as function
+
+USED = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def record():
+    def wait(session, condition, settings, deadline=None, name=""):
+        USED.append(settings.timeout)
+        return {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(waiter, "wait_for_condition", wait)
+        yield
+
+
+@pytest.fixture(scope="SCOPE")
+def kwait_timeouts(PARENT):
+    return TABLE
+
+
+@pytest.fixture(scope="module")
+def in_module(kwait_client):
+    function(kwait_client, "default", "pi")
+    assert USED.pop() == OF_RUN
+    yield
+    function(kwait_client, "default", "pi")
+    assert USED.pop() == OF_RUN
+
+
+def check(limit, kwait, kwait_client, wait_for_job_complete):
+    assert kwait.timeouts.job == limit
+    for form in (wait_for_job_complete, kwait.wait_for_job_complete):
+        form("pi")
+        form("pi", timeout=4)
+        assert USED == [limit, 4.0]
+        USED.clear()
+    function(kwait_client, "default", "pi")
+    function(kwait_client, "default", "pi", timeout=4)
+    assert USED == [limit, 4.0]
+    USED.clear()
+
+
+@pytest.mark.wait_for_job_complete("pi")
+def test_of_run(in_module, kwait, kwait_client, wait_for_job_complete):
+    assert USED.pop() == OF_RUN
+    check(OF_RUN, kwait, kwait_client, wait_for_job_complete)
+
+
+@pytest.mark.kwait(timeouts={"job": 7})
+def test_marker(in_module, kwait, kwait_client, wait_for_job_complete):
+    check(7.0 * SCALE, kwait, kwait_client, wait_for_job_complete)
+"""
+
+
+@pytest.mark.parametrize(
+    ("scope", "parent", "table"),
+    [
+        ("session", "", '{"job": 3}'),
+        ("module", "", '{"job": "3s"}'),
+        ("function", "", '{"job": 3}'),
+        ("function", "kwait_timeouts", 'kwait_timeouts.merged({"job": 3})'),
+        ("function", "kwait_timeouts", '{**kwait_timeouts, "job": 3}'),
+    ],
+)
+@pytest.mark.parametrize("namespace_scope", [None, "module"])
+def test_a_suites_timeout_table_is_below_every_other_source(
+    pytester: pytest.Pytester,
+    fake_cluster: Callable[[], str],
+    scope: str,
+    parent: str,
+    table: str,
+    namespace_scope: str | None,
+) -> None:
+    text = _SUITE_TIMEOUTS.replace("SCOPE", scope).replace("PARENT", parent)
+    text = text.replace("TABLE", table)
+    shared = [] if namespace_scope is None else [f"--kwait-namespace-scope={namespace_scope}"]
+    for scale, options, limit in ((1.0, [], 3.0), (2.0, [], 6.0), (2.0, ["job=5"], 10.0)):
+        test = text.replace("OF_RUN", str(limit)).replace("SCALE", str(scale))
+        pytester.makepyfile(test_it=test)
+        given = [f"--kwait-timeout={option}" for option in options]
+        result = pytester.runpytest(f"--kwait-timeout-scale={scale}", *given, *shared)
+        result.assert_outcomes(passed=2)

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import replace
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,8 +11,8 @@ import pytest
 from pytest_kwait import wait
 from pytest_kwait.cache import SharedInformerFactory
 from pytest_kwait.client.resource import PODS
-from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed
-from pytest_kwait.scheduler import Algorithm, ConfigFactory, Scheduler
+from pytest_kwait.errors import ApiError, InvalidArgument, KwaitError, WaitFailed
+from pytest_kwait.scheduler import Algorithm, ConfigFactory, FitError, Rejection, Scheduler
 from pytest_kwait.scheduler.scheduling_queue import QueueState
 from tests.cache.fakes import PATIENCE
 from tests.objects import node
@@ -390,6 +392,83 @@ def test_algorithm_without_an_answer_is_reported(harness: SchedulerHarness) -> N
         "FitError"
     )
     assert not harness.server.sent("/binding")
+
+
+class _UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "note", "reason"),
+    [
+        (lambda: FitError("no room"), "no room", "Unschedulable"),
+        (
+            lambda: FitError({"n1": "busy"}),
+            "0/1 nodes are available: 1 busy. no new claims to deallocate,*",
+            "Unschedulable",
+        ),
+        (
+            lambda: FitError({"n1": Rejection(("busy",))}),
+            "0/1 nodes are available: 1 busy. no new claims to deallocate,*",
+            "Unschedulable",
+        ),
+        (
+            lambda: FitError(3),  # type: ignore[arg-type]
+            'rejections=3 is not valid: use a text, or a mapping of nodes to reasons: {"n*',
+            "SchedulerError",
+        ),
+        (
+            lambda: FitError({"n1": None}),  # type: ignore[dict-item]
+            "the reason of n1=None is not valid: use a text or a Rejection",
+            "SchedulerError",
+        ),
+        (_UnprintableError, "the algorithm raised * for pod default/odd", "SchedulerError"),
+        (lambda: KwaitError(""), "KwaitError", "SchedulerError"),
+    ],
+)
+def test_what_an_algorithm_raises_is_one_pods_failure(
+    harness: SchedulerHarness, error: Callable[[], Exception], note: str, reason: str
+) -> None:
+    class Picky(Algorithm):
+        def schedule(self, pod: Any, node_lister: Any) -> str:
+            if pod["metadata"]["name"] == "odd":
+                raise error()
+            return super().schedule(pod, node_lister)
+
+    harness.server.put(node("n1"))
+    harness.run(algorithm=Picky(FITS, {"NodeResourcesFit": 1}))
+    harness.server.put(queued_pod("odd"))
+    harness.server.put(queued_pod("even"))
+    harness.until_bound("even")
+    assert fnmatch(harness.until_told("odd", "FailedScheduling")["note"], note.replace("[", "[[]"))
+    assert harness.condition("odd")["reason"] == reason
+
+
+def test_what_an_error_function_raises_is_one_pods_failure(harness: SchedulerHarness) -> None:
+    def fail(entry: Any, error: Exception, begun: float) -> None:
+        raise ValueError("broken")
+
+    harness.run()
+    harness.scheduler.config = replace(harness.scheduler.config, error=fail)
+    harness.server.put(queued_pod("a"))
+    assert harness.until_told("a", "FailedScheduling")["note"] == (
+        "the error function raised ValueError('broken') for pod default/a after: "
+        "no nodes available to schedule pods"
+    )
+    harness.server.put(node("n1"))
+    harness.pass_until(lambda: bool(harness.server.pod("a")["spec"].get("nodeName")))
+
+
+def test_an_async_binder_is_one_pods_failure(harness: SchedulerHarness) -> None:
+    async def bind(pod: Obj, where: str, *, deadline: object) -> None: ...
+
+    harness.server.put(node("n1"))
+    harness.run(binder=bind)
+    harness.server.put(queued_pod("a"))
+    assert harness.until_told("a", "FailedScheduling")["note"] == (
+        "the binder is a coroutine function; it must bind and return"
+    )
 
 
 def test_malformed_pod_is_reported_and_next_pod_follows(harness: SchedulerHarness) -> None:

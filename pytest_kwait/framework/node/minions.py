@@ -393,7 +393,7 @@ def wait_for_pods_on_minions(
             pod_info=pod_info,
         )
     if pods is not None:
-        return PodsOnMinions(namespace, pods=parse_pod_uids(pods), pod_info=pod_info)
+        return PodsOnMinions(namespace, pods=parse_pod_uids(pods, namespace), pod_info=pod_info)
     text = normalize_label_selector(selector)
     if text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")

@@ -217,10 +217,10 @@ def _state(pod: dict[str, Any], _: TerminalState | None) -> ObjectState:
     return ObjectState(phase_label(pod), keep=True, terminal_state=terminal)
 
 
-def parse_pod_uids(pods: object) -> dict[str, str]:
+def parse_pod_uids(pods: object, namespace: str) -> dict[str, str]:
     """Return the UIDs of pods by their names; empty if only the name is given.
 
     Raises:
-        InvalidArgument: neither pods nor names.
+        InvalidArgument: neither pods nor names, or a pod of another namespace.
     """
-    return parse_named_uids("pods", pods, PODS.kind, empty=True)
+    return parse_named_uids("pods", pods, PODS.kind, empty=True, namespace=namespace)

@@ -176,7 +176,7 @@ def wait_for_pods_responding(
     text = normalize_label_selector(selector)
     if pods is None and text is None:
         raise InvalidArgument("selector", selector, "use labels that select something")
-    named = None if pods is None else parse_pod_uids(pods)
+    named = None if pods is None else parse_pod_uids(pods, namespace)
     value: object = want_name
     if not isinstance(value, bool):
         raise InvalidArgument("want_name", value, "use True or False")

@@ -440,7 +440,7 @@ def wait_for_persistent_volume_claims_phase(
     """
     return ClaimsInPhase(
         namespace,
-        parse_named_uids("claims", claims, PERSISTENT_VOLUME_CLAIMS.kind),
+        parse_named_uids("claims", claims, PERSISTENT_VOLUME_CLAIMS.kind, namespace=namespace),
         _check_phase(phase),
         match_any=check_bool("match_any", match_any),
         several=True,

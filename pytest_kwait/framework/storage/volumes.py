@@ -235,7 +235,10 @@ def wait_for_pv_claim_bound_phase(
 
     Source: pv/pv.go WaitForPVClaimBoundPhase and WaitAndVerifyBinds.
     """
-    return BoundClaims(namespace, parse_named_uids("claims", claims, PERSISTENT_VOLUME_CLAIMS.kind))
+    return BoundClaims(
+        namespace,
+        parse_named_uids("claims", claims, PERSISTENT_VOLUME_CLAIMS.kind, namespace=namespace),
+    )
 
 
 def _describe_volume(volume: Obj) -> str:

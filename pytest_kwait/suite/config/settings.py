@@ -1,7 +1,8 @@
 """Settings in force, each with its source; the precedence of sources.
 
 A layer is a source of values: ini file, environment, command line, a marker. The last layer
-that gives a value wins; timeouts are merged name by name.
+that gives a value wins; timeouts are merged name by name. Below all of them are the timeouts of a
+suite's fixture `kwait_timeouts`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pytest_kwait.suite.config.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_kwait.engine.options import Timeouts
+    from pytest_kwait.engine.options import TimeoutEntry, Timeouts
 
 DEFAULT_SOURCE = "default"
 """The source of a default value."""
@@ -69,6 +70,7 @@ class Settings(
         values: given values by name.
         timeouts: given seconds by name of the timeout table.
         layers: the number of layers that were merged.
+        suite_timeouts: entries of the timeout table that the suite changes or adds.
     """
 
     def __init__(
@@ -76,10 +78,12 @@ class Settings(
         values: Mapping[str, Setting] | None = None,
         timeouts: Mapping[str, Setting] | None = None,
         layers: int = 0,
+        suite_timeouts: Mapping[str, TimeoutEntry] | None = None,
     ) -> None:
         self._values = dict(values or {})
         self._timeouts = dict(timeouts or {})
         self._layers = layers
+        self._suite_timeouts = dict(suite_timeouts or {})
 
     def merged(
         self,
@@ -118,7 +122,11 @@ class Settings(
             origin = source(TIMEOUTS)
             for name, seconds in read_timeouts(raw, "timeout", origin).items():
                 limits[name] = Setting(seconds, origin, _format_seconds(seconds), layer)
-        return Settings(values, limits, layer)
+        return Settings(values, limits, layer, self._suite_timeouts)
+
+    def with_suite_timeouts(self, entries: Mapping[str, TimeoutEntry]) -> Settings:
+        """Return these settings with other defaults of the timeout table, below every layer."""
+        return Settings(self._values, self._timeouts, self._layers, entries)
 
     def setting(self, name: str) -> Setting:
         """Return the value in force with its source.
@@ -135,6 +143,9 @@ class Settings(
             return self._values[name]
         if name == "poll" and "poll" in self._timeouts:
             return self._timeouts["poll"]
+        if name == "poll" and "poll" in self._suite_timeouts:
+            entry = self._suite_timeouts["poll"]
+            return Setting(entry.seconds, entry.source)
         return Setting(SETTING_DEFINITIONS[name].default, DEFAULT_SOURCE)
 
     def source(self, name: str) -> str:
@@ -222,11 +233,16 @@ class Settings(
 
     def timeouts(self) -> Timeouts:
         """Return the timeout table: named limits merged in, then all limits scaled."""
+        return self.unscaled_timeouts().scaled(self.timeout_scale)
+
+    def unscaled_timeouts(self) -> Timeouts:
+        """Return the timeout table before its limits are scaled."""
+        from pytest_kwait.engine.options import TIMEOUTS as DEFAULTS
         from pytest_kwait.engine.options import Timeouts
 
         limits = {name: setting.value for name, setting in self._timeouts.items()}
-        table = Timeouts().merged(limits).scaled(self.timeout_scale)
-        return table.merged({"poll": self.poll})
+        table = Timeouts({**DEFAULTS, **self._suite_timeouts})
+        return table.merged({**limits, "poll": self.poll})
 
 
 def _format_given(raw: object) -> str:
@@ -252,26 +268,26 @@ def reader_of(definition: SettingDefinition[Any]) -> Reader:
     return read
 
 
-def complete_timeouts(fixture_value: Any, table: Timeouts) -> Timeouts:
-    """Return the table that a conftest's fixture `kwait_timeouts` gives, completed from `table`.
+def read_suite_timeouts(fixture_value: Any, table: Timeouts) -> dict[str, TimeoutEntry]:
+    """Return the entries by which a suite's fixture `kwait_timeouts` differs from `table`.
 
     Args:
-        fixture_value: a table, or a mapping of names to durations; names of a suite's own are kept.
+        fixture_value: a mapping of names to durations; names of a suite's own are kept.
+        table: what the plugin's fixture of that name gives to it.
 
     Raises:
         InvalidArgument: it is no mapping, or one of its values is no duration.
     """
-    from pytest_kwait.engine.options import TimeoutEntry, Timeouts
+    from pytest_kwait.engine.options import TimeoutEntry
 
-    if isinstance(fixture_value, Timeouts):
-        return fixture_value
     fixture = "fixture kwait_timeouts"
     if not isinstance(fixture_value, Mapping):
         valid = 'it returns a mapping of names to durations, for example {"job": "5m"}'
         raise InvalidArgument(fixture, fixture_value, valid)
-    entries = {name: table.entry(name) for name in table}
+    entries = {}
     for name, duration in fixture_value.items():
         seconds = read_positive_duration(duration, f"timeout {name}", fixture)
-        kind = entries[name].kind if name in entries else "limit"
-        entries[name] = TimeoutEntry(name, seconds, fixture, kind)
-    return Timeouts(entries)
+        if seconds != table.get(name):
+            kind = table.entry(name).kind if name in table else "limit"
+            entries[name] = TimeoutEntry(name, seconds, fixture, kind)
+    return entries

@@ -440,7 +440,7 @@ class Namespaces:
     """The namespaces that this process created and has not deleted.
 
     Args:
-        timeouts: seconds by name of the timeout table.
+        timeouts: returns the timeout table in force: seconds by name.
         pod_security: the enforced level; None for the cluster's default.
         time_budget: returns the time left to the current test; None without a limit.
         has_controllers: whether the cluster gives each namespace its default objects.
@@ -449,7 +449,7 @@ class Namespaces:
     def __init__(
         self,
         client: ApiClient,
-        timeouts: Mapping[str, float],
+        timeouts: Callable[[], Mapping[str, float]],
         pod_security: PodSecurityLevel | None = None,
         time_budget: Callable[[], TimeBudget | None] = lambda: None,
         *,
@@ -695,7 +695,7 @@ class Namespaces:
 
     def _limit(self, timeout: str) -> tuple[float, str]:
         """Return a limit of the timeout table, cut to end before the test's own, with a note."""
-        time_budget, limit = self._time_budget(), self._timeouts[timeout]
+        time_budget, limit = self._time_budget(), self._timeouts()[timeout]
         return (limit, "") if time_budget is None else time_budget.fit(limit)
 
     def _deadline(self, timeout: str) -> Deadline:

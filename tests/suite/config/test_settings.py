@@ -1,12 +1,23 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pytest_kwait.engine.options import TIMEOUTS as DEFAULTS
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.config.options import SETTING_DEFINITIONS, TIMEOUTS, SettingDefinition
-from pytest_kwait.suite.config.settings import DEFAULT_SOURCE, Settings, reader_of
+from pytest_kwait.suite.config.settings import (
+    DEFAULT_SOURCE,
+    Settings,
+    read_suite_timeouts,
+    reader_of,
+)
 from tests.rows import check_rows
 
 
@@ -119,3 +130,39 @@ def test_unknown_setting_error_suggests_similar_names() -> None:
     )
     with pytest.raises(InvalidArgument, match="did you mean grace"):
         layer(Settings(), "flag", grce="2s")
+
+
+_SOURCES = ("ini", "env", "flag", "marker")
+_LIMITS = st.one_of(st.none(), st.integers(1, 900))
+
+
+@given(
+    suite=_LIMITS,
+    named=st.tuples(*[_LIMITS] * len(_SOURCES)),
+    every=st.tuples(*[_LIMITS] * len(_SOURCES)),
+    scale=st.sampled_from([1, 2, 5]),
+)
+def test_a_limit_is_of_the_nearest_source_and_last_of_the_suites_table(
+    suite: int | None, named: tuple[int | None, ...], every: tuple[int | None, ...], scale: int
+) -> None:
+    settings = layer(Settings(), "flag", timeout_scale=str(scale))
+    for source, limit, whole in zip(_SOURCES, named, every, strict=True):
+        timeouts = None if limit is None else {"job": limit}
+        settings = layer(settings, source, timeouts, timeout=whole)
+    table = {} if suite is None else {"job": suite}
+    settings = settings.with_suite_timeouts(
+        read_suite_timeouts(table, settings.unscaled_timeouts())
+    )
+    expected = (suite or DEFAULTS["job"].seconds) * scale
+    for limit, whole in zip(named, every, strict=True):
+        # A timeout by name wins over the `timeout` of the same source.
+        if limit is not None:
+            expected = limit * scale
+        elif whole is not None:
+            expected = whole
+    bound = WaitDefaults(Mock(), "n", settings, settings.timeouts())
+    wait = WAITS["wait_for_job_complete"]
+    assert bound.options(wait, {})["timeout"] == expected
+    assert bound.options(wait, {"timeout": 4})["timeout"] == 4
+    function = settings.wait_options("job", "poll").get("timeout", DEFAULTS["job"].seconds)
+    assert function == expected

@@ -28,7 +28,7 @@ _POLL: dict[str, Any] = {"mode": "poll", "poll": 0.01}
 
 def namespaces(transport: FakeTransport, **timeouts: float) -> Namespaces:
     client: Any = FakeClient(transport)
-    return Namespaces(client, Timeouts().merged(timeouts))
+    return Namespaces(client, lambda: Timeouts().merged(timeouts))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_namespace_is_created_awaited_and_deleted_by_uid() -> None:
 def test_no_default_objects_are_awaited_where_no_controller_creates_them() -> None:
     transport = FakeTransport()
     client: Any = FakeClient(transport)
-    made = Namespaces(client, Timeouts(), has_controllers=False)
+    made = Namespaces(client, Timeouts, has_controllers=False)
     assert made.make(_OWNER, _POLL) == _OWNER.name
     assert transport.requests == ["POST /api/v1/namespaces"]
 
@@ -171,7 +171,7 @@ def test_polling_of_the_service_account_backs_off() -> None:
     transport.refuse("GET", f"{path}/configmaps/kube-root-ca.crt", *late)
     clock = FakeClock()
     client: Any = FakeClient(transport, clock)
-    assert Namespaces(client, Timeouts()).make(_OWNER, _POLL) == _OWNER.name
+    assert Namespaces(client, Timeouts).make(_OWNER, _POLL) == _OWNER.name
     assert clock.monotonic() == pytest.approx((1 + 1.5 + 2.25) * _DEFAULT_OBJECTS_DELAY / 64)
     assert transport.requests[1:] == [
         *[f"GET {path}/configmaps/kube-root-ca.crt"] * 4,
@@ -194,7 +194,7 @@ _CUT = "was cut to 500ms to end before the test's own timeout of 1s (pytest-time
 def hurried(transport: FakeTransport) -> Namespaces:
     client: Any = FakeClient(transport)
     time_budget = TimeBudget(0.5, "the test's own timeout of 1s (pytest-timeout)")
-    return Namespaces(client, Timeouts(), time_budget=lambda: time_budget)
+    return Namespaces(client, Timeouts, time_budget=lambda: time_budget)
 
 
 def test_missing_service_account_is_reported_before_the_test_timeout() -> None:
@@ -354,7 +354,7 @@ def test_refused_create_reports_the_servers_message() -> None:
 def test_pod_security_levels_are_labels_and_reserved_labels_are_refused() -> None:
     transport = FakeTransport()
     client: Any = FakeClient(transport)
-    made = Namespaces(client, Timeouts(), PodSecurityLevel("baseline", "v1.30"))
+    made = Namespaces(client, Timeouts, PodSecurityLevel("baseline", "v1.30"))
     first = made.make(_OWNER, _POLL, labels={"team": "a", "pytest-kwait/run": "mine"})
     second = made.make(
         _OWNER.derive("peer", 1), _POLL, pod_security=PodSecurityLevel("privileged", "")
@@ -400,7 +400,7 @@ def test_wait_for_the_quota_is_an_active_wait() -> None:
     quota = _Quota("100 are there", "")
     owner = replace(_OWNER, registration=quota)
     client: Any = FakeClient(FakeTransport())
-    made = Namespaces(client, Timeouts(), time_budget=lambda: TimeBudget(7.0, "the end"))
+    made = Namespaces(client, Timeouts, time_budget=lambda: TimeBudget(7.0, "the end"))
     assert made.make(owner, _POLL) == owner.name
     assert quota.asked[0] == 0
     assert 6.0 < quota.asked[1] <= 7.0
