@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
-from e2e.pods.manifest import container, pod
 
 from conformance.kubectl.script import find_kubectl
+from e2e.objects import container, pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable

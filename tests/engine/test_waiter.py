@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.client.resource import JOBS, PODS
+from pytest_kwait.engine.failure.wait_report import WaitReport
 from pytest_kwait.engine.options import Mode, WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, WaitFailed, WaitTimeout
@@ -139,9 +140,10 @@ def test_deleted_job_ends_the_wait(session: FakeSession, mode: Mode) -> None:
     assert caught.value.evidence["reason"] == "the job was deleted"
     assert session.clock.monotonic() == 4.0
     option = "  option    follow_name=True waits for a new job of this name"
-    assert caught.value.report is not None
+    report = caught.value.report
+    assert isinstance(report, WaitReport)
     assert option in str(caught.value).splitlines()
-    assert option in caught.value.report.shorten(72).lines
+    assert option in report.shorten(72).lines
 
 
 def test_job_recreated_between_two_polls_is_another_one(session: FakeSession) -> None:

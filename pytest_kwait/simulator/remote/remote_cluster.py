@@ -274,8 +274,12 @@ class RemoteCluster(SimulatedCluster):
         change: Callable[[Obj], None],
         *,
         subresource: str | None = None,
+        caller: Caller | None = None,
     ) -> Obj:
         """Let `change` edit a copy of the object, write it and return it as stored.
+
+        Args:
+            caller: ignored: the server sees the user of this process.
 
         Raises:
             StatusError: 404 not found, or the server refused.
