@@ -463,12 +463,12 @@ class MarkerExecutor:
         if self._preconditions is not None:
             self._preconditions.fulfil(cast("pytest.Function", item))
 
+    # First: a fixture that is set up while others are torn down would stay.
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self) -> None:
         """Set up no fixture from now on."""
         self._item = None
 
-    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logfinish(self) -> None:
         """Forget the timeouts of the test."""
         self._suite_timeouts = None

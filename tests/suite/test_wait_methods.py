@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from types import SimpleNamespace
 from typing import Any, get_overloads
 
@@ -136,7 +137,11 @@ def _check_arguments_of_async_method(name: str) -> None:
         for each in parameters
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.VAR_POSITIONAL)
     ]
-    options = {each.name: each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
+    options: dict[str, Any] = {
+        each.name: each.name for each in parameters if each.kind is each.KEYWORD_ONLY
+    }
+    if "stop" in options:
+        options["stop"] = threading.Event()
     method = getattr(AsyncKwait(SimpleNamespace(**{name: record})), name)
 
     asyncio.run(method(*args, **options))

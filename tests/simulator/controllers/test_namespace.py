@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.controllers.namespace import make_deletion_conditions
@@ -138,11 +138,11 @@ def test_refused_default_objects_are_retried(
     refused: list[str] = []
     create = cluster.api.create
 
-    def refuse(resource: str, obj: Obj, namespace: str = "") -> Obj:
+    def refuse(resource: str, obj: Obj, namespace: str = "", **options: Any) -> Obj:
         if resource == "serviceaccounts" and len(refused) < 3:
             refused.append(namespace)
             raise StatusError(403, "Forbidden", "not on a Sunday")
-        return create(resource, obj, namespace)
+        return create(resource, obj, namespace, **options)
 
     monkeypatch.setattr(cluster.api, "create", refuse)
     create("namespaces", {"metadata": {"name": "n"}})
