@@ -352,8 +352,7 @@ def resolve_options(
     given = {name: value for name, value in options.items() if value is not None}
     unknown = sorted(set(options) - set(WaitOptions.__annotations__))
     if unknown:
-        valid = ", ".join(WaitOptions.__annotations__)
-        raise InvalidArgument("wait option", unknown[0], f"a wait takes {valid}")
+        raise InvalidArgument("wait option", unknown[0], f"a wait takes {list_option_names()}")
     if session is not None:
         given = {**session.default_options(timeout, poll), **given}
     mode = given.get("mode", "watch")
@@ -382,6 +381,12 @@ def _seconds(
     if name not in given:
         return default
     return to_seconds(given[name], what=name, allow_zero=allow_zero)
+
+
+def list_option_names() -> str:
+    """Return the names of all options, and of those that only methods and fixtures take."""
+    names = ", ".join(WaitOptions.__annotations__)
+    return f"{names}; methods and fixtures also take namespace and as_model"
 
 
 def check_count(what: str, value: object, *, least: int = 0) -> int:

@@ -138,7 +138,7 @@ class Wait:
         """
         if self.make_condition is None and not self.is_verb:
             return None
-        from pytest_kwait.engine.options import WaitOptions
+        from pytest_kwait.engine.options import list_option_names
 
         first = ("default",) if self.namespaced else ()
         try:
@@ -152,7 +152,7 @@ class Wait:
                 f"arguments of {self.name}",
                 f"({', '.join(arguments)})",
                 f"{error}; use {self.name}({self.usage}) and the options of every wait: "
-                f"{', '.join(WaitOptions.__annotations__)}",
+                f"{list_option_names()}",
             ) from None
 
 

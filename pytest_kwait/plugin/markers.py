@@ -239,10 +239,7 @@ def _marker_errors(mark: pytest.Mark, node: Any) -> Iterator[None]:
     except InvalidMarker:
         raise
     except InvalidArgument as error:
-        without_source = InvalidArgument(error.what, error.value, error.valid)
-        raise InvalidMarker(
-            mark, node.nodeid, str(without_source), without_source.summary
-        ) from None
+        raise _name_marker(mark, node, error) from None
     except InvalidManifest as error:
         raise InvalidMarker(mark, node.nodeid, str(error)) from None
     except Exception as error:
@@ -250,6 +247,12 @@ def _marker_errors(mark: pytest.Mark, node: Any) -> Iterator[None]:
         name, text = type(error).__name__, _format_error(error)
         problem = f"cannot be checked: {name}: {text}" if text else f"cannot be checked: {name}"
         raise InvalidMarker(mark, node.nodeid, problem) from error
+
+
+def _name_marker(mark: pytest.Mark, node: Any, error: InvalidArgument) -> InvalidMarker:
+    """Return the error of an argument as that of the marker that has it."""
+    without_source = InvalidArgument(error.what, error.value, error.valid)
+    return InvalidMarker(mark, node.nodeid, str(without_source), without_source.summary)
 
 
 def _format_error(error: Exception) -> str:
@@ -340,7 +343,9 @@ class Preconditions:
     """The manifests and waits that the markers of one test declare."""
 
     def __init__(self, item: pytest.Item) -> None:
-        self.waits = [mark for mark in item.iter_markers() if mark.name in WAIT_NAMES]
+        self.waits = [
+            (node, mark) for node, mark in item.iter_markers_with_node() if mark.name in WAIT_NAMES
+        ]
         self.manifests = manifest_markers(item)
 
     def __bool__(self) -> bool:
@@ -349,7 +354,7 @@ class Preconditions:
     def fixtures(self, item: pytest.Item) -> list[str]:
         """Return the names of the fixtures that the markers need."""
         kwait = "kwait" if is_built_on_library(item, "kwait") else "_kwait"
-        waits = (mark.name for mark in self.waits)
+        waits = (mark.name for _, mark in self.waits)
         built = (name for name in waits if is_built_on_library(item, name))
         return ["_kwait_request", kwait, *built]
 
@@ -366,8 +371,13 @@ class Preconditions:
         for node, mark in reversed(self.manifests):
             if node not in shared:
                 kwait.apply(*mark.args, **mark.kwargs)
-        for mark in reversed(self.waits):
-            _wait_of_marker(item, mark.name)(*mark.args, **mark.kwargs)
+        for node, mark in reversed(self.waits):
+            wait = _wait_of_marker(item, mark.name)
+            try:
+                wait(*mark.args, **mark.kwargs)
+            except InvalidArgument as error:
+                # What only the cluster knows, as its kinds.
+                raise _name_marker(mark, node, error) from None
 
 
 def _wait_of_marker(item: pytest.Function, name: str) -> Callable[..., Any]:

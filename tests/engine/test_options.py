@@ -77,7 +77,8 @@ def test_default_graces_shrink_with_the_time_of_the_cluster(
         (
             {"timout": 3},
             "wait option='timout' is not valid: "
-            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop",
+            "a wait takes timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop; "
+            "methods and fixtures also take namespace and as_model",
         ),
     ],
 )

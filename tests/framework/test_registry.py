@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OPTIONS = (
     "and the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, "
-    "follow_name, stop"
+    "follow_name, stop; methods and fixtures also take namespace and as_model"
 )
 BOUND = [wait.name for wait in WAITS.values() if wait.bound]
 

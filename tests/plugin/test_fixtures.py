@@ -294,6 +294,26 @@ def test_failed_setup_leaves_no_namespace(
     assert log[2] == "DELETE /api/v1/nodes/extra"
 
 
+def test_what_the_cluster_refuses_of_a_marker_names_the_marker(
+    pytester: pytest.Pytester, fake_cluster: FakeCluster
+) -> None:
+    del fake_cluster
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.wait_for("nodez/a", "create")
+        def test_it(): pass
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    assert (
+        "marker wait_for('nodez/a', 'create') of test_it.py::test_it: kind='nodez' is not valid: "
+        "the server has no such kind; near: nodes (v1)"
+    ) in result.stdout.str()
+
+
 def test_a_conftest_overrides_fixtures_and_uses_them(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

@@ -49,6 +49,26 @@ def test_fixtures_of_plugins_are_found_before_those_that_override_them(
     )
 
 
+def test_the_request_of_a_test_sets_up_its_fixtures(pytester: pytest.Pytester) -> None:
+    _run(
+        pytester,
+        """
+        import pytest
+        from pytest_kwait.plugin.internals import request_of
+
+        @pytest.fixture
+        def table():
+            return {"job": "5m"}
+
+        # A fixture of the session, set up for the first test that needs it.
+        @pytest.fixture(scope="session")
+        def shared(request):
+            return request_of(request.session.items[0]).getfixturevalue("table")
+        """,
+        "def test_it(shared, table): assert shared is table",
+    )
+
+
 def test_a_fixture_is_finished_by_a_finalizer_of_its_own(pytester: pytest.Pytester) -> None:
     _run(
         pytester,

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PASSED_BY = "use seconds (90), a timedelta, or a Go duration ('500ms', '90s', '1m30s')"
-_OF_WAITS = "timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop"
+_OF_WAITS = (
+    "timeout, poll, mode, fail_fast, grace, stable_for, follow_name, stop; methods and fixtures "
+    "also take namespace and as_model"
+)
 _PER_TEST = "fail_fast, grace, keep, mode, namespace_scope, poll, stable_for, timeout, timeouts"
 
 

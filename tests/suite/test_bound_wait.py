@@ -226,7 +226,7 @@ def test_markers_without_namespace_refuse_one(name: str, args: tuple[str], valid
 
 _OPTIONS = (
     "the options of every wait: timeout, poll, mode, fail_fast, grace, stable_for, "
-    "follow_name, stop"
+    "follow_name, stop; methods and fixtures also take namespace and as_model"
 )
 
 
