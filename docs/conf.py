@@ -7,6 +7,7 @@ docstrings.
 
 from __future__ import annotations
 
+import inspect
 import re
 from importlib import import_module, metadata
 from typing import TYPE_CHECKING
@@ -115,7 +116,9 @@ def _directive(module: str, name: str) -> str:
     if isinstance(value, type):
         kind = "exception" if issubclass(value, BaseException) else "class"
         return f".. auto{kind}:: {where}\n   :members:\n{once}"
-    return f".. autofunction:: {where}\n{once}"
+    kind = "function" if inspect.isfunction(value) else "data"
+    hidden = "" if kind == "function" else "   :no-value:\n"
+    return f".. auto{kind}:: {where}\n{hidden}{once}"
 
 
 def read_source(_app: Sphinx, page: str, source: list[str]) -> None:

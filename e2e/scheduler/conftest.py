@@ -40,5 +40,5 @@ def fake_node(kwait: Kwait) -> NodeMaker:
 
 def scheduled_pod(name: str, scheduler: str, **spec: Any) -> Obj:
     """Return a pod that tolerates every node and asks for a scheduler."""
-    tolerant = {"schedulerName": scheduler, "tolerations": [{"operator": "Exists"}]}
+    tolerant: Obj = {"schedulerName": scheduler, "tolerations": [{"operator": "Exists"}]}
     return pod(name, container(script="sleep 60"), **{**tolerant, **spec})
