@@ -31,7 +31,7 @@ def guard(kwait: Kwait) -> str:
         "spec": {"selector": LABELS, "ports": [{"port": 443}]},
     }
     rule = {
-        "operations": ["CREATE"],
+        "operations": ["CREATE", "UPDATE"],
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "resources": ["configmaps"],
@@ -103,3 +103,23 @@ def test_a_webhook_whose_pod_is_not_ready(kwait: Kwait, guard: str) -> None:
         r"ready .*log of guard/main \| no certificate",
     ):
         kwait.create(GOODS)
+
+
+@pytest.mark.kwait(grace="4s")
+@pytest.mark.parametrize("verb", ["create", "label"])
+def test_a_webhook_whose_ready_pod_does_not_answer(kwait: Kwait, guard: str, verb: str) -> None:
+    """What cannot heal by itself ends by grace: the message names service, ports and cause."""
+    kwait.patch("service/guard", {"spec": {"ports": [{"port": 443, "targetPort": 9999}]}})
+    kwait.create(pod("guard", labels=LABELS))
+    kwait.wait_for_endpoint_ports("guard", {"guard": [9999]})
+    before = kwait.get("configmap/kube-root-ca.crt")
+    with raises(
+        WaitFailed,
+        rf"{guard} can no longer be called: service (\S+/)?guard, port 443 \(targetPort 9999\): "
+        r"dial tcp \S+:443: connect: connection refused .*called \d+ times",
+    ):
+        if verb == "create":
+            kwait.create(GOODS)
+        else:
+            kwait.label("configmap/kube-root-ca.crt", {"e2e": "seen"})
+    assert kwait.get("configmap/kube-root-ca.crt") == before

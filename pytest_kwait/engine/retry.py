@@ -88,15 +88,9 @@ class ErrorLog:
 
     Args:
         clock: the clock of the grace after an outage.
-        before_retry: called with each error that is tried again; may wait for its cause to end.
     """
 
-    def __init__(
-        self,
-        clock: Clock = SYSTEM_CLOCK,
-        before_retry: Callable[[ApiError], object] = lambda error: None,
-    ) -> None:
-        self._before_retry = before_retry
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.last: ApiError | None = None
         """The last error."""
         self.count = 0
@@ -126,9 +120,25 @@ class ErrorLog:
             decision = ErrorAction.STOP if self.repeats >= REPEATS else ErrorAction.RETRY
         else:
             self.repeats = 0
-        if decision is ErrorAction.RETRY:
-            self._before_retry(error)
         return decision
+
+    def send_again(
+        self,
+        error: ApiError,
+        send: Callable[[Deadline], ApiError | None],
+        deadline: Deadline,
+    ) -> ApiError | None:
+        """Return the error of a request that is tried again: the same, if this has not sent it.
+
+        Another class may wait for the cause of an error to end, and send the request meanwhile.
+
+        Args:
+            error: the error of the last try.
+            send: sends the request; returns its error, None for an answer.
+            deadline: the deadline of the answer.
+        """
+        del send, deadline
+        return error
 
     def record_success(self) -> None:
         """Record a success."""
@@ -190,15 +200,23 @@ def request_with_retry(
     started = deadline.clock.monotonic()
     answers: list[_Answer] = []
 
-    def attempt(ctx: Context) -> bool:
+    def send(limit: Deadline) -> ApiError | None:
         try:
-            answers.append(request_once(call, deadline))
+            answers.append(request_once(call, limit))
         except ApiError as error:
+            return error
+        return None
+
+    def attempt(ctx: Context) -> bool:
+        error = send(deadline)
+        while error is not None:
             if errors.decide(error) is ErrorAction.STOP:
-                raise
-            if error.retry_after:
-                ctx.wait(error.retry_after)
-            return False
+                raise error
+            last, error = error, errors.send_again(error, send, deadline)
+            if error is last:
+                if error.retry_after:
+                    ctx.wait(error.retry_after)
+                return False
         errors.record_success()
         return True
 

@@ -131,7 +131,6 @@ WAIT_MODULES = {
 WAIT_NAMES = frozenset(WAIT_MODULES)
 
 VERB_MODULES = {
-    "wait_for_webhook_endpoint": "framework.cluster.webhooks",
     "wait_for_created": "framework.operations.create",
     "delete_and_wait": "framework.operations.delete",
     "wait_for_gone": "framework.operations.delete",

@@ -32,7 +32,7 @@ from pytest_kwait.errors import (
     KwaitError,
     WaitTimeout,
 )
-from pytest_kwait.framework.cluster.webhooks import await_webhook_endpoint
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.named_objects import (
     describe_deletion,
     parse_object_argument,
@@ -185,7 +185,6 @@ class Kwait(WaitMethods):
             deadline=self._deadline,
             established=self.wait_for_crd_established,
             gone=self._gone,
-            callable_webhook=self._wait_for_webhook,
         )
         self._owned = owned
         self._owner = owner
@@ -271,8 +270,8 @@ class Kwait(WaitMethods):
                 and line.
             ApiError: the server refuses; a note names the manifest.
             ClusterError: an object outside of the namespace belongs to another test that runs.
-            WaitFailed: a definition can no longer be established, or the service of a webhook that
-                fails the request has had no ready endpoint for the grace period.
+            WaitFailed: a definition can no longer be established, or a webhook that fails the
+                request could not be called for the grace period.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
@@ -301,8 +300,8 @@ class Kwait(WaitMethods):
             InvalidManifest: a manifest cannot be used, or has unknown fields; names file, document
                 and line.
             ApiError: the server refuses, or the object exists; a note names the manifest.
-            WaitFailed: a definition can no longer be established, or the service of a webhook that
-                fails the request has had no ready endpoint for the grace period.
+            WaitFailed: a definition can no longer be established, or a webhook that fails the
+                request could not be called for the grace period.
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
@@ -1280,7 +1279,7 @@ class Kwait(WaitMethods):
         return Deadline.after(seconds, self._session.clock)
 
     def _request(self, call: Callable[[Deadline], _Result]) -> _Result:
-        return request_with_retry(call, self._deadline())
+        return request_with_retry(call, self._deadline(), WriteErrors(self._session))
 
     def _find_port(
         self, target: str | KubernetesObject, port: int | str | None, namespace: str | None
@@ -1372,17 +1371,6 @@ class Kwait(WaitMethods):
     ) -> None:
         wait = BoundWait(VERBS["wait_for_gone"], self._defaults())
         wait(resource, name, uid, namespace=namespace, **options)
-
-    def _wait_for_webhook(self, error: ApiError) -> None:
-        """Return once the webhook that failed a request has a ready endpoint, or may have one.
-
-        Raises:
-            WaitFailed: it has had none for the grace period.
-        """
-        verb = self._verb("wait_for_webhook_endpoint")
-        await_webhook_endpoint(
-            error, lambda called: verb(called.service, called.name, namespace=called.namespace)
-        )
 
     def _describe_remaining(self, going: CreatedObject, within: str) -> str:
         """Return that an object has not gone away; empty if it has."""

@@ -20,7 +20,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
-from pytest_kwait.engine.retry import ErrorLog, create_once, request_with_retry
+from pytest_kwait.engine.retry import create_once, request_with_retry
 from pytest_kwait.errors import (
     ApiError,
     ClusterError,
@@ -30,6 +30,7 @@ from pytest_kwait.errors import (
     WaitTimeout,
     describe_value,
 )
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.suite.cleanup.owned_objects import (
     MANAGED_BY,
     CreatedObjects,
@@ -524,7 +525,6 @@ class ManifestWriter:
         deadline: returns the deadline of one request.
         established: waits until the CustomResourceDefinition of a name is served.
         gone: waits until the object of a kind, namespace, name and UID is gone.
-        callable_webhook: waits until the webhook that failed a request has a ready endpoint.
     """
 
     def __init__(
@@ -537,7 +537,6 @@ class ManifestWriter:
         deadline: Callable[[], Deadline],
         established: Callable[[str], object],
         gone: Callable[[Resource, str | None, str, str], object],
-        callable_webhook: Callable[[ApiError], object],
     ) -> None:
         self._session = session
         self._namespace = namespace
@@ -546,7 +545,6 @@ class ManifestWriter:
         self._deadline = deadline
         self._established = established
         self._gone = gone
-        self._callable_webhook = callable_webhook
         self._created = CreatedObjects(session)
 
     def apply(
@@ -736,7 +734,7 @@ class ManifestWriter:
                 resource, obj, namespace, deadline=deadline, **options
             ),
             self._deadline(),
-            self._errors(),
+            WriteErrors(self._session),
         )
 
     def _is_own(self, resource: Resource, there: dict[str, Any]) -> bool:
@@ -768,9 +766,6 @@ class ManifestWriter:
             self._session, provenance.heartbeat, self._deadline()
         )
 
-    def _errors(self) -> ErrorLog:
-        return ErrorLog(self._session.clock, self._callable_webhook)
-
     def _create(
         self,
         resource: Resource,
@@ -790,7 +785,7 @@ class ManifestWriter:
                     namespace,
                     self._deadline(),
                     validation,
-                    self._errors(),
+                    WriteErrors(self._session),
                 )
             except ApiError as error:
                 created = self._in_the_way(resource, obj, namespace, error)

@@ -200,7 +200,7 @@ def _check_named_object(name: str) -> None:
         assert wait.kinds["name"] is not None
     # A singular kind in another place is a second object.
     second = {"claim", "node", "pod", "service"} & set(arguments)
-    assert not second or "name" in wait.kinds or wait.name == "wait_for_webhook_endpoint"
+    assert not second or "name" in wait.kinds
 
 
 _WORDS = {

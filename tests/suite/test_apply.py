@@ -12,6 +12,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine import retry
 from pytest_kwait.errors import ApiError, ClusterError, WaitFailed, WaitTimeout
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.suite.cleanup.owned_objects import Owner, read_provenance
 from pytest_kwait.suite.manifest_namespaces import move_documents, parse_moves
 from pytest_kwait.suite.manifests import InvalidManifest, ManifestWriter, read_manifests
@@ -47,7 +48,6 @@ def widgets(**fields: Any) -> dict[str, Any]:
 def writer(
     cluster: FakeCluster,
     established: Callable[[str], object],
-    callable_webhook: Callable[[ApiError], object] = lambda _: None,
 ) -> ManifestWriter:
     return ManifestWriter(
         ApiSession.of(cluster.client()),
@@ -57,7 +57,6 @@ def writer(
         deadline=lambda: Deadline.after(10),
         established=established,
         gone=lambda *_: pytest.fail("nothing is in the way"),
-        callable_webhook=callable_webhook,
     )
 
 
@@ -199,12 +198,14 @@ def test_a_write_is_tried_again_once_its_webhook_may_be_called(
     refuse("small")
     awaited: list[ApiError] = []
 
-    def callable_webhook(error: ApiError) -> None:
+    def send_again(_errors: WriteErrors, error: ApiError, *_: object) -> ApiError:
         awaited.append(error)
         if len(awaited) == 2:
             raise WaitFailed("the webhook is down")
+        return error
 
-    write = getattr(writer(cluster, never, callable_webhook), verb)
+    monkeypatch.setattr(WriteErrors, "send_again", send_again)
+    write = getattr(writer(cluster, never), verb)
     (written,) = write(read_manifests([WIDGET], []))
     assert written["metadata"]["name"] == "small"
     assert awaited == [UNCALLED]
@@ -235,7 +236,6 @@ def writer_of(cluster: FakeCluster, owner: Owner) -> ManifestWriter:
         deadline=lambda: Deadline.after(10),
         established=never,
         gone=lambda *_: pytest.fail("nothing is in the way"),
-        callable_webhook=lambda _: None,
     )
 
 

@@ -14,29 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import (
     CONFIG_MAPS,
-    ENDPOINT_SLICES,
     PODS,
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
 )
-from pytest_kwait.client.session import ApiSession
-from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import (
     GRACE_LONG,
     WaitOptions,
+    WaitSettings,
     check_text,
     parse_target,
     resolve_options,
 )
-from pytest_kwait.engine.retry import request_once
+from pytest_kwait.engine.retry import ErrorLog, request_once
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
-from pytest_kwait.framework.endpoints import ServiceEndpoints, SliceFields, slice_selector
+from pytest_kwait.framework.endpoints import ServiceEndpoints
 from pytest_kwait.framework.named_objects import ObjectCondition, ProbeCondition
-from pytest_kwait.framework.registry import verb, wait
+from pytest_kwait.framework.registry import wait
 from pytest_kwait.framework.terminal_states.pods import detect_owned_pod_failure
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -45,6 +43,8 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.client.session import ApiSession
+    from pytest_kwait.clock import Deadline
     from pytest_kwait.framework.registry import ConditionOf
 
 _PROBE_CONTENTS: Mapping[Resource, dict[str, Any]] = {
@@ -67,8 +67,26 @@ _DENIED = re.compile(r'admission webhook "([^"]*)" denied the request')
 _UNREACHED = "failed calling webhook"
 
 _UNCALLED = re.compile(
-    rf'{_UNREACHED} "(?P<name>[^"]+)": .*?"https://(?P<service>[^./"]+)\.(?P<namespace>[^./"]+)\.svc[:/]'
+    rf'(?:{_UNREACHED} "(?P<name>[^"]+)"|conversion webhook for (?P<kind>.+?) failed): '
+    r"(?:failed to call webhook: )?"
+    r'(?:Post "https://(?P<host>[^/"]+)[^"]*": )?(?P<cause>.+)',
+    re.DOTALL,
 )
+_SERVICE_HOST = re.compile(
+    r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc(?:\.[^:]*)?(?::(?P<port>\d+))?"
+)
+
+_CAUSES = {
+    "certificate signed by unknown authority": (
+        "the configuration's caBundle is not the authority of the certificate"
+    ),
+    "server gave HTTP response to HTTPS client": "a webhook is served by HTTPS alone",
+    "could not find the requested resource": "nothing is served at the configuration's path",
+}
+"""Explanations of what an API server says, by a part of it."""
+
+_SHARED = frozenset({"fail_fast", "grace", "mode", "stop"})
+"""Options of a write that its wait for a webhook has, too."""
 
 _LOOKUP_TIMEOUT = 5.0
 """Maximum seconds of the requests for the configuration of a webhook."""
@@ -372,46 +390,95 @@ class UncalledWebhook(NamedTuple):
     """A webhook that the API server could not call.
 
     Args:
-        namespace: the namespace of its service.
-        service: the name of its service.
+        name: its name.
+        namespace: the namespace of its service; empty if the error does not say.
+        service: the name of its service; empty if the error does not say.
+        port: the port of its service; empty if the error does not say.
+        cause: why it was not called, as the server says.
     """
 
     name: str
     namespace: str
     service: str
+    port: str
+    cause: str
 
 
 def parse_uncalled_webhook(error: ApiError) -> UncalledWebhook | None:
-    """Return the webhook that failed a request; None for other errors and webhooks by URL.
+    """Return the webhook that failed a request; None for other errors.
 
     Source: apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go, apiserver
     pkg/util/webhook/serviceresolver.go.
     """
     match = _UNCALLED.search(error.message) if error.status >= 500 else None
-    return None if match is None else UncalledWebhook(**match.groupdict())
+    if match is None:
+        return None
+    host = _SERVICE_HOST.fullmatch(match["host"] or "")
+    namespace, service, port = ("", "", "") if host is None else host.group(2, 1, 3)
+    name = match["name"] or f"for the conversion of {match['kind']}"
+    return UncalledWebhook(name, namespace, service, port or "", match["cause"])
 
 
-class CallableWebhook(ServiceEndpoints):
-    """The service of a webhook has a ready endpoint.
-
-    Without one the condition fails, as the objects that need the webhook cannot be written; for
-    pods that may still become ready only after a while.
+class RepeatedRequest:
+    """A request that a webhook has failed, and that is sent until the webhook is called.
 
     Args:
+        error: the error of its last try.
+        send: sends it; returns its error, None for an answer.
+    """
+
+    def __init__(self, error: ApiError | None, send: Callable[[Deadline], ApiError | None]) -> None:
+        self.error = error
+        self.count = 0
+        """The number of times that it was sent."""
+        self._send = send
+
+    def send(self, deadline: Deadline) -> tuple[ApiError | None]:
+        """Send it; return its error, or None for an answer."""
+        self.count += 1
+        return (self._send(deadline),)
+
+    @property
+    def cause(self) -> str:
+        """Why the webhook was not called, as the server says; empty if it was."""
+        called = None if self.error is None else parse_uncalled_webhook(self.error)
+        if called is None:
+            return ""
+        texts = [text for part, text in _CAUSES.items() if part in called.cause]
+        return "; ".join((" ".join(called.cause.split()), *texts))
+
+
+class CallableWebhook(ServiceEndpoints, ProbeCondition):
+    """A webhook is called through its service by the request that it has failed.
+
+    As long as it is not, the condition fails, as the objects that need the webhook cannot be
+    written; for a webhook that may be starting only after a while.
+
+    Args:
+        webhook: the webhook, with its service.
         configuration: its configuration, `validatingwebhookconfiguration/guard`; may be empty.
+        request: the request.
         patience: seconds in which its pods may start, before the failure and its grace period.
     """
 
     detect_pod_failure = staticmethod(detect_owned_pod_failure)
 
-    def __init__(self, webhook: UncalledWebhook, configuration: str, patience: float) -> None:
+    def __init__(
+        self,
+        webhook: UncalledWebhook,
+        configuration: str,
+        request: RepeatedRequest,
+        patience: float,
+    ) -> None:
         super().__init__(webhook.namespace, webhook.service, "be called")
         self.object.follows_name = True
         self._webhook = webhook
         self._configuration = configuration
+        self._request = request
         self._patience = patience
         self._now = 0.0
         self._starting_until = math.inf
+        self._was_reached = False
 
     @property
     def subject(self) -> str:
@@ -429,101 +496,203 @@ class CallableWebhook(ServiceEndpoints):
         self._now = now
 
     def verdict(self) -> Verdict:
-        """Decide by the service's ready endpoints, and without one by its pods."""
+        """Decide by the ready endpoints and the last answer; without an endpoint, by its pods."""
         verdict = super().verdict()
         is_starting = isinstance(verdict, Pending) and self.pods.alive > 0
+        if isinstance(verdict, Met):
+            if not self._request.cause:
+                return verdict
+            verdict = Pending(f"{self._describe_service()}: {self._request.cause}")
+            is_starting = True
+        else:
+            self._was_reached = False
         if is_starting and self._starting_until == math.inf:
             self._starting_until = self._now + self._patience
-        if isinstance(verdict, Met) or (is_starting and self._now < self._starting_until):
+        if is_starting and self._now < self._starting_until:
             return verdict
         reason = verdict.reason
         if isinstance(verdict, Failed):
             reason = f"{self._missing()}: {reason}"
-        # The service and its pods may be replaced.
+        # The service and its pods may be replaced, a certificate may be injected.
         return Failed(reason, Grace.LONG)
+
+    def probe_targets(self) -> Sequence[Any]:
+        """Return the request, if an endpoint is ready."""
+        return () if self._missing() else (self._request,)
+
+    def is_urgent(self) -> bool:
+        """Return whether an endpoint has become ready."""
+        return not self._was_reached and not self._missing()
+
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> tuple[ApiError | None]:
+        """Send the request."""
+        self._was_reached = True
+        request: RepeatedRequest = targets[0]
+        return request.send(deadline)
+
+    def record_answers(self, answers: tuple[ApiError | None]) -> None:
+        """Record the error of the request, or None for an answer."""
+        (self._request.error,) = answers
+
+    def _describe_service(self) -> str:
+        port = self._webhook.port or "443"
+        targets = [
+            f" (targetPort {found['targetPort']})"
+            for found in self.object.spec.get("ports") or ()
+            if str(found.get("port")) == port and str(found.get("targetPort", port)) != port
+        ]
+        return f"service {self.namespace}/{self.object.name}, port {port}{''.join(targets)}"
 
     def _missing(self) -> str | None:
         if self.slices.ready or self.object.spec.get("type") == "ExternalName":
             return None
         return f"service {self.namespace}/{self.object.name} has no ready endpoint"
 
-
-@verb(limit="single_call", summary="a webhook whose service has a ready endpoint")
-def wait_for_webhook_endpoint(
-    client: ApiClient, namespace: str, service: str, webhook: str, **options: Unpack[WaitOptions]
-) -> None:
-    """Return once the service of a webhook has a ready endpoint.
-
-    Without `fail_fast` it returns at once. The grace period is that of a real cluster as long as
-    pods are starting: programs start no faster on the embedded cluster.
-
-    Args:
-        client: the official client.
-        namespace: the namespace of the service.
-        service: its name.
-        webhook: the name of the webhook.
-
-    Raises:
-        ApiError: the server refuses a request.
-        WaitFailed: the service has had no ready endpoint for the grace period.
-        WaitTimeout: it has none at the limit.
-    """
-    session = ApiSession.of(client)
-    settings = resolve_options(options, timeout="single_call", session=session)
-    deadline = Deadline.after(settings.timeout, session.clock)
-    called = UncalledWebhook(webhook, namespace, service)
-    if not settings.fail_fast or _has_ready_endpoint(session, called, deadline):
-        return
-    configuration = _find_configuration(session, called, deadline)
-    is_scaled = settings.grace is None
-    patience = GRACE_LONG * (1.0 - min(session.time_scale, 1.0)) if is_scaled else 0.0
-    condition = CallableWebhook(called, configuration, patience)
-    wait_for_condition(session, condition, settings, deadline)
+    def summarize(self) -> str:
+        """Return the number of calls, with the slices and the pods."""
+        sent = f"called {self._request.count} times; " if self._request.count > 1 else ""
+        return f"{sent}{super().summarize()}"
 
 
-def await_webhook_endpoint(error: ApiError, wait: Callable[[UncalledWebhook], object]) -> None:
-    """Return once the webhook that failed a request has a ready endpoint, or may have one.
+class CallableUrl(ObjectCondition, ProbeCondition):
+    """A webhook without a service is called, by the request that it has failed.
 
     Args:
-        error: the error of the request; nothing is awaited for errors of another kind.
-        wait: waits for the endpoint of a webhook's service.
-
-    Raises:
-        WaitFailed: it has had none for the grace period.
+        resource: the kind of its configuration.
+        name: the name of its configuration.
+        request: the request.
     """
-    webhook = parse_uncalled_webhook(error)
-    if webhook is None:
-        return
-    try:
-        wait(webhook)
-    except (ApiError, WaitTimeout):
-        # The request is tried again, up to its own limit.
-        return
-    except WaitFailed as failure:
-        failure.add_note(str(error))
-        raise failure from None
+
+    goal = "be called"
+
+    def __init__(
+        self, webhook: UncalledWebhook, resource: Resource, name: str, request: RepeatedRequest
+    ) -> None:
+        super().__init__(resource, None, name)
+        self._webhook = webhook
+        self._request = request
+
+    @property
+    def subject(self) -> str:
+        """The webhook, with its configuration."""
+        return f"webhook {self._webhook.name} of {self.object.noun}/{self.object.name}"
+
+    def verdict(self) -> Verdict:
+        """Decide by the last answer."""
+        cause = self._request.cause
+        return Failed(cause, Grace.LONG) if cause else Met()
+
+    def probe_targets(self) -> Sequence[Any]:
+        """Return the request."""
+        return (self._request,)
+
+    def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> tuple[ApiError | None]:
+        """Send the request."""
+        request: RepeatedRequest = targets[0]
+        return request.send(deadline)
+
+    def record_answers(self, answers: tuple[ApiError | None]) -> None:
+        """Record the error of the request, or None for an answer."""
+        (self._request.error,) = answers
+
+    def summarize(self) -> str:
+        """Return the number of calls."""
+        return f"called {self._request.count} times"
 
 
-def _has_ready_endpoint(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> bool:
-    slices = request_once(
-        lambda limit: session.list(
-            ENDPOINT_SLICES,
-            webhook.namespace,
-            label_selector=slice_selector(webhook.service),
-            deadline=limit,
-            type=SliceFields,
-        ),
-        deadline,
-    )
-    return any(
-        (endpoint.get("conditions") or {}).get("ready") is not False
-        for slice_ in slices.items
-        for endpoint in slice_.object.get("endpoints") or ()
-    )
+class WriteErrors(ErrorLog):
+    """The API errors of a write, which waits until the webhook that fails it can be called.
+
+    That wait is one of its own: it shows what the webhook's service, its pods and the API server
+    say, and fails early once the webhook has not been called for the grace period. The grace is
+    that of a real cluster as long as programs may be starting, which the embedded cluster starts no
+    faster.
+
+    Args:
+        session: the session of the write.
+        options: its options; those in force fill in what is not given.
+    """
+
+    def __init__(self, session: ApiSession, options: WaitOptions | None = None) -> None:
+        super().__init__(session.clock)
+        self._session = session
+        self._options = {name: value for name, value in (options or {}).items() if name in _SHARED}
+
+    def send_again(
+        self,
+        error: ApiError,
+        send: Callable[[Deadline], ApiError | None],
+        deadline: Deadline,
+    ) -> ApiError | None:
+        """Return the error of the write once the webhook that failed it was called.
+
+        Raises:
+            WaitFailed: it could not be called for the grace period.
+        """
+        webhook = parse_uncalled_webhook(error)
+        if webhook is None:
+            return error
+        options = {**self._options, "timeout": max(round(deadline.remaining, 1), 0.1)}
+        settings = resolve_options(
+            options, timeout="single_call", poll="serving_poll", session=self._session
+        )
+        if not settings.fail_fast:
+            return error
+        request = RepeatedRequest(error, send)
+        try:
+            condition = self._find_condition(webhook, request, settings, deadline)
+            if condition is None:
+                return error
+            wait_for_condition(self._session, condition, settings, deadline)
+        except (ApiError, DeadlineExceeded, WaitTimeout):
+            # The request is tried again, up to its own limit.
+            return error
+        except WaitFailed as failure:
+            failure.add_note(str(request.error))
+            raise failure from None
+        return request.error
+
+    def _find_condition(
+        self,
+        webhook: UncalledWebhook,
+        request: RepeatedRequest,
+        settings: WaitSettings,
+        deadline: Deadline,
+    ) -> CallableWebhook | CallableUrl | None:
+        """Return the condition that the webhook is called; None if too little is known of it."""
+        found = _find_configuration(self._session, webhook, deadline)
+        service = {} if found is None else found.client_config.get("service") or {}
+        if service and not webhook.service:
+            port = str(service.get("port") or "")
+            webhook = webhook._replace(
+                namespace=service.get("namespace", ""), service=service.get("name", ""), port=port
+            )
+        if webhook.service:
+            is_scaled = settings.grace is None
+            scale = min(self._session.time_scale, 1.0)
+            patience = GRACE_LONG * (1.0 - scale) if is_scaled else 0.0
+            return CallableWebhook(webhook, found.title if found else "", request, patience)
+        if found is None:
+            return None
+        return CallableUrl(webhook, found.resource, found.name, request)
 
 
-def _find_configuration(session: ApiSession, webhook: UncalledWebhook, deadline: Deadline) -> str:
-    """Return the configuration of a webhook; empty if it is not found or may not be read."""
+class _Configuration(NamedTuple):
+    """The configuration that has a webhook, and what it says of its server."""
+
+    resource: Resource
+    name: str
+    client_config: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.resource.singular}/{self.name}"
+
+
+def _find_configuration(
+    session: ApiSession, webhook: UncalledWebhook, deadline: Deadline
+) -> _Configuration | None:
+    """Return the configuration of a webhook; None if it is not found or may not be read."""
     limit = deadline.at_most(_LOOKUP_TIMEOUT)
     for resource in _KINDS.values():
         try:
@@ -531,13 +700,14 @@ def _find_configuration(session: ApiSession, webhook: UncalledWebhook, deadline:
         except (ApiError, DeadlineExceeded):
             continue
         for item in listed.items:
-            for webhook_config in item.object.get("webhooks") or ():
-                service = (webhook_config.get("clientConfig") or {}).get("service") or {}
-                candidate = (
-                    webhook_config.get("name"),
-                    service.get("namespace"),
-                    service.get("name"),
-                )
-                if candidate == webhook:
-                    return f"{resource.singular}/{item.object['metadata']['name']}"
-    return ""
+            for declared in item.object.get("webhooks") or ():
+                client_config = declared.get("clientConfig") or {}
+                service = client_config.get("service") or {}
+                place = (service.get("namespace", ""), service.get("name", ""))
+                if declared.get("name") == webhook.name and (
+                    not webhook.service or place == (webhook.namespace, webhook.service)
+                ):
+                    return _Configuration(
+                        resource, str(item.object["metadata"]["name"]), client_config
+                    )
+    return None

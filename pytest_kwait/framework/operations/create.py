@@ -26,13 +26,10 @@ from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.options import WaitOptions, resolve_options
-from pytest_kwait.engine.retry import ErrorLog, create_once, request_with_retry, within_deadline
+from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
-from pytest_kwait.framework.cluster.webhooks import (
-    await_webhook_endpoint,
-    wait_for_webhook_endpoint,
-)
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.job.wait import wait_for_job_complete
 from pytest_kwait.framework.objects.wait import wait_for
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.resource import Resource
-    from pytest_kwait.framework.cluster.webhooks import UncalledWebhook
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.predicates import HeldPredicate
 
@@ -71,8 +67,8 @@ def create_and_wait(
     other kind, and any other state, needs a condition.
 
     While an admission webhook cannot be called, the request is repeated, as upstream's
-    `CreatePodWithRetries` does. This fails early once the webhook's service has had no ready
-    endpoint for the grace period.
+    `CreatePodWithRetries` does. This fails early once the webhook could not be called for the grace
+    period.
 
     Args:
         namespace: the namespace of the object; ignored for cluster-scoped kinds.
@@ -82,8 +78,8 @@ def create_and_wait(
     Raises:
         ApiError: the object exists already or has unknown fields, or the server refuses a request.
         InvalidArgument: an argument is invalid, or the kind needs a condition.
-        WaitFailed: the condition can no longer come true, or the service of a webhook that fails
-            the request has had no ready endpoint for the grace period.
+        WaitFailed: the condition can no longer come true, or a webhook that fails the request could
+            not be called for the grace period.
         WaitTimeout: the condition did not come true within the limit.
 
     Source: test/utils/create_resources.go CreatePodWithRetries.
@@ -93,13 +89,7 @@ def create_and_wait(
     settings = resolve_options(options, timeout="pod", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     check_awaitable(manifest, condition)
-    own: WaitOptions = {**options}
-
-    def await_endpoint(called: UncalledWebhook) -> None:
-        own["timeout"] = max(deadline.remaining, 0.1)
-        wait_for_webhook_endpoint(client, called.namespace, called.service, called.name, **own)
-
-    errors = ErrorLog(session.clock, lambda error: await_webhook_endpoint(error, await_endpoint))
+    errors = WriteErrors(session, options)
     with within_deadline(deadline, f"the {manifest['kind']} could not be created"):
         resource = request_with_retry(
             lambda attempt_deadline: session.resolve(

@@ -23,9 +23,10 @@ from pytest_kwait.engine.condition import (
 from pytest_kwait.engine.object_sinks import ObjectCounter, ObjectState
 from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.pod_fields import PodFields, is_terminating, phase_label
-from pytest_kwait.engine.retry import ErrorLog, request_with_retry, within_deadline
+from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.named_objects import (
     ObjectCondition,
     controller_uid,
@@ -158,7 +159,7 @@ def delete_and_wait(
         )
     uid = stored_object["metadata"].get("uid") or ""
     selector = selector_of(resource, stored_object.get("spec") or {})
-    troubles = ErrorLog(session.clock)
+    troubles = WriteErrors(session, options)
     try:
         with within_deadline(deadline, f"{target} could not be deleted"):
             request_with_retry(

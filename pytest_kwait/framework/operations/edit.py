@@ -21,12 +21,12 @@ from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import (
     ErrorAction,
-    ErrorLog,
     make_retry_backoff,
     request_with_retry,
     within_deadline,
 )
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.named_objects import resolve_target
 from pytest_kwait.framework.registry import verb
 
@@ -121,6 +121,7 @@ def send_patch(
                 resource, applied, namespace, deadline=attempt_deadline, **common
             ),
             deadline,
+            WriteErrors(session),
         )
     if is_list:
         return request_with_retry(
@@ -134,7 +135,7 @@ def send_patch(
                 **common,
             ),
             deadline,
-            _UnsafeRequest(session.clock),
+            _UnsafeRequest(session),
         )
 
     def send(content_type: str) -> Obj:
@@ -149,6 +150,7 @@ def send_patch(
                 **common,
             ),
             deadline,
+            WriteErrors(session),
         )
 
     if type is not None:
@@ -161,7 +163,7 @@ def send_patch(
     return send(MERGE_PATCH)
 
 
-class _UnsafeRequest(ErrorLog):
+class _UnsafeRequest(WriteErrors):
     """The errors of a request that must not be stored twice."""
 
     def decide(self, error: ApiError) -> ErrorAction:
@@ -170,7 +172,7 @@ class _UnsafeRequest(ErrorLog):
         return action if _is_not_begun(error) else ErrorAction.STOP
 
 
-class _WriteErrors(ErrorLog):
+class _ChangeErrors(WriteErrors):
     """The errors of a write that may have been stored although its answer was lost."""
 
     may_be_stored = False
@@ -414,7 +416,7 @@ def change_object(
                 resource, name, body, namespace, subresource=subresource, deadline=attempt_deadline
             )
 
-        errors = _WriteErrors(session.clock)
+        errors = _ChangeErrors(session)
         try:
             return request_with_retry(write, deadline, errors)
         except ApiError as error:

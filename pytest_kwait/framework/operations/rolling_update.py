@@ -34,6 +34,7 @@ from pytest_kwait.engine.pod_fields import (
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import sleep_until_stopped, wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.named_objects import ObjectCondition, controller_uid, count_noun
 from pytest_kwait.framework.pod.list_conditions import SetPodFields, is_running_and_ready
 from pytest_kwait.framework.registry import verb
@@ -448,6 +449,7 @@ class _RollingUpdate:
                         PODS, name, self._namespace, uid=uid, deadline=attempt_deadline
                     ),
                     limit,
+                    WriteErrors(self._session),
                 )
         except ApiError as error:
             # Gone already, or replaced by a new pod of the same name.

@@ -33,6 +33,7 @@ from pytest_kwait.engine.options import WaitOptions, check_count, parse_target, 
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import InvalidArgument
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.deployment import DeploymentCondition
 from pytest_kwait.framework.named_objects import controller_uid, count_noun
 from pytest_kwait.framework.registry import condition_of, verb, wait
@@ -396,6 +397,7 @@ def restart(
                 resource, name, patch, namespace, deadline=attempt_deadline
             ),
             deadline,
+            WriteErrors(session),
         )
     condition.object.uid = before["metadata"].get("uid") or ""
     condition.replaces_pods = True
@@ -490,6 +492,7 @@ def rollout_undo(
                     deadline=attempt_deadline,
                 ),
                 deadline,
+                WriteErrors(session),
             )
     condition.object.uid = uid
     condition.replaces_pods = True

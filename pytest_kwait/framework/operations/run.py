@@ -19,6 +19,7 @@ from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, describe_value
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.pod.wait import wait_for_pod_no_longer_running
 from pytest_kwait.framework.registry import condition_of, verb
 from pytest_kwait.framework.terminal_states.pods import describe_pod_end
@@ -86,7 +87,8 @@ def run(
     manifest, counted = _make_pod(image, command, env, container)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, "the pod could not be created"):
-        made = create_once(session, PODS, manifest, namespace, deadline)
+        errors = WriteErrors(session, options)
+        made = create_once(session, PODS, manifest, namespace, deadline, errors=errors)
     name, uid = made["metadata"]["name"], made["metadata"].get("uid") or ""
     try:
         condition = condition_of(wait_for_pod_no_longer_running)(namespace, name)

@@ -40,6 +40,7 @@ from pytest_kwait.engine.pod_fields import (
 from pytest_kwait.engine.retry import request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument
+from pytest_kwait.framework.cluster.webhooks import WriteErrors
 from pytest_kwait.framework.named_objects import (
     NamedTarget,
     ObjectCondition,
@@ -257,6 +258,7 @@ def _write_replicas(
                     deadline=attempt_deadline,
                 ),
                 deadline,
+                WriteErrors(session),
             )
         except ApiError as error:
             if error.status != 409 or len(conflicts) == _CONFLICTS.steps - 1:

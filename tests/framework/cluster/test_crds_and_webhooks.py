@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,12 +13,13 @@ from pytest_kwait.client.resource import (
     PODS,
     SERVICES,
 )
+from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.cluster.webhooks import (
     UncalledWebhook,
+    WriteErrors,
     build_probe,
     parse_uncalled_webhook,
-    wait_for_webhook_endpoint,
     wait_for_webhook_ready,
 )
 from pytest_kwait.framework.registry import condition_of
@@ -28,6 +29,7 @@ from tests.objects import condition, definition, pod, served_version
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.engine.options import WaitOptions
     from tests.framework.fake_server import FakeServer
 
 MODES = pytest.mark.parametrize("mode", ["watch", "poll"])
@@ -437,13 +439,35 @@ def test_generated_probes(rule: Any, kind: str | None) -> None:
             '"https://guard.ci-1.svc:443/check?timeout=10s": dial tcp 10.0.0.3:443: connect: '
             "connection refused",
             500,
-            UncalledWebhook("w.example.com", "ci-1", "guard"),
+            UncalledWebhook(
+                "w.example.com",
+                "ci-1",
+                "guard",
+                "443",
+                "dial tcp 10.0.0.3:443: connect: connection refused",
+            ),
         ),
         (
             'failed calling webhook "w.example.com": failed to call webhook: Post '
             '"https://guard.example.com/check": connection refused',
             500,
-            None,
+            UncalledWebhook("w.example.com", "", "", "", "connection refused"),
+        ),
+        (
+            'failed calling webhook "w.example.com": failed to call webhook: the server could not '
+            "find the requested resource",
+            500,
+            UncalledWebhook(
+                "w.example.com", "", "", "", "the server could not find the requested resource"
+            ),
+        ),
+        (
+            "conversion webhook for example.com/v1, Kind=Shop failed: Post "
+            '"https://guard.ci-1.svc:8443/convert?timeout=30s": EOF',
+            500,
+            UncalledWebhook(
+                "for the conversion of example.com/v1, Kind=Shop", "ci-1", "guard", "8443", "EOF"
+            ),
         ),
         ('admission webhook "w" denied the request: https://guard.ci-1.svc:443/', 403, None),
         ("etcdserver: leader changed", 500, None),
@@ -468,8 +492,32 @@ def put_guard(session: FakeSession) -> None:
     session.put(SERVICES, {"metadata": {"name": "guard"}, "spec": {"selector": {"app": "guard"}}})
 
 
-def await_guard(client: ApiClient, **options: Any) -> None:
-    wait_for_webhook_endpoint(client, "ci-1", "guard", "w.example.com", **options)
+def uncalled(cause: str, url: str = "https://guard.ci-1.svc:443/check?timeout=10s") -> ApiError:
+    where = f'Post "{url}": ' if url else ""
+    text = f'failed calling webhook "w.example.com": failed to call webhook: {where}{cause}'
+    return ApiError(f"Internal error occurred: {text}", status=500, reason="InternalError")
+
+
+REFUSED = uncalled("dial tcp 10.0.0.3:443: connect: connection refused")
+
+
+def await_guard(
+    session: FakeSession,
+    *answers: ApiError | None,
+    first: ApiError = REFUSED,
+    sent: list[float] | None = None,
+    **options: Any,
+) -> ApiError | None:
+    """Let a write that `first` has failed wait; the last answer to it is that to all later ones."""
+    left = list(answers) or [first]
+
+    def send(_deadline: Deadline) -> ApiError | None:
+        if sent is not None:
+            sent.append(session.clock.monotonic())
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    errors = WriteErrors(session, cast("WaitOptions", options))
+    return errors.send_again(first, send, Deadline.after(300, session.clock))
 
 
 STARTING = pod(
@@ -501,9 +549,7 @@ CRASHING = pod(
         ),
     ],
 )
-def test_a_webhook_without_a_ready_endpoint(
-    client: ApiClient, session: FakeSession, found: Any, reason: str
-) -> None:
+def test_a_webhook_without_a_ready_endpoint(session: FakeSession, found: Any, reason: str) -> None:
     put_guard(session)
     session.put(ENDPOINT_SLICES, guard_slice(ready=False))
     session.log_texts = {"guard-a/main": "no certificate"}
@@ -511,7 +557,7 @@ def test_a_webhook_without_a_ready_endpoint(
         session.put(PODS, found)
 
     with pytest.raises(WaitFailed) as caught:
-        await_guard(client)
+        await_guard(session)
 
     assert caught.value.args == (
         f"webhook w.example.com of {NAME} can no longer be called: service ci-1/guard has no ready "
@@ -520,15 +566,13 @@ def test_a_webhook_without_a_ready_endpoint(
     assert session.clock.monotonic() == 45.0
 
 
-def test_an_unknown_configuration_and_a_missing_service(
-    client: ApiClient, session: FakeSession
-) -> None:
+def test_an_unknown_configuration_and_a_missing_service(session: FakeSession) -> None:
     put_guard(session)
     session.drop(SERVICES, "guard")
     session.fail("list", GUARD, ApiError("no", status=403, reason="Forbidden"))
 
     with pytest.raises(WaitFailed) as caught:
-        await_guard(client, grace="3s")
+        await_guard(session, grace="3s")
 
     assert caught.value.args == (
         "webhook w.example.com can no longer be called: service ci-1/guard has no ready endpoint: "
@@ -537,21 +581,20 @@ def test_an_unknown_configuration_and_a_missing_service(
     assert session.clock.monotonic() == 3.0
 
 
-def test_a_webhook_that_becomes_ready_within_the_grace(
-    client: ApiClient, session: FakeSession
-) -> None:
+def test_a_webhook_that_becomes_ready_within_the_grace(session: FakeSession) -> None:
     put_guard(session)
     session.put(PODS, STARTING)
     session.at(44, session.put, ENDPOINT_SLICES, guard_slice(ready=True))
+    sent: list[float] = []
 
-    await_guard(client)
+    assert await_guard(session, None, sent=sent) is None
 
-    assert session.clock.monotonic() == 44.0
+    assert sent == [44.0]
 
 
 @pytest.mark.parametrize(("found", "after"), [({}, 4.5), (STARTING, 45.0), (CRASHING, 4.5)])
 def test_pods_of_a_webhook_that_start_have_the_grace_of_a_real_cluster(
-    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch, found: Any, after: Any
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch, found: Any, after: Any
 ) -> None:
     monkeypatch.setattr(FakeSession, "time_scale", 0.1)
     put_guard(session)
@@ -560,18 +603,99 @@ def test_pods_of_a_webhook_that_start_have_the_grace_of_a_real_cluster(
         session.put(PODS, found)
 
     with pytest.raises(WaitFailed) as caught:
-        await_guard(client)
+        await_guard(session)
 
     assert caught.value.waited == pytest.approx(after)
 
 
-def test_a_webhook_with_a_ready_endpoint_is_not_awaited(
-    client: ApiClient, session: FakeSession
-) -> None:
+def put_ready_guard(session: FakeSession, *ports: dict[str, Any]) -> None:
     put_guard(session)
+    spec = {"selector": {"app": "guard"}, "ports": list(ports)}
+    session.put(SERVICES, {"metadata": {"name": "guard"}, "spec": spec})
     session.put(ENDPOINT_SLICES, guard_slice(ready=True))
-    await_guard(client)
-    assert session.requests == ["list endpointslices kubernetes.io/service-name=guard"]
-    session.drop(ENDPOINT_SLICES, "guard-1")
-    await_guard(client, fail_fast=False)
-    assert len(session.requests) == 1
+
+
+UNKNOWN_AUTHORITY = uncalled(
+    "tls: failed to verify certificate: x509: certificate signed by unknown authority"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            UNKNOWN_AUTHORITY,
+            "tls: failed to verify certificate: x509: certificate signed by unknown authority; the "
+            "configuration's caBundle is not the authority of the certificate",
+        ),
+        (
+            uncalled("x509: certificate is valid for shop.ci-1.svc, not guard.ci-1.svc"),
+            "x509: certificate is valid for shop.ci-1.svc, not guard.ci-1.svc",
+        ),
+        (REFUSED, "dial tcp 10.0.0.3:443: connect: connection refused"),
+        (
+            uncalled("the server could not find the requested resource", url=""),
+            "the server could not find the requested resource; nothing is served at the "
+            "configuration's path",
+        ),
+    ],
+)
+def test_a_ready_webhook_that_is_not_called(
+    session: FakeSession, error: ApiError, cause: str
+) -> None:
+    put_ready_guard(session, {"port": 443, "targetPort": 9443})
+    sent: list[float] = []
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(session, first=error, sent=sent)
+
+    assert caught.value.args == (
+        f"webhook w.example.com of {NAME} can no longer be called: service ci-1/guard, port 443 "
+        f"(targetPort 9443): {cause}",
+    )
+    assert caught.value.__notes__ == [str(error)]
+    assert session.clock.monotonic() == 45.0
+    assert len(sent) > 100
+    assert f"called {len(sent)} times" in str(caught.value)
+
+
+def test_a_ready_webhook_has_the_grace_of_a_real_cluster(
+    session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeSession, "time_scale", 0.1)
+    put_ready_guard(session)
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(session)
+
+    assert caught.value.waited == pytest.approx(45.0)
+
+
+def test_a_webhook_that_is_called_in_time(session: FakeSession) -> None:
+    put_ready_guard(session)
+    assert await_guard(session, UNKNOWN_AUTHORITY, UNKNOWN_AUTHORITY, None, grace="10s") is None
+    denied = ApiError("denied", status=403)
+    assert await_guard(session, UNKNOWN_AUTHORITY, denied, grace="10s") is denied
+    assert session.clock.monotonic() < 1.0
+
+
+def test_a_webhook_by_url_that_is_not_called(session: FakeSession) -> None:
+    session.put(GUARD, guard(clientConfig={"url": "https://guard.example.com/check"}))
+    error = uncalled("EOF", url="https://guard.example.com/check?timeout=10s")
+
+    with pytest.raises(WaitFailed) as caught:
+        await_guard(session, first=error, grace="3s")
+
+    assert caught.value.args == (f"webhook w.example.com of {NAME} can no longer be called: EOF",)
+    assert session.clock.monotonic() == 3.0
+
+
+def test_a_write_that_does_not_wait_for_its_webhook(session: FakeSession) -> None:
+    put_ready_guard(session)
+    assert await_guard(session, None, fail_fast=False) is REFUSED
+    other = ApiError("leader changed", status=500)
+    assert await_guard(session, None, first=other) is other
+    assert session.requests == []
+    session.drop(GUARD, NAME.partition("/")[2])
+    nowhere = uncalled("EOF", url="https://guard.example.com/check")
+    assert await_guard(session, None, first=nowhere) is nowhere
