@@ -643,6 +643,10 @@ class ContainerRuntime:
         """
         return await self.make_socket(address, port, kind)
 
+    async def is_isolated(self) -> bool:
+        """Return whether programs have a network of their own, not the machine's."""
+        return (await self.get_isolation()).namespaces
+
     async def connect_socket(self, kind: Kind) -> socket.socket:
         """Return an unconnected, non-blocking socket of the cluster's network."""
         return await self.make_socket(None, 0, kind)

@@ -7,6 +7,7 @@ the API server.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
@@ -216,11 +217,17 @@ async def make_service_connector(cluster: Cluster) -> aiohttp.TCPConnector | Non
     """Return a connector for one request of the API server to a service.
 
     None if no program runs in the cluster: then no service can answer HTTPS.
+
+    Raises:
+        ConnectionRefusedError: programs share the machine's network, where the address of a service
+            may be another machine's.
     """
     network = get_pod_networks(cluster).current
     if network is None:
         return None
     import aiohttp
 
+    if not await network.sockets.is_isolated():
+        raise ConnectionRefusedError(errno.ECONNREFUSED, "no service is on the machine's network")
     made = await network.sockets.connect_socket("tcp")
     return aiohttp.TCPConnector(socket_factory=lambda _address: made, force_close=True, limit=1)

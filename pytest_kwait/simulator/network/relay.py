@@ -21,6 +21,9 @@ _SPARE_SOCKETS = 8
 class PodSockets(Protocol):
     """Makes sockets in the network of the cluster's pods."""
 
+    async def is_isolated(self) -> bool:
+        """Return whether the network is one of its own, not the machine's."""
+
     async def listen(self, address: str, port: int, kind: Literal["tcp", "udp"]) -> socket.socket:
         """Return a bound socket, listening if it is a TCP one.
 

@@ -140,6 +140,9 @@ class FakeSandbox:
     def update_file(self, path: str, content: bytes) -> None:
         """Files of a pod do not change in these tests."""
 
+    async def is_isolated(self) -> bool:
+        return True
+
     async def connect_socket(self, kind: str, *, any_source: bool = False) -> socket.socket:
         raise OSError("there is no network")
 

@@ -45,6 +45,9 @@ class LoopbackSockets:
         self.places[address, port, kind] = bound.getsockname()
         return bound
 
+    async def is_isolated(self) -> bool:
+        return True
+
     async def connect_socket(self, kind: str) -> socket.socket:
         """Return a socket whose targets are translated."""
         made = _Translated(socket.AF_INET, KINDS[kind])

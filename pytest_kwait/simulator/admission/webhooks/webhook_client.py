@@ -251,6 +251,8 @@ def connection_error_text(error: Exception, url: str) -> str:
     host, port = split.hostname or "", split.port or 443
     if isinstance(error, TimeoutError):
         return "context deadline exceeded"
+    if isinstance(error, ConnectionRefusedError):
+        return f"dial tcp {host}:{port}: connect: connection refused"
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return _certificate_error_text(error.certificate_error, host)
     if isinstance(error, aiohttp.ClientConnectorDNSError):
