@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-LARGE_BYTES = 64 * 1024
+LARGE_BYTES = 16 * 1024
 """The size of an object whose checks would hold the event loop too long."""
 Result = TypeVar("Result")
 

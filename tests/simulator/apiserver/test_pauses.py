@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.simulator import suspendable
@@ -186,6 +186,7 @@ STATUSES = {
 
 @settings(max_examples=scaled(20), deadline=None)
 @given(form=st.sampled_from([*STATUSES]), count=st.integers(1, MANY))
+@example(form="bad labels", count=1_250)  # the largest that is checked on the loop
 def test_no_request_holds_the_loop(turns: Turns, watched: Served, form: str, count: int) -> None:
     turns.worst = 0
     status = send(watched, form, count)
