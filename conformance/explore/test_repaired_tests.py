@@ -49,10 +49,18 @@ def test_same_name_again(kwait: Kwait) -> None:
 
 
 def test_endpoints_of_a_ready_pod(kwait: Kwait) -> None:
-    """Awaits the endpoint."""
+    """Awaits that the endpoint is ready: it is there before, once the pod has its address."""
+
+    def states(slices: list[dict[str, Any]]) -> list[bool]:
+        return [
+            endpoint["conditions"]["ready"]
+            for found in slices
+            for endpoint in found.get("endpoints") or ()
+        ]
+
     kwait.create(SERVICE, pod("web", PROBED, labels={"app": "web"}))
-    (found,) = kwait.wait_for_endpoint_pods("web", ["web"])
-    assert [each["conditions"]["ready"] for each in found["endpoints"]] == [True]
+    found = kwait.wait_for_endpoint_slices("web", lambda slices: states(slices) == [True])
+    assert states(found) == [True]
 
 
 def test_update_of_an_earlier_state(kwait: Kwait) -> None:
