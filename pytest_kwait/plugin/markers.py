@@ -410,15 +410,15 @@ class MarkerExecutor:
 
         Its first use in a test sets the fixture up, which a teardown cannot.
         """
-        if self._suite_timeouts is None:
-            # A wait of that fixture, or of one that it requests, is without it.
-            self._suite_timeouts = {}
-            try:
-                self._suite_timeouts = self._read_suite_timeouts()
-            except BaseException:
-                self._suite_timeouts = None
-                raise
-        return self._suite_timeouts
+        if self._suite_timeouts is not None:
+            return self._suite_timeouts
+        # A wait of that fixture, or of one that it requests, is without it.
+        self._suite_timeouts, timeouts = {}, None
+        try:
+            timeouts = self._read_suite_timeouts()
+        finally:
+            self._suite_timeouts = timeouts
+        return timeouts
 
     def _read_suite_timeouts(self) -> dict[str, TimeoutEntry]:
         from pytest_kwait.suite.config.settings import read_suite_timeouts

@@ -612,7 +612,7 @@ def server_names(address: str) -> list[str]:
 def _find_outgoing_addresses() -> Iterator[str]:
     """Yield the addresses of this machine that its routes use; sends nothing.
 
-    Where the machine's name is that of a loopback address, as on Debian, it has these besides.
+    Its name may be that of a loopback address alone, as on Debian.
     """
     for family, outside in _OUTSIDE:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -221,7 +221,7 @@ class Context:
 
 
 Stop: TypeAlias = threading.Event | Callable[[], bool] | Context
-"""What stops a wait: an event that is set, a function that returns True, a context that ends."""
+"""An event that is set, a function that returns True, or a context that ends: it stops a wait."""
 
 
 def background(clock: Clock = SYSTEM_CLOCK) -> Context:

@@ -68,7 +68,7 @@ class GivenCluster(FakeCluster):
 
     @classmethod
     def connect(cls, *_: Any, **__: Any) -> FakeCluster:
-        """Return the cluster of a process that is told where it is."""
+        """Return the cluster for a process that gets its address."""
         return cls()
 
     def send(self, method: str, path: str, **options: Any) -> Any:

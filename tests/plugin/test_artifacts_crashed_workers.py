@@ -53,7 +53,7 @@ class Cluster(GivenCluster):
         if os.environ.get("FAKE_TROUBLE") and "PYTEST_XDIST_WORKER" not in os.environ:
             raise ClusterError(os.environ["FAKE_TROUBLE"])
         if "PYTEST_XDIST_WORKER" not in os.environ:
-            # Long enough for the run to end meanwhile, if nobody waited.
+            # Long enough for the run to end meanwhile, if it did not wait.
             time.sleep(1)
         assert (str(kubeconfig), context, provider) == ("/fake/kubeconfig", None, "fake")
         return cls()

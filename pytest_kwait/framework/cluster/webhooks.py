@@ -474,7 +474,7 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
         self.object.follows_name = True
         self._webhook = webhook
         self._configuration = configuration
-        self._request = request
+        self._write = request
         self._patience = patience
         self._now = 0.0
         self._starting_until = math.inf
@@ -500,9 +500,9 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
         verdict = super().verdict()
         is_starting = isinstance(verdict, Pending) and self.pods.alive > 0
         if isinstance(verdict, Met):
-            if not self._request.cause:
+            if not self._write.cause:
                 return verdict
-            verdict = Pending(f"{self._describe_service()}: {self._request.cause}")
+            verdict = Pending(f"{self._describe_service()}: {self._write.cause}")
             is_starting = True
         else:
             self._was_reached = False
@@ -518,7 +518,7 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
 
     def probe_targets(self) -> Sequence[Any]:
         """Return the request, if an endpoint is ready."""
-        return () if self._missing() else (self._request,)
+        return () if self._missing() else (self._write,)
 
     def is_urgent(self) -> bool:
         """Return whether an endpoint has become ready."""
@@ -532,7 +532,7 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
 
     def record_answers(self, answers: tuple[ApiError | None]) -> None:
         """Record the error of the request, or None for an answer."""
-        (self._request.error,) = answers
+        (self._write.error,) = answers
 
     def _describe_service(self) -> str:
         port = self._webhook.port or "443"
@@ -550,7 +550,7 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
 
     def summarize(self) -> str:
         """Return the number of calls, with the slices and the pods."""
-        sent = f"called {self._request.count} times; " if self._request.count > 1 else ""
+        sent = f"called {self._write.count} times; " if self._write.count > 1 else ""
         return f"{sent}{super().summarize()}"
 
 
@@ -570,7 +570,7 @@ class CallableUrl(ObjectCondition, ProbeCondition):
     ) -> None:
         super().__init__(resource, None, name)
         self._webhook = webhook
-        self._request = request
+        self._write = request
 
     @property
     def subject(self) -> str:
@@ -579,12 +579,12 @@ class CallableUrl(ObjectCondition, ProbeCondition):
 
     def verdict(self) -> Verdict:
         """Decide by the last answer."""
-        cause = self._request.cause
+        cause = self._write.cause
         return Failed(cause, Grace.LONG) if cause else Met()
 
     def probe_targets(self) -> Sequence[Any]:
         """Return the request."""
-        return (self._request,)
+        return (self._write,)
 
     def send_requests(self, targets: Sequence[Any], deadline: Deadline) -> tuple[ApiError | None]:
         """Send the request."""
@@ -593,11 +593,11 @@ class CallableUrl(ObjectCondition, ProbeCondition):
 
     def record_answers(self, answers: tuple[ApiError | None]) -> None:
         """Record the error of the request, or None for an answer."""
-        (self._request.error,) = answers
+        (self._write.error,) = answers
 
     def summarize(self) -> str:
         """Return the number of calls."""
-        return f"called {self._request.count} times"
+        return f"called {self._write.count} times"
 
 
 class WriteErrors(ErrorLog):

@@ -66,7 +66,7 @@ _RESET_FIELDS: dict[tuple[str, str], tuple[Path, ...]] = {
     ("pods", "status"): (("f:spec",), ("f:metadata", "f:ownerReferences")),
     ("podcertificaterequests.certificates.k8s.io", ""): (),
 }
-"""What a write of a kind's subresource resets, where it is not the status or all but that."""
+"""Paths that a write of a kind's subresource resets, where it is not the status or all but that."""
 _STATUS_HAS_NO_METADATA = frozenset(
     {
         "apiservices.apiregistration.k8s.io",
@@ -630,7 +630,7 @@ def record_update(
             _without_managed_fields(before), _without_managed_fields(new), shape
         )
     except StatusError:
-        return  # an item without keys: nobody owns anything
+        return  # an item without keys: the object has no owners
     for field in caller.empty_fields:
         path = tuple(f"f:{name}" for name in field.split("."))
         if "[" not in field and path not in compared.added:
