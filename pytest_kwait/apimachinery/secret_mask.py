@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HIDDEN = "(hidden)"
 
-MAX_SIZE = 16 * 1024 * 1024
+MAX_SIZE = 64 * 1024 * 1024
 """Characters of all masked texts; further values are not masked."""
 
 _SHORTEST = 6
@@ -93,7 +93,7 @@ class SecretMask:
             values = secret.get(field)
             for key, value in values.items() if isinstance(values, dict) else ():
                 if isinstance(value, str) and key not in public:
-                    self._learn_value(_decode(value) if field == "data" else _encode(value))
+                    self.learn_value(_decode(value) if field == "data" else _encode(value))
 
     def may_match(self, data: bytes) -> bool:
         """Return False if a text, or JSON with such texts, certainly has no value.
@@ -139,17 +139,18 @@ class SecretMask:
             last = end
         return "".join((*pieces, text[last:]))
 
-    def _learn_value(self, value: bytes) -> None:
+    def learn_value(self, value: bytes) -> bool:
+        """Hide a value from now on; return whether it is new."""
         value = value[:_MAX_VALUE]
         with self._lock:
             if value in self._values:
-                return
+                return False
             parts = {part for part in _make_forms(value) if len(part) >= _SHORTEST}
             parts -= self._known
             size = sum(map(len, parts))
             if self._size + size > self._max_size:
                 self.is_full = True
-                return
+                return False
             self._values.add(value)
             self._known |= parts
             self._size += size
@@ -162,6 +163,7 @@ class SecretMask:
                 # The longest first: the first that matches is hidden.
                 head_parts += self._parts.get(head, ())
                 self._parts[head] = tuple(sorted(head_parts, key=len, reverse=True))
+            return True
 
     def _add_anchor(self, anchor: bytes) -> None:
         if len(anchor) < _ANCHOR or len(self._anchors) < _FEW:

@@ -388,6 +388,7 @@ class ArtifactCollector:
         worker = str(getattr(gateway, "id", ""))
         name = make_folder_name(report.nodeid, worker=worker, shard=self._run.shard)
         words = self._read_worker_journal(worker)
+        self._run.mask_secrets()
         failure.namespaces = tuple(place.namespace for place in words.places)
         try:
             folder = ArtifactFolder(create_folder(self._path, name), make_redactor(()))

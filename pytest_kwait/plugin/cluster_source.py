@@ -25,7 +25,7 @@ from pytest_kwait.suite.config.options import SETTING_DEFINITIONS
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pytest
 
@@ -44,6 +44,7 @@ _CLUSTER_MODULES = ("pytest_kwait.clusters.provider", "pytest_kwait.suite.namesp
 _TOPIC_MODULES = {
     b"": _CLUSTER_MODULES,
     b"ready": (*_CLUSTER_MODULES, "pytest_kwait.suite.readiness"),
+    b"secrets": ("pytest_kwait.engine.failure.redaction",),
 }
 """Modules that the answers to a topic of `ClusterServer` import."""
 _HOOK = "pytest_kwait_cluster_providers"
@@ -494,7 +495,9 @@ class RemoteSource:
         """Return the cluster; blocks until the controller has started it."""
         if self._cluster is None:
             from pytest_kwait.clusters.provider import connect
+            from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 
+            SECRET_VALUES.exchange = self._exchange_secrets
             answer = self._request()
             self._missing, monitored = answer.pop("missing"), answer.pop("monitored")
             self._cluster = connect(**answer)
@@ -510,6 +513,14 @@ class RemoteSource:
                     daemon=True,
                 ).start()
         return self._cluster
+
+    def _exchange_secrets(self, values: Sequence[str], position: int | None) -> list[str]:
+        """Send values of Secrets; return those of all workers from a position on, if given."""
+        # A controller that has ended takes this worker with it.
+        with contextlib.suppress(ClusterError):
+            known = "" if position is None else str(position)
+            return cast("list[str]", self._request("secrets", f"from={known}", *values)["values"])
+        return []
 
     def _follow_outages(self, server: str) -> None:
         """Take over each problem of the cluster that the controller reports."""
@@ -601,7 +612,7 @@ class ClusterServer:
     A request is the secret alone (the cluster), or the secret and `registration` with an optional
     kind, `ready` and a test, `note` and a line, `show`, a worker and a line, `turn`, a name and
     seconds for the quota of namespaces, or `outage` and the known one, whose answer waits for
-    another.
+    another. `secrets`, a position and values in base64 add to the values of Secrets of the run.
 
     Args:
         registration: returns the run's registration in a cluster; None if it needs none.
@@ -625,8 +636,12 @@ class ClusterServer:
             b"show": self._show,
             b"turn": self._acquire_quota,
             b"outage": self._wait_for_outage,
+            b"secrets": self._exchange_secrets,
         }
         self._import_lock = threading.Lock()
+        self._secrets_lock = threading.Lock()
+        self._secret_values: dict[str, None] = {}
+        """In base64, in the order in which workers have sent them; kept in memory alone."""
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -720,6 +735,16 @@ class ClusterServer:
     def _show(self, worker: bytes, line: bytes = b"") -> dict[str, Any]:
         self._show_line(worker.decode(), unquote(line.decode()))
         return {}
+
+    def _exchange_secrets(self, position: bytes, *words: bytes) -> dict[str, Any]:
+        from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+
+        values = [word.decode() for word in words]
+        SECRET_VALUES.learn_sent(values)
+        start = position.partition(b"=")[2]
+        with self._secrets_lock:
+            self._secret_values.update(dict.fromkeys(values))
+            return {"values": [*self._secret_values][int(start) :] if start else []}
 
     def _cluster_facts(self) -> dict[str, Any]:
         cluster = self._source.cluster()

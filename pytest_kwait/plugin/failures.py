@@ -126,6 +126,9 @@ class FailureReporter:
             shown = _shown_error(error)
             if shown is not None:
                 _set_summary(report, cut_headline(redact(_format_summary(shown))))
+        elif report.sections:
+            # What a passed test prints is written too; for each print a list would cost too much.
+            redaction_of(item, max_age=1.0)
         _mask_secret_values(report)
         return report
 
@@ -335,8 +338,12 @@ def client_of(item: pytest.Item) -> Any:
     return made[-1] if made else getattr(own.get("kwait"), "client", None)
 
 
-def redaction_of(item: pytest.Item) -> Callable[[str], str]:
-    """Return the function that redacts secrets, those of a test's namespaces too."""
+def redaction_of(item: pytest.Item, max_age: float = 0.0) -> Callable[[str], str]:
+    """Return the function that redacts secrets, those of all namespaces of the run too.
+
+    Args:
+        max_age: the age in seconds from which an earlier list of Secrets is outdated.
+    """
     from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
 
     client = client_of(item)
@@ -352,7 +359,7 @@ def redaction_of(item: pytest.Item) -> Callable[[str], str]:
     left = time_left(item)
     # Not longer than the test may last: pytest-timeout's thread method would end the process.
     limit = None if left is None else left * _SECRETS_PART
-    learn_secrets(session, namespaces_of(item), limit=limit)
+    learn_secrets(session, namespaces_of(item), max_age, limit)
     return make_redactor(session.credentials())
 
 

@@ -107,6 +107,7 @@ def make_namespaces(
     """Return the namespace manager of this process; its deletions are awaited at the end."""
     from pytest_kwait.suite.namespaces.namespaces import Namespaces
 
+    run_of(config).mask_secrets()
     settings = run_settings(config)
     session = config.pluginmanager.getplugin("session")
     has_controllers = getattr(cluster, "has_controllers", True)

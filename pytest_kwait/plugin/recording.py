@@ -387,7 +387,7 @@ class RecordingWriter:
         client = cluster.client()
         try:
             # The cluster has hidden them in texts from after their creation.
-            mask = learn_secret_values(
+            learn_secret_values(
                 ApiSession.of(client),
                 recorded.namespaces,
                 Deadline.after(seconds),
@@ -395,7 +395,7 @@ class RecordingWriter:
             )
         finally:
             client.close()
-        hide_secret_values(lines, mask)
+        hide_secret_values(lines)
         return lines
 
     def _read_crashed(

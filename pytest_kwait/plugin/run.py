@@ -83,6 +83,13 @@ class Run:
         """Why the running cluster cannot be used any more; empty if it can, or none was started."""
         return self._source.outage() if self._source is not None else ""
 
+    def mask_secrets(self) -> None:
+        """Mask the values of Secrets in all namespaces of the run, once a test has failed."""
+        from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+        from pytest_kwait.suite.cleanup.owned_objects import LABEL_RUN, run_label_value
+
+        SECRET_VALUES.run_selector = f"{LABEL_RUN}={run_label_value(self.id)}"
+
     def finish(self, *, failed: bool) -> None:
         """Export logs of a cluster that was started here, and keep it if asked to."""
         if self._source is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.client import availability
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES, SecretValues
 from pytest_kwait.errors import ClusterError, WaitTimeout
 from pytest_kwait.plugin.cluster import RunCluster, uses_cluster
 from pytest_kwait.plugin.cluster_source import (
@@ -24,6 +25,7 @@ from pytest_kwait.simulator.container_runtime import runtime
 from pytest_kwait.simulator.container_runtime.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.wait import DeadlineExceeded
+from tests.objects import secret
 from tests.plugin.given_cluster import given
 from tests.suite.fakes import FakeCluster
 
@@ -282,6 +284,34 @@ def test_server_receives_waits_of_workers() -> None:
     # The server has ended, which is no error.
     source.show("lost")
     assert heard == [("gw1", "4s left: é to come"), ("gw1", "")]
+
+
+def test_workers_mask_values_of_secrets_that_others_have_seen(desk: ClusterServer) -> None:
+    """The controller masks them too; it keeps them in memory alone."""
+    workers = [SecretValues(), SecretValues()]
+    for values in workers:
+        values.exchange = RemoteSource(desk.port, desk.secret)._exchange_secrets
+    one, other = workers
+    one.learn(secret(password="gr8-first"))
+    one.learn(secret(password="gr8-first", token="gr8-sécond"))
+    text = "gr8-first gr8-sécond gr8-third"
+    assert other.mask(text) == text
+    other.learn(secret(password="gr8-third"))
+    other.receive()
+    one.receive()
+    one.receive()
+    for values in (one, other, SECRET_VALUES):
+        assert values.mask(text) == "(hidden) (hidden) (hidden)"
+
+
+def test_values_of_secrets_are_masked_after_the_end_of_the_controller() -> None:
+    desk = ClusterServer(Source())
+    values = SecretValues()
+    values.exchange = RemoteSource(desk.port, desk.secret)._exchange_secrets
+    desk.close()
+    values.learn(secret(password="gr8-p@ss"))
+    values.receive()
+    assert values.mask("gr8-p@ss") == "(hidden)"
 
 
 @pytest.mark.parametrize("words", [b"guess\n", b"\n", b"x" * 5000, "é".encode() + b"\n"])

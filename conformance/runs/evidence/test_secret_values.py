@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,62 @@ def test_client(kwait, kwait_client, wait_for_pod_success, known):
 """
 
 
+OPERATOR_SUITE = """
+import pytest
+import pytest_kwait
+from kubernetes.client import CoreV1Api
+
+POD = '''
+apiVersion: v1
+kind: Pod
+metadata: {name: operator}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: "busybox:1.36", command: [sh, -c, "touch /tmp/log; tail -f /tmp/log"]}
+'''
+
+@pytest_kwait.environment(scope="run")
+def operator(kwait):
+    kwait.create_and_wait(POD, timeout="2m")
+    yield kwait
+
+def write(operator, kwait, client, name):
+    # As an operator does: not through `kwait`, in the namespace of the test.
+    value = "-".join(("gr8", "p@ss", name))
+    secret = {"metadata": {"name": "generated"}, "stringData": {"password": value}}
+    CoreV1Api(client).create_namespaced_secret(kwait.namespace, secret)
+    operator.exec("operator", "sh", "-c", f"echo set {name} to {value} >> /tmp/log")
+
+def signal(operator, name):
+    operator.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+
+@pytest.mark.xdist_group("others")
+def test_first(operator, kwait, kwait_client):
+    write(operator, kwait, kwait_client, "first")
+
+@pytest.mark.xdist_group("others")
+def test_second(operator, kwait, kwait_client, worker_id):
+    write(operator, kwait, kwait_client, "second")
+    signal(operator, "written")
+    if worker_id != "master":
+        operator.wait_for("configmap/read", "create", timeout="2m")
+
+@pytest.mark.xdist_group("failing")
+def test_fails(operator, kwait, kwait_client):
+    write(operator, kwait, kwait_client, "third")
+    operator.wait_for("configmap/written", "create", timeout="2m")
+    printed = lambda pod: operator.logs("operator").count("set ") == 3
+    operator.wait_for("pod/operator", printed, mode="poll", poll="200ms", timeout="2m")
+    print(operator.logs("operator"))
+    try:
+        operator.wait_for_pod_success("operator", timeout="1s")
+    finally:
+        signal(operator, "read")
+"""
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_values_are_masked_wherever_a_run_writes(
     kwait_cluster: Cluster, tmp_path: Path, workers: int
@@ -89,3 +146,46 @@ def test_values_are_masked_wherever_a_run_writes(
         assert "plain (hidden)" in texts[name]
     logs = [text for name, text in texts.items() if name.endswith("logs/client/main.log")]
     assert logs == ["plain (hidden)\n(hidden)\n"] * 2
+
+
+@pytest.mark.parametrize("dist", ["-n0", "-n2"])
+def test_values_of_other_tests_are_masked_in_the_log_of_a_shared_operator(
+    kwait_cluster: Cluster, tmp_path: Path, dist: str
+) -> None:
+    """Of tests that have ended, of this and of other workers, in namespaces that are gone."""
+    status, output = run(
+        tmp_path,
+        kwait_cluster.kubeconfig,
+        OPERATOR_SUITE,
+        *(f"--kwait-context={name}" for name in [kwait_cluster.context] if name),
+        dist,
+        "--dist=loadgroup",
+        "-rA",
+        "--junitxml=junit.xml",
+        "-ojunit_logging=all",
+        "--kwait-artifacts=artifacts",
+        "--kwait-record=failed",
+        "--kwait-report=report.json",
+        "--kwait-report=report.html",
+    )
+    assert status == 1, output
+    assert "1 failed, 2 passed" in output, output
+    (tmp_path / "output.txt").write_text(output)
+    texts = {
+        path.relative_to(tmp_path).as_posix(): _read(path)
+        for path in tmp_path.rglob("*")
+        if path.is_file() and path.suffix != ".pyc" and path.name != "test_suite.py"
+    }
+    assert [name for name, text in texts.items() if "gr8" in text or "p@ss" in text] == []
+    shown = [f"set {name} to (hidden)" for name in ("first", "second", "third")]
+    files = [
+        "output.txt", "junit.xml", "report.json", "report.html",
+        *(name for name in texts if name.endswith(("logs/operator/main.log", "jsonl.gz"))),
+    ]  # fmt: skip
+    assert len(files) == 6
+    assert [(name, line) for name in files for line in shown if line not in texts[name]] == []
+
+
+def _read(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()

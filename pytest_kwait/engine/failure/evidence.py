@@ -374,8 +374,12 @@ def gather_evidence(
         search = partial(_find_refusals, session, operated or "", deadline)
         finding = [pool.submit(search, *names) for names in searched.result()]
         refusals = [tail for future in finding if (tail := future.result()) is not None]
+        # The logs may have values of Secrets that came meanwhile; the report masks them.
+        learn = partial(learn_secrets, session, [scope.namespace], 0.0, deadline.remaining)
+        learning = pool.submit(learn)
         existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
+        learning.result()
     return Evidence(
         scope.namespace,
         tuple(scope.objects),

@@ -2,24 +2,26 @@
 
 The package itself shows nothing read from Secrets, but logs, events, webhook messages and errors
 may contain them. Secrets of a known form are hidden wherever they occur, and so are the credentials
-of the run itself and the values of the Secrets in its namespaces (`SECRET_VALUES`).
+of the run itself and the values of the Secrets in all of its namespaces (`SECRET_VALUES`): the log
+of an operator has those of many tests.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask
-from pytest_kwait.client.resource import SECRETS
+from pytest_kwait.client.resource import NAMESPACES, SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_kwait.client.session import ApiSession
 
@@ -98,7 +100,7 @@ _SHORTEST = 8
 """The minimum length of a credential; a shorter one may be an ordinary word."""
 
 _LIST_TIMEOUT = 2.0
-"""Maximum seconds of a list of Secrets."""
+"""Maximum seconds of a list of Secrets, and of the lists in the other namespaces of the run."""
 
 _LOGGERS = (
     "pytest_kwait.cache",
@@ -112,18 +114,52 @@ _log = logging.getLogger("pytest_kwait.wait")
 
 
 class SecretValues(SecretMask):
-    """The values of the Secrets that this process has seen, hidden in names of objects too."""
+    """The values of the Secrets that this run has seen, hidden in names of objects too."""
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         super().__init__(max_size)
+        self.run_selector = ""
+        """The labels of the run's namespaces; empty for those of single waits alone."""
+        self.exchange: Callable[[Sequence[str], int | None], Sequence[str]] | None = None
+        """Sends values to the other processes of the run; returns theirs from a position on."""
+        self._unsent: list[str] = []
+        self._received = 0
         self._listed: WeakKeyDictionary[ApiSession, dict[str, float]] = WeakKeyDictionary()
+        self._run_namespaces: WeakKeyDictionary[ApiSession, list[str]] = WeakKeyDictionary()
         self._warnings: set[str] = set()
 
     def learn(self, secret: Mapping[str, Any]) -> None:
-        """Hide the values of a Secret from now on; log once if there are too many."""
+        """Hide the values of a Secret in all processes of the run; log once if there are too many.
+
+        The other processes hide them from their next failure on.
+        """
         super().learn(secret)
+        with self._lock:
+            values, self._unsent = self._unsent, []
+        if values and self.exchange is not None:
+            self.exchange(values, None)
         if self.is_full:
             self.warn_once("values of further Secrets are not masked: there are too many")
+
+    def learn_value(self, value: bytes) -> bool:
+        """Hide a value from now on; return whether it is new."""
+        is_new = super().learn_value(value)
+        if is_new and self.exchange is not None:
+            with self._lock:
+                self._unsent.append(base64.b64encode(value).decode())
+        return is_new
+
+    def learn_sent(self, values: Iterable[str]) -> None:
+        """Hide values that another process of the run has sent."""
+        for value in values:
+            super().learn_value(base64.b64decode(value))
+
+    def receive(self) -> None:
+        """Hide the values that the other processes of the run have seen by now."""
+        if self.exchange is not None:
+            received = self.exchange((), self._received)
+            self.learn_sent(received)
+            self._received += len(received)
 
     def mark_listed(self, session: ApiSession, namespace: str, max_age: float | None) -> bool:
         """Mark the Secrets of a namespace as listed; return whether they were to be listed.
@@ -138,6 +174,22 @@ class SecretValues(SecretMask):
                 return False
             times[namespace] = now
             return True
+
+    def list_run_namespaces(
+        self, session: ApiSession, max_age: float | None, deadline: Deadline
+    ) -> list[str]:
+        """Return the present namespaces of the run, as far as they may be listed."""
+        if self.run_selector and self.mark_listed(session, "", max_age):
+            try:
+                listed = session.list(
+                    NAMESPACES, label_selector=self.run_selector, deadline=deadline
+                )
+            except (ApiError, DeadlineExceeded):
+                # The run knows its own ones.
+                return []
+            names = [str(item.object["metadata"]["name"]) for item in listed.items]
+            self._run_namespaces[session] = names
+        return self._run_namespaces.get(session, [])
 
     def warn_once(self, text: str) -> None:
         """Log a warning; no-op for one that was logged before."""
@@ -170,34 +222,54 @@ def learn_secrets(
     max_age: float | None = 1.0,
     limit: float | None = None,
 ) -> None:
-    """List the Secrets of namespaces and mask their values; log once if that is forbidden.
+    """Mask the values of all Secrets of the run: its other processes' and namespaces' too.
 
-    No error is raised: a namespace whose Secrets cannot be listed is left out.
+    No error is raised: a namespace whose Secrets cannot be listed is left out; log once if that is
+    forbidden.
 
     Args:
-        namespaces: the namespaces; None is left out.
+        namespaces: the namespaces to begin with, of the run or not; None is left out.
         max_age: the age in seconds from which an earlier list is outdated; None for never.
-        limit: maximum seconds of all lists; None for 2 s each.
+        limit: maximum seconds of all lists; None for 2 s each, and for the other namespaces of the
+            run together.
     """
     end = None if limit is None else Deadline.after(limit, session.clock)
-    for namespace in dict.fromkeys(namespaces):
-        if not namespace or not SECRET_VALUES.mark_listed(session, namespace, max_age):
-            continue
-        seconds = _LIST_TIMEOUT if end is None else min(_LIST_TIMEOUT, end.remaining)
-        deadline = Deadline.after(seconds, session.clock)
-        try:
-            listed = session.list(SECRETS, namespace, deadline=deadline)
-        except ApiError as error:
-            if error.status in (401, 403):
-                SECRET_VALUES.warn_once(
-                    "values of Secrets are masked only where this run has read or written them: "
-                    "Secrets cannot be listed (forbidden)"
-                )
-        except DeadlineExceeded:
-            continue
-        else:
-            for item in listed.items:
-                SECRET_VALUES.learn(item.object)
+    own = dict.fromkeys(filter(None, namespaces))
+    for namespace in own:
+        learn_namespace(session, namespace, max_age, end)
+    seconds = _LIST_TIMEOUT if end is None else min(_LIST_TIMEOUT, end.remaining)
+    others = Deadline.after(seconds, session.clock)
+    for namespace in SECRET_VALUES.list_run_namespaces(session, max_age, others):
+        if namespace not in own and not others.expired:
+            learn_namespace(session, namespace, max_age, others)
+    if max_age is not None:
+        # Last: who deletes a namespace that was not found any more has sent its values before.
+        SECRET_VALUES.receive()
+
+
+def learn_namespace(
+    session: ApiSession,
+    namespace: str,
+    max_age: float | None = 1.0,
+    deadline: Deadline | None = None,
+) -> None:
+    """Mask the values of the Secrets of a namespace, as `learn_secrets`."""
+    if not SECRET_VALUES.mark_listed(session, namespace, max_age):
+        return
+    seconds = _LIST_TIMEOUT if deadline is None else min(_LIST_TIMEOUT, deadline.remaining)
+    try:
+        listed = session.list(SECRETS, namespace, deadline=Deadline.after(seconds, session.clock))
+    except ApiError as error:
+        if error.status in (401, 403):
+            SECRET_VALUES.warn_once(
+                "values of Secrets are masked only where this run has read or written them: "
+                "Secrets cannot be listed (forbidden)"
+            )
+    except DeadlineExceeded:
+        return
+    else:
+        for item in listed.items:
+            SECRET_VALUES.learn(item.object)
 
 
 def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:

@@ -8,7 +8,6 @@ flush, and what lived shorter is never encoded.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -60,8 +59,8 @@ class HistoryJournals:
         self._latest = clock.time()
         self._cluster_journal = RecordingJournal(folder / CLUSTER_JOURNAL, None)
         self._journals: dict[str, RecordingJournal] = {}
-        self._masks: dict[str | None, SecretMask] = defaultdict(SecretMask)
-        """By namespace of a journal: the values of its Secrets, hidden in its texts."""
+        self._mask = SecretMask()
+        """The values of all Secrets: an operator prints those of other namespaces."""
         self._new_secrets: list[Entry] = []
         self._log_positions: dict[str, dict[str, int]] = {}
         """By namespace and container id: the number of lines that are written."""
@@ -162,7 +161,6 @@ class HistoryJournals:
                 if ended is not None and self._clock.time() - ended >= KEPT_SECONDS:
                     journal.remove()
                     del self._journals[name]
-                    self._masks.pop(name, None)
                     self._log_positions.pop(name, None)
         except OSError as error:
             self._fail(error)
@@ -204,16 +202,14 @@ class HistoryJournals:
         if resource == "secrets":
             raw = _encoder.encode(without_data(entry.obj))
         else:
-            raw = hide_values(entry.raw, self._masks[journal.namespace])
+            raw = hide_values(entry.raw, self._mask)
             if self._cluster.store.get(resource, entry.key) is not entry:
                 entry.forget_raw()
         return journal.encode_change(at, change, resource, entry.key, entry.revision, raw)
 
     def _learn(self, secret: Entry) -> None:
-        """Hide the values of a Secret in texts of its namespace from now on."""
-        namespace = secret.key.partition("/")[0]
-        place = None if namespace in _SYSTEM_NAMESPACES else namespace
-        self._masks[place].learn(secret.obj)
+        """Hide the values of a Secret in all texts from now on."""
+        self._mask.learn(secret.obj)
 
     def _write_logs(self) -> None:
         """Write the lines that containers have logged since the last flush."""
@@ -230,9 +226,9 @@ class HistoryJournals:
                 positions = self._log_positions.setdefault(place.namespace, {})
                 position = positions.get(place.instance, 0)
                 positions[place.instance], new = log.read_from(position)
-                mask = self._masks[journal.namespace]
                 lines.setdefault(journal, []).extend(
-                    _encode_log(journal, place, stamp - ahead, text, mask) for stamp, text in new
+                    _encode_log(journal, place, stamp - ahead, text, self._mask)
+                    for stamp, text in new
                 )
         for journal, parts in lines.items():
             journal.write(b"".join(parts))

@@ -2,8 +2,8 @@
 
 A journal that grows too large becomes the older part, and a new one begins with the present state.
 
-Secrets are written without data. Their values are hidden in texts of their namespace: messages,
-commands, logs. Names and selectors stay, or objects would no longer refer to each other.
+Secrets are written without data. Their values are hidden in all texts: messages, commands, logs.
+Names and selectors stay, or objects would no longer refer to each other.
 """
 
 from __future__ import annotations

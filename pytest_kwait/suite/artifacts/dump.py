@@ -384,6 +384,7 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
             crew.start(system.objects, resource)
         failing = [pod for pod in pods() if is_failing(pod)]
         _start_logs(crew, system, failing, files, SYSTEM_NAMESPACE)
+    _hide_new_values(session, [SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE], files)
     files.finish()
     return [files.trouble] if files.trouble else []
 
@@ -442,6 +443,13 @@ def dump_namespaces(
         for resource in kinds():
             for snapshot in snapshots.values():
                 crew.start(snapshot.objects, resource)
+    _hide_new_values(session, namespaces, files)
+
+
+def _hide_new_values(session: ApiSession, namespaces: Sequence[str], files: ArtifactFolder) -> None:
+    """Hide values of Secrets that came while the texts were read."""
+    learn_secrets(session, namespaces, max_age=0.0)
+    files.hide_new_values()
 
 
 class _WorkerPool:

@@ -7,6 +7,8 @@ import re
 import threading
 from typing import TYPE_CHECKING, Literal
 
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -94,6 +96,7 @@ class ArtifactFolder:
         """Why nothing can be written, e.g. a full disk; empty while writing works."""
         self.problems: list[str] = []
         """Errors and omissions."""
+        self._texts: list[Path] = []
         self._left = size
         self._size = size
         self._lock = threading.Lock()
@@ -136,7 +139,9 @@ class ArtifactFolder:
             note = f"# cut: the {end_name} {allowed} of {len(content)} bytes\n".encode()
             content = note + part
         try:
-            self._write_file(name, content)
+            path = self._write_file(name, content)
+            with self._lock:
+                self._texts.append(path)
         except OSError as error:
             self.trouble = self.trouble or str(error)
 
@@ -173,6 +178,22 @@ class ArtifactFolder:
         except OSError as error:
             self.trouble = self.trouble or str(error)
             return ""
+
+    def hide_new_values(self) -> None:
+        """Hide values of Secrets that were learned after their texts had been written.
+
+        A log is read after a list of Secrets: a Secret may come in between.
+        """
+        with self._lock:
+            texts = [*self._texts]
+        for path in texts:
+            try:
+                text = path.read_bytes().decode("utf-8", "replace")
+                masked = SECRET_VALUES.mask(text)
+                if masked != text:
+                    path.write_bytes(masked.encode())
+            except OSError as error:
+                self.trouble = self.trouble or str(error)
 
     def finish(self) -> None:
         """Write the recorded problems and omissions, if any."""

@@ -39,6 +39,7 @@ from pytest_kwait.client.resource import (
 from pytest_kwait.client.responses import ObjectList, PartialObjectMetadata, decode_object
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.simulator.recording.files import (
     CLUSTER_JOURNAL,
@@ -47,7 +48,12 @@ from pytest_kwait.simulator.recording.files import (
     find_instance,
     merge_journals,
 )
-from pytest_kwait.simulator.recording.journal import KEPT_SECONDS, RecordingJournal, without_data
+from pytest_kwait.simulator.recording.journal import (
+    KEPT_SECONDS,
+    RecordingJournal,
+    hide_values,
+    without_data,
+)
 from pytest_kwait.suite.artifacts.dump import (
     MAX_LOGS,
     WORKERS,
@@ -55,7 +61,11 @@ from pytest_kwait.suite.artifacts.dump import (
     list_container_runs,
     read_log,
 )
-from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
+from pytest_kwait.suite.artifacts.recording import (
+    SECRETS_TIMEOUT,
+    hide_secret_values,
+    learn_secret_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -529,6 +539,7 @@ class WatchedHistory:
         self._changed_at = self._clock.monotonic()
         try:
             raw = indexed_journal.read(resource, key) if raw is None else raw
+            raw = hide_values(raw, SECRET_VALUES)
             indexed_journal.write(at, change, resource, key, revision, raw)
         except OSError as error:
             self._fail(error)
@@ -870,7 +881,7 @@ def read_history(
 ) -> list[RawLine]:
     """Return the history of namespaces with the logs of their pods, ordered by time.
 
-    Values of their Secrets are hidden; definitions that have no object here are left out.
+    Values of Secrets are hidden; definitions that have no object here are left out.
 
     Args:
         folder: the folder of the journals.
@@ -886,16 +897,16 @@ def read_history(
         InvalidArgument: a journal is corrupted.
     """
     lines = merge_journals(folder, namespaces, 0.0)
-    mask = None
     if session is not None:
-        mask = learn_secret_values(session, namespaces, deadline, report)
-        lines += _read_logs(session, lines, namespaces, deadline, report)
+        left = max(deadline.remaining - SECRETS_TIMEOUT, deadline.remaining / 2)
+        lines += _read_logs(session, lines, namespaces, deadline.at_most(left), report)
+        # After the logs, which may have values of Secrets that came meanwhile.
+        learn_secret_values(session, namespaces, deadline, report)
         lines.sort(key=lambda line: (line.at, line.revision))
     used = {line.resource for line in lines}
     definitions = CUSTOM_RESOURCE_DEFINITIONS.qualified
     lines = [line for line in lines if line.resource != definitions or line.key in used]
-    if mask is not None:
-        hide_secret_values(lines, mask)
+    hide_secret_values(lines)
     return lines
 
 

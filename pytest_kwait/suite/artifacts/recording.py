@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.apimachinery.secret_mask import SecretMask
 from pytest_kwait.client.resource import SECRETS
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES, learn_secrets
 from pytest_kwait.errors import KwaitError
 from pytest_kwait.simulator.recording.files import (
     VERSION,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FILE_NAME = "recording.jsonl.gz"
 """The name of the file in the folder of a test's artifacts."""
 
-_SECRETS_TIMEOUT = 2.0
+SECRETS_TIMEOUT = 2.0
 """Maximum seconds of a list of Secrets."""
 
 
@@ -77,34 +77,34 @@ def learn_secret_values(
     namespaces: Iterable[str],
     deadline: Deadline,
     report: Callable[[str], object],
-) -> SecretMask:
-    """Return the mask of the present values of Secrets, from a list for each namespace.
+) -> None:
+    """Mask the present values of Secrets, from a list for each namespace, and those of the run.
 
     Args:
         deadline: when all lists end.
         report: called with each problem.
     """
-    mask = SecretMask()
     for name in namespaces:
+        SECRET_VALUES.mark_listed(session, name, 0.0)
         try:
-            listed = session.list(SECRETS, name, deadline=deadline.at_most(_SECRETS_TIMEOUT))
+            listed = session.list(SECRETS, name, deadline=deadline.at_most(SECRETS_TIMEOUT))
         except KwaitError as error:
             report(f"values of Secrets in {name} are not hidden: {error}")
         else:
             for item in listed.items:
-                mask.learn(item.object)
-    if mask.is_full:
+                SECRET_VALUES.learn(item.object)
+    learn_secrets(session, (), limit=deadline.at_most(SECRETS_TIMEOUT).remaining)
+    if SECRET_VALUES.is_full:
         report("values of further Secrets are not hidden: there are too many")
-    return mask
 
 
-def hide_secret_values(lines: Iterable[RawLine], mask: SecretMask) -> None:
+def hide_secret_values(lines: Iterable[RawLine]) -> None:
     """Hide values of Secrets in objects and logs; names, labels and selectors stay."""
     for line in lines:
         if line.type == "LOG":
-            line.text = mask.mask(line.text)
+            line.text = SECRET_VALUES.mask(line.text)
         else:
-            line.object = msgspec.Raw(hide_values(bytes(line.object), mask))
+            line.object = msgspec.Raw(hide_values(bytes(line.object), SECRET_VALUES))
 
 
 def make_recording(

@@ -24,6 +24,7 @@ from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
+from pytest_kwait.engine.failure.redaction import learn_namespace
 from pytest_kwait.engine.failure.wait_report import Timeline
 from pytest_kwait.engine.retry import create_once, request_with_retry
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
@@ -568,6 +569,8 @@ class Namespaces:
             return None
         limit = max(self._limit("pod_get")[0], _DELETION_TIMEOUT)
         limit = self._session.availability.limit_cleanup(limit)
+        # What outlives the namespace may print them later, such as a shared operator.
+        learn_namespace(self._session, name, deadline=Deadline.after(limit, self._session.clock))
         problem = delete_by_uid(
             self._session, belonging, Deadline.after(limit, self._session.clock)
         )

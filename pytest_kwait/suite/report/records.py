@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from pytest_kwait.engine.active_waits import WaitObserver
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.simulator.recording.bounds import MAX_LINE_BYTES, Seconds, encode_json
 
 if TYPE_CHECKING:
@@ -340,6 +341,8 @@ def limit_size(value: Any, items: int, length: int) -> Any:
 
 def limit_failure_text(text: str, hide: Callable[[str], str]) -> str:
     """Return pytest's failure text, redacted and bounded."""
+    # Values first: a truncated one is no longer recognized. The forms take longer.
+    text = SECRET_VALUES.mask(text)
     return truncate_middle(hide(truncate_middle(text, 4 * _MAX_TEXT)), _MAX_TEXT)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.client.resource import EVENTS, JOBS, PODS, SECRETS
+from pytest_kwait.client.resource import EVENTS, JOBS, NAMESPACES, PODS, SECRETS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine.failure.redaction import (
     SECRET_VALUES,
@@ -267,7 +267,8 @@ def test_secrets_of_the_namespace_are_masked_in_messages_and_evidence() -> None:
     shown = str(caught.value) + json.dumps(caught.value.evidence)
     assert "waited" not in shown.replace("awaited", "")
     assert "login with (hidden)" in shown
-    assert session.requests.count("list secrets") == 1
+    # Once more after the logs, which may have values of Secrets that came meanwhile.
+    assert session.requests.count("list secrets") == 2
 
 
 def test_forbidden_lists_of_secrets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -309,3 +310,44 @@ def test_lists_of_secrets_end_by_their_limit(monkeypatch: pytest.MonkeyPatch) ->
     given.clear()
     learn_secrets(session, ["ci-4"], limit=60.0)
     assert given == pytest.approx([2.0])
+
+
+class RunSession(FakeSession):
+    """A cluster with Secrets in several namespaces."""
+
+    def __init__(self, **secrets: dict[str, Any]) -> None:
+        super().__init__()
+        self.secrets = secrets
+        self.listed: list[str] = []
+        for name in secrets:
+            run = "r7" if name.startswith("t") else "another"
+            self.put(NAMESPACES, {"metadata": {"name": name, "labels": {"run": run}}})
+
+    def list(self, resource: Any, namespace: str | None = None, **options: Any) -> Any:
+        if resource is not SECRETS:
+            return super().list(resource, namespace, **options)
+        self.listed.append(str(namespace))
+        self.put(SECRETS, {"metadata": {"name": "s"}, **self.secrets[str(namespace)]})
+        return super().list(resource, namespace, **options)
+
+
+def test_secrets_of_all_namespaces_of_the_run_are_masked() -> None:
+    session = RunSession(
+        t1=secret(password="gr8-own"), t2=secret(password="gr8-other"), x1=secret(password="gr8-x")
+    )
+    SECRET_VALUES.run_selector = "run=r7"
+    learn_secrets(session, ["t1"])
+    assert session.listed == ["t1", "t2"]
+    assert SECRET_VALUES.mask("gr8-own gr8-other gr8-x..") == "(hidden) (hidden) gr8-x.."
+    learn_secrets(session, ["t2"])
+    assert session.listed == ["t1", "t2"]
+    learn_secrets(session, ["t2"], 0.0)
+    assert session.listed == ["t1", "t2", "t2", "t1"]
+
+
+def test_namespaces_of_the_run_that_may_not_be_listed_are_left_out() -> None:
+    session = RunSession(t1=secret(password="gr8-own"), t2=secret(password="gr8-other"))
+    session.fail("list", NAMESPACES, ApiError("no", status=403, reason="Forbidden"))
+    SECRET_VALUES.run_selector = "run=r7"
+    learn_secrets(session, ["t1"])
+    assert SECRET_VALUES.mask("gr8-own gr8-other") == "(hidden) gr8-other"

@@ -169,6 +169,22 @@ def test_data_and_values_of_secrets_are_left_out(
     assert lines["LOG"].text == "(hidden)\n"
 
 
+def test_values_of_secrets_of_other_namespaces_are_hidden(
+    api: SimulatedCluster, journals: HistoryJournals
+) -> None:
+    """The log of a shared operator has them, and so may its objects."""
+    for name in ("t-1", "t-2"):
+        add_namespace(api, name)
+    secret = {"metadata": {"name": "db"}, "stringData": {"a": "open-sesame"}}
+    api.create("secrets", secret, "t-2")
+    api.create("configmaps", config_map(a="say open-sesame"), "t-1")
+    api.kubelets["n-1"] = Kubelet(Log((api.clock.time(), b"open-sesame\n")))  # type: ignore[assignment] # a part of it
+    journals.flush()
+    lines = {line.key or line.type: line for line in read_recording(journals.folder).lines}
+    assert lines["t-1/a"].object["data"] == {"a": "say (hidden)"}
+    assert lines["LOG"].text == "(hidden)\n"
+
+
 def test_values_are_hidden_in_texts_from_before_their_secret(
     api: SimulatedCluster, journals: HistoryJournals
 ) -> None:

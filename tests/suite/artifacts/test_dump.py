@@ -29,6 +29,7 @@ from pytest_kwait.suite.artifacts.dump import (
     is_failing,
 )
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder
+from tests.objects import secret
 from tests.suite.fakes import FakeClient, FakeCluster, FakeTransport, _discovered
 
 if TYPE_CHECKING:
@@ -116,6 +117,23 @@ def status(name: str, state: Obj, restarts: int = 0, **more: Any) -> Obj:
 def normal_event(name: str, message: str, **parts: Any) -> Obj:
     about = {"kind": "Pod", "name": name}
     return {"involvedObject": about, "reason": "R", "type": "Normal", "message": message, **parts}
+
+
+def test_values_of_a_secret_that_comes_while_logs_are_read_are_hidden(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.transport.put(PODS, "ci", "web", status=status("main", {"running": {}}))
+    place.transport.written = {("web/main", False): "set gr8-p@ss\n"}
+    send = place.transport._send
+
+    def send_late(method: str, path: str, *rest: Any) -> Response:
+        answer = send(method, path, *rest)
+        if path.endswith("/log"):
+            place.transport.put(SECRETS, "ci", "late", **secret(password="gr8-p@ss"))
+        return answer
+
+    monkeypatch.setattr(place.transport, "_send", send_late)
+    assert place.dump("ci")["ci/logs/web/main.log"] == "set (hidden)\n"
 
 
 def test_dump_of_a_full_namespace(place: Place) -> None:

@@ -363,8 +363,8 @@ def test_what_cannot_be_read_for_a_recording_is_a_problem(benches: Callable[...,
     lines = bench.lines(session=bench.server, report=problems.append)
     assert [line.type for line in lines] == ["ADDED"]
     assert [text.removesuffix(" no") for text in problems] == [
-        "values of Secrets in t-1 are not hidden: GET /: 403 Forbidden:",
         "logs of web/c: GET /: 403 Forbidden:",
+        "values of Secrets in t-1 are not hidden: GET /: 403 Forbidden:",
     ]
 
 

@@ -103,14 +103,14 @@ def test_values_of_present_secrets_are_hidden_in_earlier_lines() -> None:
     values = {"user": "postgres", "url": "postgres://postgres:pa55@db"}
     session.put(SECRETS, {"metadata": {"name": "db"}, "stringData": values})
     problems: list[str] = []
-    mask = learn_secret_values(session, ["t-0", "t-1"], Deadline.after(9), problems.append)
+    learn_secret_values(session, ["t-0", "t-1"], Deadline.after(9), problems.append)
     text = "dial postgres://postgres:pa55@db failed"
     lines = [
         change(1.0, "ADDED", 2, recorded_pod(2, message=text, name="postgres")),
         log(2.0, text),
         RawLine(3.0, "STEP", text="open"),
     ]
-    hide_secret_values(lines, mask)
+    hide_secret_values(lines)
     shown = msgspec.json.decode(lines[0].object)
     assert shown["status"]["message"] == lines[1].text == "dial (hidden) failed"
     assert shown["metadata"]["name"] == "postgres"

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.client.resource import NAMESPACES
+from pytest_kwait.client.resource import NAMESPACES, SECRETS
 from pytest_kwait.client.session import TimeBudget
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.engine.options import Timeouts
 from pytest_kwait.errors import ApiError, ClusterError, WaitTimeout
 from pytest_kwait.suite.cleanup.owned_objects import KEPT_LIFETIME, Owner
@@ -17,6 +18,7 @@ from pytest_kwait.suite.config.values import PodSecurityLevel
 from pytest_kwait.suite.namespaces.namespaces import _DEFAULT_OBJECTS_DELAY, Namespaces
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait.context import DeadlineExceeded
+from tests.objects import secret
 from tests.suite.fakes import FakeClient, FakeTransport
 
 if TYPE_CHECKING:
@@ -118,6 +120,16 @@ def test_namespace_is_created_awaited_and_deleted_by_uid() -> None:
     assert not made.owns(name)
     # By name and UID: what is on its way out is awaited at the end of the run.
     assert made.going == {name: uid}
+
+
+def test_values_of_secrets_are_masked_after_the_deletion_of_their_namespace() -> None:
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    place = SECRETS.path(name, "generated")
+    transport.objects[place] = {"metadata": {"name": "generated"}, **secret(password="gr8-p@ss")}
+    assert made.delete(name) is None
+    assert SECRET_VALUES.mask("set it to gr8-p@ss") == "set it to (hidden)"
 
 
 def test_no_default_objects_are_awaited_where_no_controller_creates_them() -> None:
