@@ -200,6 +200,23 @@ def test_secrets_are_redacted(kwait: Kwait) -> None:
     assert [word for word in ("s3cr3t", "hunter2", "Yg==", "Yw==") if word in output] == []
 
 
+def test_names_that_are_values_of_secrets_are_shown(kwait: Kwait) -> None:
+    """Names of users, hosts and databases, and names in manifests; never a password."""
+    values = {"username": "zalando", "stage": "staging-17", "password": "gr8-p@ss", "a": "other-1"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
+    script = "echo zalando staging-17 gr8-p@ss other-1; exit 1"
+    client = pod("client", container(script=script))
+    client["metadata"]["labels"] = {"stage": "staging-17"}
+    kwait.create({**secret, "stringData": values}, client)
+
+    with pytest.raises(WaitFailed) as failed:
+        kwait.wait_for_pod_success("client", timeout="4m")
+
+    output = f"{failed.value}{json.dumps(failed.value.evidence)}"
+    assert "zalando staging-17 (hidden) (hidden)" in output
+    assert [word for word in ("gr8-p@ss", "other-1") if word in output] == []
+
+
 def test_message_lists_existing_names(kwait: Kwait) -> None:
     """The nearest name first."""
     kwait.create(pod("database"), pod("web-0"))

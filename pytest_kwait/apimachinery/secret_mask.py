@@ -1,6 +1,10 @@
 """A mask for values of Secrets: hide them in other texts, in every form that they are printed in.
 
 Written once for all texts that the package shows, and for the recordings of clusters.
+
+A value is hidden as its key says. The value of a credential's key, such as `password`, is hidden
+whatever else it is. That of a key that names a user, host or database stays readable if it looks
+like a name. Any other is hidden unless it is known as a name from elsewhere (`learn_names`).
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ import re
 import sys
 import threading
 from array import array
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 HIDDEN = "(hidden)"
 
@@ -39,6 +44,23 @@ _BASE64_LINE = 76
 _PUBLIC_KEYS = {"kubernetes.io/service-account-token": frozenset({"namespace", "ca.crt"})}
 """Data of Secrets that is public, by the type of the Secret."""
 
+_KEY_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_CREDENTIAL_KEY = re.compile(
+    r"pass|pwd|token|secret|key|cred|auth|priv|cert|cookie|session|salt|seed|sign|pin|otp|bearer|"
+    r"connection|conn|dsn|ur[il]|jdbc|config|conf|ssh|pgp|gpg|htpasswd|jwt|saml|code"
+)
+"""Words in keys of credentials, or of texts that may contain some."""
+
+_NAME_KEY = re.compile(r".*(?:user|username|login|host|hostname|database|dbname)|db|port")
+"""The last word of keys that name users, hosts and databases."""
+
+_NAME = re.compile(r"[\w.+-]+(?:@[\w.-]+)?")
+_HOST_AND_PORT = re.compile(r"[\w.-]+:\d{1,5}")
+_HOST_KEY = re.compile(r".*(?:host|hostname)")
+
+MAX_NAMES = 100_000
+"""Names that are known from elsewhere; values that equal further ones are hidden."""
+
 _ESCAPE = re.compile(r"%[0-9A-F]{2}")
 _GO_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """Characters that Go's encoder escapes within JSON."""
@@ -59,11 +81,16 @@ _UNESCAPED = re.compile("[ !#-%'-;=?-\\[\\]-~\u00a0-\u2027\u202a-\ud7ff\ue000-\U
 """Characters that stay as they are in JSON, also within JSON in a JSON string."""
 
 
+def names_credential(key: str) -> bool:
+    """Return whether a key names a credential, or a text that may contain one."""
+    return bool(_CREDENTIAL_KEY.search(key.lower()))
+
+
 class SecretMask:
     """Hides the values of Secrets in texts; safe to use from any thread.
 
     Hidden are values of 6 characters and more, each line of a value with several lines, and their
-    base64, URL-encoded and JSON-escaped forms.
+    base64, URL-encoded and JSON-escaped forms. Values that are names are shown, see the module.
 
     Args:
         max_size: characters of all hidden forms; values beyond are not hidden.
@@ -72,14 +99,22 @@ class SecretMask:
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self.is_full = False
         """True if values were left out: there are too many."""
+        self.readable_keys: tuple[str, ...] = ()
+        """Patterns of further keys, KEY or SECRET/KEY, whose values stay readable."""
         self._max_size = max_size
         self._lock = threading.Lock()
         # Read without the lock, also by signal handlers.
         self._parts: dict[str, tuple[str, ...]] = {}
         self._anchors: list[bytes] = []
         self._words: set[int] = set()
-        self._values: set[bytes] = set()
+        self._values: dict[bytes, bool] = {}
+        """The hidden values, each with whether it is a credential."""
         self._known: set[str] = set()
+        self._credentials: set[str] = set()
+        """The parts of credentials, which no name makes readable."""
+        self._names: set[str] = set()
+        self._shown: frozenset[str] = frozenset()
+        """Parts that are names, and of no credential."""
         self._size = 0
 
     def learn(self, secret: Mapping[str, Any]) -> None:
@@ -89,11 +124,25 @@ class SecretMask:
             secret: the Secret as a manifest or the API has it; invalid data is left out.
         """
         public = _PUBLIC_KEYS.get(str(secret.get("type")), frozenset())
+        metadata = secret.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
         for field in ("data", "stringData"):
             values = secret.get(field)
             for key, value in values.items() if isinstance(values, dict) else ():
-                if isinstance(value, str) and key not in public:
-                    self.learn_value(_decode(value) if field == "data" else _encode(value))
+                if not isinstance(value, str) or key in public:
+                    continue
+                data = _decode(value) if field == "data" else _encode(value)
+                if not self._is_readable(str(name), str(key), data):
+                    self.learn_value(data, is_credential=names_credential(str(key)))
+
+    def learn_names(self, names: Iterable[str]) -> None:
+        """Show texts that are names, unless they are credentials; texts in base64 stay hidden."""
+        with self._lock:
+            new = {name for name in names if len(name) >= _SHORTEST} - self._names
+            if len(self._names) + len(new) > MAX_NAMES:
+                return
+            self._names |= new
+            self._shown |= (new & self._known) - self._credentials
 
     def may_match(self, data: bytes) -> bool:
         """Return False if a text, or JSON with such texts, certainly has no value.
@@ -108,7 +157,7 @@ class SecretMask:
 
     def mask(self, text: str) -> str:
         """Return a text with every known value hidden."""
-        parts = self._parts
+        parts, shown = self._parts, self._shown
         if not parts:
             return text
         # A short text is looked through more quickly than all anchors.
@@ -122,7 +171,12 @@ class SecretMask:
             if secret_parts is None:
                 continue
             end = next(
-                (start + len(part) for part in secret_parts if text.startswith(part, start)), 0
+                (
+                    start + len(part)
+                    for part in secret_parts
+                    if text.startswith(part, start) and part not in shown
+                ),
+                0,
             )
             if not end:
                 continue
@@ -139,19 +193,27 @@ class SecretMask:
             last = end
         return "".join((*pieces, text[last:]))
 
-    def learn_value(self, value: bytes) -> bool:
-        """Hide a value from now on; return whether it is new."""
+    def learn_value(self, value: bytes, *, is_credential: bool = True) -> bool:
+        """Hide a value from now on; return whether it is new.
+
+        Args:
+            is_credential: whether it is hidden even if it is known as a name.
+        """
         value = value[:_MAX_VALUE]
         with self._lock:
-            if value in self._values:
+            known = self._values.get(value)
+            if known is not None and known >= is_credential:
                 return False
             parts = {part for part in _make_forms(value) if len(part) >= _SHORTEST}
+            if is_credential:
+                self._credentials |= parts
+                self._shown -= parts
             parts -= self._known
             size = sum(map(len, parts))
             if self._size + size > self._max_size:
                 self.is_full = True
                 return False
-            self._values.add(value)
+            self._values[value] = is_credential
             self._known |= parts
             self._size += size
             for anchor in {_find_anchor(part) for part in parts}:
@@ -163,7 +225,20 @@ class SecretMask:
                 # The longest first: the first that matches is hidden.
                 head_parts += self._parts.get(head, ())
                 self._parts[head] = tuple(sorted(head_parts, key=len, reverse=True))
+            self._shown |= (parts & self._names) - self._credentials
             return True
+
+    def _is_readable(self, secret: str, key: str, value: bytes) -> bool:
+        """Return whether the key of a value says that it is no secret."""
+        for pattern in self.readable_keys:
+            if fnmatchcase(f"{secret}/{key}" if "/" in pattern else key, pattern):
+                return True
+        words = _split_key(key)
+        if not words or names_credential(key) or not _NAME_KEY.fullmatch(words[-1]):
+            return False
+        text = value.decode("utf-8", "replace").strip()
+        is_host = _HOST_KEY.fullmatch(words[-1]) and _HOST_AND_PORT.fullmatch(text)
+        return bool(is_host or _NAME.fullmatch(text))
 
     def _add_anchor(self, anchor: bytes) -> None:
         if len(anchor) < _ANCHOR or len(self._anchors) < _FEW:
@@ -174,6 +249,10 @@ class SecretMask:
         middle = (len(anchor) - _ANCHOR) // 2
         for start in range(middle, middle + _WORD):
             self._words.add(int.from_bytes(anchor[start : start + _WORD], sys.byteorder))
+
+
+def _split_key(key: str) -> list[str]:
+    return [word.lower() for word in _KEY_WORD.findall(key)]
 
 
 def _find_anchor(text: str) -> bytes:

@@ -612,7 +612,7 @@ class ClusterServer:
     A request is the secret alone (the cluster), or the secret and `registration` with an optional
     kind, `ready` and a test, `note` and a line, `show`, a worker and a line, `turn`, a name and
     seconds for the quota of namespaces, or `outage` and the known one, whose answer waits for
-    another. `secrets`, a position and values in base64 add to the values of Secrets of the run.
+    another. `secrets`, a position and words add to what the run knows of values of Secrets.
 
     Args:
         registration: returns the run's registration in a cluster; None if it needs none.
@@ -641,7 +641,7 @@ class ClusterServer:
         self._import_lock = threading.Lock()
         self._secrets_lock = threading.Lock()
         self._secret_values: dict[str, None] = {}
-        """In base64, in the order in which workers have sent them; kept in memory alone."""
+        """Words of `SecretValues`, in the order of their arrival; kept in memory alone."""
         self.secret = os.urandom(16).hex()
         self._listener: socket.socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_kwait.plugin.cluster_source import ClusterSource
     from pytest_kwait.suite.config.settings import Settings
 
@@ -86,9 +88,16 @@ class Run:
     def mask_secrets(self) -> None:
         """Mask the values of Secrets in all namespaces of the run, once a test has failed."""
         from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+        from pytest_kwait.plugin.timeout import running_item
         from pytest_kwait.suite.cleanup.owned_objects import LABEL_RUN, run_label_value
 
+        def find_source() -> Path | None:
+            item = running_item(self.config)
+            return item.path if item is not None else None
+
         SECRET_VALUES.run_selector = f"{LABEL_RUN}={run_label_value(self.id)}"
+        SECRET_VALUES.readable_keys = self.settings.readable_secrets or ()
+        SECRET_VALUES.find_source = find_source
 
     def finish(self, *, failed: bool) -> None:
         """Export logs of a cluster that was started here, and keep it if asked to."""

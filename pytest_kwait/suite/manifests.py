@@ -15,7 +15,6 @@ from pytest_kwait.client.resource import (
     BUILT_IN,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
-    SECRETS,
     split_api_version,
 )
 from pytest_kwait.client.write_options import describe_unknown_fields
@@ -607,8 +606,7 @@ class ManifestWriter:
         written = []
         for number, document in enumerate(documents, 1):
             resource = self._resource(document)
-            if resource.qualified == SECRETS.qualified:
-                SECRET_VALUES.learn(document.object)
+            SECRET_VALUES.learn_manifest(document.object)
             own = document.object["metadata"].get("namespace")
             place = (own or target or self._namespace) if resource.namespaced else None
             try:

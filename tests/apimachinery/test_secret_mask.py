@@ -3,13 +3,17 @@ from __future__ import annotations
 import base64
 import json
 import random
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kwait.apimachinery.secret_mask import SecretMask
+from pytest_kwait.apimachinery.secret_mask import MAX_NAMES, SecretMask
 from tests.objects import secret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,107 @@ def test_a_value_within_another_leaves_nothing_of_it() -> None:
     known = SecretMask()
     known.learn(secret(user="postgres", url="postgres://postgres:pa55@db"))
     assert known.mask("dial postgres://postgres:pa55@db failed") == "dial (hidden) failed"
-    assert known.mask("user postgres") == "user (hidden)"
+    assert known.mask("user postgres") == "user postgres"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("username", "zalando"),
+        ("POSTGRES_USER", "zalando"),
+        ("pgUser", "me@example.com"),
+        ("db-host", "db.example.com"),
+        ("hostname", "db.example.com:5432"),
+        ("database", "zalando-orders"),
+        ("dbname", "zalando"),
+        ("db", "zalando"),
+        ("port", "543210"),
+    ],
+)
+def test_names_of_users_hosts_and_databases_are_shown(key: str, value: str) -> None:
+    known = SecretMask()
+    known.learn(secret(**{key: value, "password": "gr8-p@ss"}))
+    assert known.mask(f"registry/{value}/spilo gr8-p@ss") == f"registry/{value}/spilo (hidden)"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("password", "zalando"),
+        ("user-password", "zalando"),
+        ("password_user", "zalando"),
+        ("token", "zalando"),
+        ("userkey", "zalando"),
+        ("value", "zalando"),
+        ("transport", "zalando"),
+        # Of a key that names users, but with more than a name.
+        ("user", "admin:gr8-p@ss"),
+        ("username", "admin gr8-p@ss"),
+        ("host", "me:gr8-p@ss@db"),
+        ("host", "admin:12345a"),
+        ("user", "admin:12345"),
+        ("database", "postgres://me:gr8-p@ss@db/x"),
+        ("database", "line-one\nline-two"),
+    ],
+)
+def test_values_of_other_keys_are_hidden(key: str, value: str) -> None:
+    known = SecretMask()
+    known.learn(secret(**{key: value}))
+    assert known.mask(f"<{value}>") == "<(hidden)>"
+
+
+@pytest.mark.parametrize("user_first", [False, True])
+def test_a_user_that_is_a_password_too_is_hidden(user_first: bool) -> None:
+    known = SecretMask()
+    user, password = secret(username="zalando"), secret(password="zalando")
+    for each in (user, password) if user_first else (password, user):
+        known.learn(each)
+    known.learn_names(["zalando"])
+    assert known.mask("image zalando/spilo") == "image (hidden)/spilo"
+
+
+@pytest.mark.parametrize("names_first", [False, True])
+def test_values_that_are_names_elsewhere_are_shown(names_first: bool) -> None:
+    known = SecretMask()
+    steps: list[Callable[[], None]] = [
+        lambda: known.learn(secret(team="zalando", stage="gr8-p@ss", password="spilo-17")),
+        lambda: known.learn_names(["zalando", "spilo-17", "short"]),
+    ]
+    for step in reversed(steps) if names_first else steps:
+        step()
+    text = "zalando/spilo-17 gr8-p@ss emFsYW5kbw=="
+    assert known.mask(text) == "zalando/(hidden) (hidden) (hidden)"
+
+
+@pytest.mark.parametrize("hidden_first", [False, True])
+def test_a_name_that_is_a_credential_of_any_secret_is_hidden(hidden_first: bool) -> None:
+    known = SecretMask()
+    known.learn_names(["zalando"])
+    secrets = [secret(password="zalando"), secret(team="zalando")]
+    for each in secrets if hidden_first else reversed(secrets):
+        known.learn(each)
+    assert known.mask("a zalando") == "a (hidden)"
+
+
+def test_keys_that_the_user_names_are_shown() -> None:
+    known = SecretMask()
+    known.readable_keys = ("stage", "db-*/tenant-*")
+    for name in ("db-one", "other"):
+        data = secret(stage="production", **{"tenant-a": f"tenant-of-{name}"})
+        known.learn({"metadata": {"name": name}, **data})
+    text = "production tenant-of-db-one tenant-of-other"
+    assert known.mask(text) == "production tenant-of-db-one (hidden)"
+    known.learn(secret(password="production"))
+    assert known.mask(text) == "(hidden) tenant-of-db-one (hidden)"
+
+
+def test_names_beyond_the_bound_stay_hidden() -> None:
+    known = SecretMask()
+    known.learn(secret(team="zalando", a="another"))
+    known.learn_names(["zalando"])
+    known.learn_names(map("name-{}".format, range(MAX_NAMES - 1)))
+    known.learn_names(["another"])
+    assert known.mask("zalando another") == "zalando (hidden)"
 
 
 def test_values_beyond_the_bound_are_left_out() -> None:

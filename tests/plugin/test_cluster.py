@@ -304,6 +304,20 @@ def test_workers_mask_values_of_secrets_that_others_have_seen(desk: ClusterServe
         assert values.mask(text) == "(hidden) (hidden) (hidden)"
 
 
+def test_workers_show_names_that_others_have_found(desk: ClusterServer) -> None:
+    workers = [SecretValues(), SecretValues()]
+    for values in workers:
+        values.exchange = RemoteSource(desk.port, desk.secret)._exchange_secrets
+    one, other = workers
+    one.learn(secret(team="zalando", other="postgres"))
+    other.learn(secret(password="postgres"))
+    one.learn_names(["zalando", "postgres"])
+    for values in (one, other, one):
+        values.receive()
+    for values in (one, other, SECRET_VALUES):
+        assert values.mask("zalando postgres") == "zalando (hidden)"
+
+
 def test_values_of_secrets_are_masked_after_the_end_of_the_controller() -> None:
     desk = ClusterServer(Source())
     values = SecretValues()

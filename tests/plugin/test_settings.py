@@ -307,6 +307,7 @@ _TABLES = (
             ('kwait_load_image = ["a:1", "b:2"]', "load_image=a:1, b:2"),
             ('kwait_allowed_contexts = ["kind-*", "any"]', "allowed_contexts=kind-*, any"),
             ('kwait_non_blocking_taints = ["a", "b/c"]', "non_blocking_taints=a, b/c"),
+            ('kwait_readable_secrets = ["team", "db/*"]', "readable_secrets=team, db/*"),
             ('kwait_cluster_args = ["--a", "b c"]', "cluster_args=--a, b c"),
             (
                 'kwait_perturbations = ["watch-cut", "watch-end"]',
@@ -370,6 +371,11 @@ def test_settings_take_toml_types_and_text(
         (
             "allowed_contexts = [1]",
             "allowed_contexts=[1] (from {}) is not valid: use names with commas between them and * "
+            "for any part, for example kind-*,staging",
+        ),
+        (
+            "readable_secrets = 7",
+            "readable_secrets=7 (from {}) is not valid: use names with commas between them and * "
             "for any part, for example kind-*,staging",
         ),
         (

@@ -186,6 +186,58 @@ def test_values_of_other_tests_are_masked_in_the_log_of_a_shared_operator(
     assert [(name, line) for name in files for line in shown if line not in texts[name]] == []
 
 
+NAMES_SUITE = """
+PASSWORD = "-".join(("gr8", "p@ss"))
+
+def test_upgrade(kwait):
+    values = {"username": "zalando", "team": "acid-team", "stage": "staging-17", "a": "other-17"}
+    values["password"] = PASSWORD
+    metadata = {"name": "db"}
+    kwait.create(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values}
+    )
+    image = "registry.example/zalando/spilo:17"
+    containers = [{"name": "main", "image": image, "args": [values["password"]]}]
+    kwait.apply({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "acid-team-db"},
+        "spec": {"containers": containers},
+    })
+    print(*values.values())
+    kwait.wait_for("pod/acid-team-db", "condition=Never", timeout="2s")  # zalando/spilo
+"""
+
+
+def test_names_that_are_values_of_secrets_are_shown(kwait_cluster: Cluster, tmp_path: Path) -> None:
+    """Images, names of objects, and quoted lines; never a password."""
+    status, output = run(
+        tmp_path,
+        kwait_cluster.kubeconfig,
+        NAMES_SUITE,
+        *(f"--kwait-context={name}" for name in [kwait_cluster.context] if name),
+        "-n1",
+        "-v",
+        "-okwait_readable_secrets=db/stage",
+        "--kwait-artifacts=artifacts",
+        "--kwait-record=failed",
+        "--kwait-report=report.json",
+    )
+    assert status == 1, output
+    (tmp_path / "output.txt").write_text(output)
+    texts = {
+        path.name: _read(path)
+        for path in tmp_path.rglob("*")
+        if path.suffix in (".txt", ".json", ".yaml", ".gz")
+    }
+    assert [name for name, text in texts.items() if "gr8" in text or "p@ss" in text] == []
+    # The cluster itself knows no names of the suite.
+    cluster = {"recording.jsonl.gz"}
+    assert [name for name in texts.keys() - cluster if "/(hidden)" in texts[name]] == []
+    for name in ("output.txt", "failure.txt", "report.json", "pods.yaml", "recording.jsonl.gz"):
+        assert "registry.example/zalando/spilo" in texts[name], name
+    assert "# zalando/spilo" in output
+    assert "zalando acid-team staging-17 (hidden) (hidden)" in output
+
+
 def _read(path: Path) -> str:
     data = path.read_bytes()
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()

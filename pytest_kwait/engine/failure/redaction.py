@@ -3,25 +3,28 @@
 The package itself shows nothing read from Secrets, but logs, events, webhook messages and errors
 may contain them. Secrets of a known form are hidden wherever they occur, and so are the credentials
 of the run itself and the values of the Secrets in all of its namespaces (`SECRET_VALUES`): the log
-of an operator has those of many tests.
+of an operator has those of many tests. Values that the test's source or its manifests have as names
+stay readable, unless they are credentials.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
 import logging
 import re
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask
+from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask, names_credential
 from pytest_kwait.client.resource import NAMESPACES, SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pytest_kwait.client.session import ApiSession
 
@@ -102,6 +105,18 @@ _SHORTEST = 8
 _LIST_TIMEOUT = 2.0
 """Maximum seconds of a list of Secrets, and of the lists in the other namespaces of the run."""
 
+_CLEAR_FIELDS = frozenset(
+    {"annotations", "args", "binaryData", "command", "data", "stringData", "value"}
+)
+"""Fields of manifests in which credentials may be given in clear."""
+
+_MAX_NAME = 512
+_NAMES = re.compile(r"[A-Za-z0-9][\w.-]*")
+_NAME_PART = re.compile(r"[^._-]+")
+_MAX_PARTS = 8
+_IMAGE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?(?:/[a-z0-9._-]+)+(?::[\w.-]+)?")
+"""An image with its registry, which is no path or connection of two words."""
+
 _LOGGERS = (
     "pytest_kwait.cache",
     "pytest_kwait.client",
@@ -122,7 +137,11 @@ class SecretValues(SecretMask):
         """The labels of the run's namespaces; empty for those of single waits alone."""
         self.exchange: Callable[[Sequence[str], int | None], Sequence[str]] | None = None
         """Sends values to the other processes of the run; returns theirs from a position on."""
+        self.find_source: Callable[[], Path | None] = lambda: None
+        """Returns the file of the running test."""
+        self._sources: set[Path] = set()
         self._unsent: list[str] = []
+        self._sent_names: frozenset[str] = frozenset()
         self._received = 0
         self._listed: WeakKeyDictionary[ApiSession, dict[str, float]] = WeakKeyDictionary()
         self._run_namespaces: WeakKeyDictionary[ApiSession, list[str]] = WeakKeyDictionary()
@@ -141,23 +160,49 @@ class SecretValues(SecretMask):
         if self.is_full:
             self.warn_once("values of further Secrets are not masked: there are too many")
 
-    def learn_value(self, value: bytes) -> bool:
+    def learn_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Hide the values of a Secret; show the names of any object that is not a credential's."""
+        if manifest.get("kind") == "Secret":
+            self.learn(manifest)
+        self.learn_names(_find_names(manifest))
+
+    def learn_source(self) -> None:
+        """Show the names of the running test's file."""
+        path = self.find_source()
+        if path is None or path in self._sources:
+            return
+        self._sources.add(path)
+        try:
+            tree = ast.parse(path.read_bytes())
+        except (OSError, SyntaxError, ValueError):
+            # Not a file of Python: its names stay hidden.
+            return
+        self.learn_names(_find_source_names(path, tree))
+
+    def learn_value(self, value: bytes, *, is_credential: bool = True) -> bool:
         """Hide a value from now on; return whether it is new."""
-        is_new = super().learn_value(value)
+        is_new = super().learn_value(value, is_credential=is_credential)
         if is_new and self.exchange is not None:
             with self._lock:
-                self._unsent.append(base64.b64encode(value).decode())
+                self._unsent.append(_encode("credential" if is_credential else "value", value))
         return is_new
 
-    def learn_sent(self, values: Iterable[str]) -> None:
-        """Hide values that another process of the run has sent."""
-        for value in values:
-            super().learn_value(base64.b64decode(value))
+    def learn_sent(self, words: Iterable[str]) -> None:
+        """Hide values, and show names, that another process of the run has sent."""
+        for word in words:
+            kind, _, encoded = word.partition(":")
+            text = base64.b64decode(encoded)
+            if kind == "name":
+                super().learn_names([text.decode()])
+            else:
+                super().learn_value(text, is_credential=kind == "credential")
 
     def receive(self) -> None:
         """Hide the values that the other processes of the run have seen by now."""
         if self.exchange is not None:
-            received = self.exchange((), self._received)
+            names, self._sent_names = self._shown - self._sent_names, self._shown
+            words = [_encode("name", name.encode()) for name in sorted(names)]
+            received = self.exchange(words, self._received)
             self.learn_sent(received)
             self._received += len(received)
 
@@ -209,6 +254,55 @@ class SecretValues(SecretMask):
         return True
 
 
+def _encode(kind: str, text: bytes) -> str:
+    return f"{kind}:{base64.b64encode(text).decode()}"
+
+
+def _find_names(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names in a manifest, and their parts.
+
+    Texts where credentials are given in clear are left out, and the schemas of definitions, whose
+    words name nothing of a test.
+    """
+    if manifest.get("kind") in ("Secret", "CustomResourceDefinition"):
+        manifest = {"metadata": manifest.get("metadata")}
+    values: list[Any] = [manifest]
+    while values:
+        value = values.pop()
+        if isinstance(value, str):
+            yield from _split_name(value)
+        elif isinstance(value, list):
+            values += value
+        elif isinstance(value, dict):
+            for key, member in value.items():
+                if key not in _CLEAR_FIELDS and not names_credential(str(key)):
+                    values += (key, member)
+
+
+def _find_source_names(path: Path, tree: ast.AST) -> Iterator[str]:
+    """Yield the names in a test's file: identifiers, and images with their registry.
+
+    Not other texts: a text may be the value of a Secret, or a command with a password.
+    """
+    yield from _split_name(path.stem)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant):
+            for _, value in ast.iter_fields(node):
+                if isinstance(value, str):
+                    yield from _split_name(value)
+        elif isinstance(node.value, str) and _IMAGE.fullmatch(node.value):
+            yield from _split_name(node.value)
+
+
+def _split_name(text: str) -> Iterator[str]:
+    """Yield the names within a text: `acid`, `acid-team` and others of `x/acid-team-db`."""
+    for name in _NAMES.findall(text) if len(text) <= _MAX_NAME else ():
+        spans = [part.span() for part in _NAME_PART.finditer(name)]
+        for first, (start, _) in enumerate(spans):
+            for _, end in spans[first : first + _MAX_PARTS]:
+                yield name[start:end]
+
+
 SECRET_VALUES = SecretValues()
 """The values that this process hides wherever it writes."""
 
@@ -242,6 +336,7 @@ def learn_secrets(
     for namespace in SECRET_VALUES.list_run_namespaces(session, max_age, others):
         if namespace not in own and not others.expired:
             learn_namespace(session, namespace, max_age, others)
+    SECRET_VALUES.learn_source()
     if max_age is not None:
         # Last: who deletes a namespace that was not found any more has sent its values before.
         SECRET_VALUES.receive()

@@ -18,7 +18,6 @@ from pytest_kwait.client.resource import (
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
-    SECRETS,
     STATEFUL_SETS,
 )
 from pytest_kwait.client.session import ApiSession
@@ -98,8 +97,7 @@ def create_and_wait(
             deadline,
         )
         where = namespace if resource.namespaced else None
-        if resource.qualified == SECRETS.qualified:
-            SECRET_VALUES.learn(manifest)
+        SECRET_VALUES.learn_manifest(manifest)
         try:
             made = create_once(session, resource, manifest, where, deadline, errors=errors)
         except ApiError as error:

@@ -459,6 +459,13 @@ class RunSettings:
         "folder for objects, events and logs of failed tests",
         "one subfolder per failed test, with its failure and the evidence of its waits",
     )
+    readable_secrets: SettingDefinition[tuple[str, ...] | None] = SettingDefinition(
+        "patterns",
+        None,
+        "KEY,...",
+        "keys of Secrets whose values are not masked, as KEY or SECRET/KEY, * for any part",
+        "besides those that name users, hosts and databases",
+    )
     record: SettingDefinition[Literal["never", "failed", "always"] | None] = SettingDefinition(
         ("never", "failed", "always"),
         None,

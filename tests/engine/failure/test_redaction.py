@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,9 @@ from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.wait.context import DeadlineExceeded
 from tests.engine.fake_session import FakeSession
 from tests.objects import condition, created_job, job_pod, secret
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
 
@@ -228,8 +231,102 @@ def test_objects_of_odd_shape(obj: dict[str, object]) -> None:
 
 def test_value_is_masked_in_names_of_objects() -> None:
     values = SecretValues()
-    values.learn(secret(user="postgres", password="postgres2"))
+    values.learn(secret(a="postgres", password="postgres2"))
     assert values.mask("pod postgres-0: postgres2") == "pod (hidden)-0: (hidden)"
+
+
+MANIFEST: dict[str, Any] = {
+    "kind": "Postgresql",
+    "metadata": {
+        "name": "acid-zalando-main-db",
+        "labels": {"team": "orders-team"},
+        "annotations": {"note": "in-annotation"},
+    },
+    "spec": {
+        "image": "registry.example/spilo-images/spilo:17",
+        "users": {"app-user": ["superuser"]},
+        "auth": {"root": "in-auth"},
+        "adminPassword": "in-password",
+        "env": [{"name": "SOME_NAME", "value": "in-variable"}],
+        "command": ["run", "in-command"],
+        "note": "x" * 600 + " in-a-long-text",
+    },
+    "data": {"a": "in-data"},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["acid-zalando", "acid-zalando-main", "zalando", "orders-team", "spilo-images",
+     "registry.example", "app-user", "SOME_NAME", "superuser"],
+)  # fmt: skip
+def test_names_in_manifests_are_shown(name: str) -> None:
+    values = SecretValues()
+    values.learn(secret(a=name, b="gr8-p@ss"))
+    values.learn_manifest(MANIFEST)
+    assert values.mask(f"{name} gr8-p@ss") == f"{name} (hidden)"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["in-annotation", "in-auth", "in-password", "in-variable", "in-command", "in-data",
+     "in-a-long-text"],
+)  # fmt: skip
+def test_values_that_manifests_have_where_credentials_are_given_stay_hidden(value: str) -> None:
+    values = SecretValues()
+    values.learn(secret(a=value))
+    values.learn_manifest(MANIFEST)
+    assert values.mask(value) == "(hidden)"
+
+
+def test_the_manifest_of_a_secret_shows_its_name_alone() -> None:
+    values = SecretValues()
+    named = {"metadata": {"name": "zalando-db"}, "stringData": {"a": "zalando", "b": "gr8-p@ss"}}
+    values.learn_manifest({"kind": "Secret", **named})
+    assert values.mask("zalando gr8-p@ss") == "zalando (hidden)"
+
+
+SOURCE = '''
+from zalando_images import spilo_image
+
+IMAGE = "registry.example/orders-team/spilo:17"
+VALUE = "in-a-text"
+LOGIN = "scott/tiger-17"
+MANIFEST = """
+kind: Secret
+stringData: {a: in-a-manifest}
+"""
+
+def test_upgrade(kwait, big_cluster):
+    kwait.exec("pod/a", "redis-cli", "-a", "in-a-command")  # in-a-comment
+'''
+
+
+def test_names_in_the_source_of_the_test_are_shown(tmp_path: Path) -> None:
+    """Identifiers and images alone: other texts may be values of Secrets."""
+    path = tmp_path / "test_orders_service.py"
+    path.write_text(SOURCE)
+    values = SecretValues()
+    names = ["zalando", "spilo_image", "orders-team", "upgrade", "big_cluster", "service"]
+    others = ["in-a-text", "tiger-17", "in-a-manifest", "in-a-command", "in-a-comment"]
+    values.learn(secret(**{f"a{number}": name for number, name in enumerate(names + others)}))
+    values.find_source = lambda: path
+    values.learn_source()
+    values.learn_source()
+    assert [name for name in names if values.mask(name) != name] == []
+    assert [name for name in others if values.mask(name) == name] == []
+
+
+@pytest.mark.parametrize("text", [None, "def broken(:", "\0"])
+def test_a_source_that_is_no_python_shows_nothing(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "test_a.py"
+    if text is not None:
+        path.write_text(text)
+    values = SecretValues()
+    values.find_source = lambda: path
+    values.learn(secret(a="broken"))
+    values.learn_source()
+    assert values.mask("broken") == "(hidden)"
 
 
 def test_values_beyond_the_bound_are_not_masked(
