@@ -217,6 +217,18 @@ def test_names_that_are_values_of_secrets_are_shown(kwait: Kwait) -> None:
     assert [word for word in ("gr8-p@ss", "other-1") if word in output] == []
 
 
+def test_a_log_in_a_message_controls_no_terminal(kwait: Kwait) -> None:
+    """Colours are left out, other sequences are shown."""
+    script = r"printf '\033[31mno database\033[0m\033[2J\n'; exit 1"
+    kwait.create(pod("colourful", container(script=script)))
+
+    with pytest.raises(WaitFailed) as failed:
+        kwait.wait_for_pod_success("colourful", timeout="4m")
+
+    assert r"| no database\x1b[2J" in str(failed.value)
+    assert "\x1b" not in f"{failed.value}{failed.value.evidence}"
+
+
 def test_message_lists_existing_names(kwait: Kwait) -> None:
     """The nearest name first."""
     kwait.create(pod("database"), pod("web-0"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.cli.state_file import parse_path
+from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -86,13 +87,13 @@ def run(arguments: argparse.Namespace) -> int:
         from pytest_kwait.simulator.recording.timeline import format_timeline
 
         for line in format_timeline(recording, recording.end if at is None else at):
-            print(line)
+            print(escape_control_characters(line))
         return 0
     if arguments.wait is not None:
         from pytest_kwait.suite.replayed_wait import parse_wait, run_wait
 
         is_met, lines = run_wait(recording, parse_wait(arguments.wait, "--wait"), at or 0.0)
-        print("\n".join(lines))
+        print(escape_control_characters("\n".join(lines)))
         return 0 if is_met else 1
     if at is None and not arguments.play:
         at = recording.end if recording.failure is None else recording.failure

@@ -12,6 +12,7 @@ import yaml
 
 from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -240,7 +241,8 @@ def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) ->
             for outcome in outcomes:
                 folder: Path = arguments.output / f"shard-{outcome.number}"
                 folder.mkdir(parents=True, exist_ok=True)
-                (folder / "log.txt").write_text(outcome.log, encoding="utf-8")
+                log = escape_control_characters(outcome.log)
+                (folder / "log.txt").write_text(log, encoding="utf-8")
                 for name, content in (outcome.results.files if outcome.results else {}).items():
                     (folder / Path(name).name).write_bytes(content)
         if arguments.junitxml is not None:
@@ -265,4 +267,4 @@ def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) ->
 
 
 def _print_line(line: str) -> None:
-    print(line, flush=True)
+    print(escape_control_characters(line), flush=True)

@@ -30,7 +30,7 @@ from pytest_kwait.engine.evaluator import (
     VolumeMountCheck,
 )
 from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
-from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
+from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event, name_restart
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.retry import (
@@ -435,7 +435,8 @@ def _make_report(
         errors=errors.count,
         option=_name_option(condition, settings) if failed else "",
     )
-    return report.redacted(make_redactor(session.credentials()))
+    redact = make_redactor(session.credentials())
+    return report.redacted(lambda text: redact_log(text, redact))
 
 
 def _name_option(condition: Condition, settings: WaitSettings) -> str:

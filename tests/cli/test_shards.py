@@ -69,6 +69,16 @@ def submitted(monkeypatch: pytest.MonkeyPatch) -> Submitted:
 RUN = ("shards", "run", "--shards=2", "--image=suite:1")
 
 
+def test_logs_of_shards_control_no_terminal(
+    submitted: Submitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = "\x1b[31mbad\x1b[0m \x1b[2J\n"
+    submitted.outcomes = [GOOD, ShardOutcome(2, "a-1", BAD.results, log=log)]
+    main([*RUN, f"--output={tmp_path}/out"])
+    assert "its log:\n  bad \\x1b[2J\n" in capsys.readouterr().out
+    assert (tmp_path / "out/shard-2/log.txt").read_text() == "bad \\x1b[2J\n"
+
+
 def test_failed_tests_are_status_1(
     submitted: Submitted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,7 +25,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor
+from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.pod_fields import (
     ContainerReport,
     ContainerStatuses,
@@ -647,7 +647,8 @@ def _read_log_tail(
     if _NO_LOG.match(text) and len(text.splitlines()) == 1:
         return ApiError(text.strip())
     # Redact before splitting into lines: a private key has many.
-    lines = tuple(make_redactor(session.credentials())(text).splitlines()[-LOG_LINES:])
+    shown = redact_log(text, make_redactor(session.credentials()))
+    lines = tuple(shown.splitlines()[-LOG_LINES:])
     return LogTail(run.pod, name, previous, lines)
 
 
@@ -696,7 +697,8 @@ def _find_refusals(
     except (ApiError, DeadlineExceeded):
         return None
     # Most operators print the message within JSON.
-    lines = make_redactor(session.credentials())(text).replace('\\"', '"').splitlines()
+    shown = redact_log(text, make_redactor(session.credentials()))
+    lines = shown.replace('\\"', '"').splitlines()
     refusals = [refusal for line in lines for refusal in _REFUSAL.findall(line)]
     refusals = refusals or [line.strip() for line in lines if _REFUSED_LINE.search(line)]
     last = list(dict.fromkeys(reversed(refusals)))[:REFUSALS]

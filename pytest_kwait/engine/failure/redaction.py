@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask, names_credential
 from pytest_kwait.client.resource import NAMESPACES, SECRETS
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import ApiError
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -389,6 +390,18 @@ def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:
         return text
 
     return redacted
+
+
+def redact_log(text: str, redact: Callable[[str], str]) -> str:
+    """Return a redacted text of lines, without sequences that control a terminal.
+
+    Args:
+        redact: the redactor of texts, from `make_redactor`.
+    """
+    text = redact(text)
+    shown = escape_control_characters(text)
+    # A style may have stood within a value.
+    return text if shown == text else redact(shown)
 
 
 def redact_object(obj: dict[str, Any], redact: Callable[[str], str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 WIDTH = 92
@@ -9,6 +10,20 @@ WIDTH = 92
 
 MAX_HEADLINE = 500
 """Characters of a failure in one line, as reports carry it to other processes."""
+
+
+_STYLE = re.compile(r"\x1b\[[0-9;:]*m")
+"""Colours and other styles."""
+
+_CONTROL = re.compile(r"(?!\r\n)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters but for tabs and the ends of lines."""
+
+
+def escape_control_characters(text: str) -> str:
+    """Return a text of lines that controls no terminal: without styles, others escaped."""
+    if text.isprintable():
+        return text
+    return _CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", _STYLE.sub("", text))
 
 
 def cut_headline(text: str) -> str:

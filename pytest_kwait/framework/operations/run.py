@@ -15,6 +15,7 @@ from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.failure.redaction import make_redactor, redact_log
 from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
@@ -108,7 +109,8 @@ def run(
         _delete(session, namespace, name, uid)
     if check and (exit_code != 0 or pod["status"].get("phase") != "Succeeded"):
         ended = describe_pod_end(pod) or f"exit code {exit_code}"
-        tail = output[-2000:].rstrip()
+        # Redact before cutting: a part of a value is no longer recognized.
+        tail = redact_log(output, make_redactor(session.credentials()))[-2000:].rstrip()
         output_text = f"; its output:\n{tail}" if tail else "; it wrote nothing"
         raise WaitFailed(f"pod {namespace}/{name} did not succeed: {ended}{output_text}")
     return RunResult(exit_code, output, pod)

@@ -25,7 +25,12 @@ from pytest_kwait.client.responses import decode_object
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.transport import JSON
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_object
+from pytest_kwait.engine.failure.redaction import (
+    learn_secrets,
+    make_redactor,
+    redact_log,
+    redact_object,
+)
 from pytest_kwait.engine.pod_fields import report_containers
 from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder, create_folder, make_portable_name
@@ -170,7 +175,7 @@ class NamespaceDump:
         with _RecordErrors(self._folder, f"{run}{self._where}"):
             # Redact before truncating: a truncated secret is no longer recognized.
             text = read_log(self._session, self._namespace or "", run, self._deadline)
-            lines = self._folder.redact(text).splitlines(keepends=True)
+            lines = redact_log(text, self._folder.redact).splitlines(keepends=True)
             if len(lines) > MAX_LOG_LINES:
                 lines = [f"# cut: the last {MAX_LOG_LINES} lines\n", *lines[-MAX_LOG_LINES:]]
             if lines:

@@ -7,7 +7,7 @@ import re
 import threading
 from typing import TYPE_CHECKING, Literal
 
-from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES, redact_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,7 +104,7 @@ class ArtifactFolder:
     def problem(self, text: str) -> None:
         """Record a problem."""
         with self._lock:
-            self.problems.append(" ".join(self.redact(text).split()))
+            self.problems.append(" ".join(redact_log(text, self.redact).split()))
 
     def write(
         self,
@@ -124,7 +124,8 @@ class ArtifactFolder:
             limit: maximum bytes.
             redacted: whether the text is redacted already.
         """
-        content = (text if redacted else self.redact(text)).encode("utf-8", "backslashreplace")
+        shown = text if redacted else redact_log(text, self.redact)
+        content = shown.encode("utf-8", "backslashreplace")
         with self._lock:
             allowed = min(limit, self._left)
             if self._left < min(len(content), limit, 1024):

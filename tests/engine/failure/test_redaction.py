@@ -133,6 +133,24 @@ def test_nothing_secret_reaches_a_failure() -> None:
     assert "proxy said" in said
 
 
+def test_a_failure_controls_no_terminal() -> None:
+    session = FakeSession()
+    failed = [condition("Failed", message="\x1b[2Jdenied")]
+    session.put(JOBS, created_job(status={"conditions": failed}))
+    container = {"name": "main", "state": {"terminated": {"exitCode": 3}}}
+    session.put(PODS, job_pod("sleepers-a", "Failed", containerStatuses=[container]))
+    session.log_texts = {"sleepers-a/main": "\x1b[31mno database\x1b[0m\x1b]0;title\x07\n"}
+
+    with pytest.raises(WaitFailed) as caught:
+        wait_for_condition(
+            session, condition_of(wait_for_job_complete)("ci-1", "sleepers"), WaitSettings(60.0)
+        )
+
+    assert "\x1b" not in f"{caught.value}{caught.value.evidence}"
+    assert "| no database\\x1b]0;title" in str(caught.value)
+    assert "\\x1b[2Jdenied" in str(caught.value)
+
+
 def test_values_of_a_secret_are_not_shown() -> None:
     session = FakeSession()
     session.put(SECRETS, {"metadata": {"name": "s"}, "data": {"key": "cHJlc2VudA=="}})

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from pytest_kwait.engine.failure.shortening import (
     cut_headline,
     cut_line,
+    escape_control_characters,
     wrap_middle,
     wrap_text,
 )
@@ -35,3 +38,18 @@ def test_the_beginning_and_the_end_of_a_long_message_stay() -> None:
     assert wrapped[0].startswith("  failed to pull image")
     assert wrapped[1].endswith("not found")
     assert " ... " in " ".join(wrapped)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain\ttext\nof lines\r\n", "plain\ttext\nof lines\r\n"),
+        ("\x1b[1;31merror\x1b[0m: größe", "error: größe"),
+        ("\x1b]0;title\x07\x1b[2J\x9b2J", r"\x1b]0;title\x07\x1b[2J\x9b2J"),
+        ("10%\r20%\x08\x7f\x00", r"10%\x0d20%\x08\x7f\x00"),
+        ("\x1b\x1b[m[2J", r"\x1b[2J"),
+    ],
+)
+def test_control_characters_of_logs_are_escaped(text: str, shown: str) -> None:
+    assert escape_control_characters(text) == shown
+    assert escape_control_characters(shown) == shown

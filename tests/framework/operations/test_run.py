@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.client.resource import PODS
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.errors import InvalidArgument, WaitFailed
 from pytest_kwait.framework.operations.run import run
+from tests.objects import secret
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -69,6 +71,18 @@ def test_a_failure_has_the_output(
     assert str(caught.value).endswith("; its output:\nno such thing")
     assert session.written[-1][0] == "delete"
     assert run(client, "ci-1", "busybox:1", check=False).exit_code == 3
+
+
+def test_the_output_in_a_failure_is_redacted_before_it_is_cut(
+    client: ApiClient, session: WritingSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SECRET_VALUES.learn(secret(password="gr8-p@ss-of-a-secret"))
+    end_with(session, 3, f"gr8-p@ss-of-a-secret\x1b[2J{'x' * 1984}\n", monkeypatch)
+
+    with pytest.raises(WaitFailed) as caught:
+        run(client, "ci-1", "busybox:1")
+
+    assert str(caught.value).endswith(f"; its output:\n(hidden)\\x1b[2J{'x' * 1984}")
 
 
 POD = {"kind": "Pod", "spec": {"restartPolicy": "Always", "containers": [{"name": "a"}]}}

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kwait.engine.failure.redaction import make_redactor
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES, make_redactor
 from pytest_kwait.suite.artifacts.folder import (
     ArtifactFolder,
     create_folder,
     make_folder_name,
     make_portable_name,
 )
+from tests.objects import secret
 
 
 def folder(path: Path, **options: int) -> ArtifactFolder:
@@ -160,3 +161,16 @@ def test_a_file_that_cannot_be_replaced_stays(
     assert folder.write_bytes("a.gz", b"second") == ""
     assert (folder.trouble, first.read_bytes()) == ("full", b"first")
     assert list(first.parent.iterdir()) == [first]
+
+
+def test_texts_of_a_folder_control_no_terminal(tmp_path: Path) -> None:
+    """Values of Secrets are hidden with a style or another sequence in them."""
+    SECRET_VALUES.learn(secret(password="gr8-p@ss", token="tok\x1b[2Jen"))
+    made = folder(tmp_path / "f")
+    made.write("a.log", "\x1b[32mok\x1b[0m gr8-\x1b[1mp@ss\x1b[0m tok\x1b[2Jen \x1b[2J\n")
+    made.problem("\x1b[2J failed")
+    made.finish()
+    assert files(tmp_path / "f") == {
+        "a.log": "ok (hidden) (hidden) \\x1b[2J\n",
+        "problems.txt": "\\x1b[2J failed\n",
+    }
