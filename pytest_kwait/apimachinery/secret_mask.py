@@ -2,9 +2,9 @@
 
 Written once for all texts that the package shows, and for the recordings of clusters.
 
-A value is hidden as its key says. The value of a credential's key, such as `password`, is hidden
-whatever else it is. That of a key that names a user, host or database stays readable if it looks
-like a name. Any other is hidden unless it is known as a name from elsewhere (`learn_names`).
+A value is hidden as its key says. That of a key that names a user, host or database stays readable
+if it looks like a name. The value of a credential's key, such as `password`, is hidden whatever
+else it is. Any other is hidden unless it is known as a name from elsewhere (`learn_names`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_SIZE = 64 * 1024 * 1024
 _SHORTEST = 6
 """The minimum length of a masked text; texts are looked up by their first characters."""
 
-_MAX_VALUE = 32 * 1024
+MAX_VALUE = 32 * 1024
 """Bytes of a value that are masked, from its start."""
 
 _MAX_SHIFTED = 4096
@@ -51,12 +51,11 @@ _CREDENTIAL_KEY = re.compile(
 )
 """Words in keys of credentials, or of texts that may contain some."""
 
-_NAME_KEY = re.compile(r".*(?:user|username|login|host|hostname|database|dbname)|db|port")
-"""The last word of keys that name users, hosts and databases."""
+_NAME_KEY = re.compile(r".*(?:user|login|host|database|dbname)(?:name)?|db|port")
+"""The last word, or the last two, of keys that name users, hosts and databases."""
 
 _NAME = re.compile(r"[\w.+-]+(?:@[\w.-]+)?")
 _HOST_AND_PORT = re.compile(r"[\w.-]+:\d{1,5}")
-_HOST_KEY = re.compile(r".*(?:host|hostname)")
 
 MAX_NAMES = 100_000
 """Names that are known from elsewhere; values that equal further ones are hidden."""
@@ -132,7 +131,9 @@ class SecretMask:
                 if not isinstance(value, str) or key in public:
                     continue
                 data = _decode(value) if field == "data" else _encode(value)
-                if not self._is_readable(str(name), str(key), data):
+                if self._is_readable(str(name), str(key), data):
+                    self.learn_names([data.decode("utf-8", "replace").strip()])
+                else:
                     self.learn_value(data, is_credential=names_credential(str(key)))
 
     def learn_names(self, names: Iterable[str]) -> None:
@@ -199,7 +200,7 @@ class SecretMask:
         Args:
             is_credential: whether it is hidden even if it is known as a name.
         """
-        value = value[:_MAX_VALUE]
+        value = value[:MAX_VALUE]
         with self._lock:
             known = self._values.get(value)
             if known is not None and known >= is_credential:
@@ -234,10 +235,12 @@ class SecretMask:
             if fnmatchcase(f"{secret}/{key}" if "/" in pattern else key, pattern):
                 return True
         words = _split_key(key)
-        if not words or names_credential(key) or not _NAME_KEY.fullmatch(words[-1]):
+        # The last word says what it is: `auth-user` names a user, `user-auth` a credential.
+        nouns = [noun for noun in (*words[-1:], "".join(words[-2:])) if _NAME_KEY.fullmatch(noun)]
+        if not nouns or names_credential(words[-1]):
             return False
         text = value.decode("utf-8", "replace").strip()
-        is_host = _HOST_KEY.fullmatch(words[-1]) and _HOST_AND_PORT.fullmatch(text)
+        is_host = "host" in nouns[0] and _HOST_AND_PORT.fullmatch(text)
         return bool(is_host or _NAME.fullmatch(text))
 
     def _add_anchor(self, anchor: bytes) -> None:

@@ -11,8 +11,9 @@ import io
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO, cast
 
+from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -69,8 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KwaitError as error:
-        print(f"kwait {arguments.command}: {error}", file=sys.stderr)
+        print_text(f"kwait {arguments.command}: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidArgument) else 1
+
+
+def print_text(text: str, file: TextIO | None = None) -> None:
+    """Print a text of a cluster or a file, which may have sequences that control a terminal."""
+    print(escape_control_characters(text), file=file)
 
 
 class _Parser(argparse.ArgumentParser):

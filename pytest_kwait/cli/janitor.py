@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import to_seconds
+from pytest_kwait.cli import print_text
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.wait.context import DeadlineExceeded
@@ -127,7 +128,7 @@ def _remove_folders(*, dry_run: bool) -> None:
 
 def _print_result(sweep: SweepResult) -> int:
     for line in sweep.lines():
-        print(line)
+        print_text(line)
     return 0 if sweep.is_clean else 1
 
 
@@ -138,4 +139,4 @@ def _check_name(what: str, name: str) -> None:
 
 
 def _print_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    print_text(line, sys.stderr)

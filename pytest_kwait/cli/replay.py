@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.cli import print_text
 from pytest_kwait.cli.state_file import parse_path
-from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def run(arguments: argparse.Namespace) -> int:
         from pytest_kwait.simulator.recording.timeline import format_timeline
 
         for line in format_timeline(recording, recording.end if at is None else at):
-            print(escape_control_characters(line))
+            print_text(line)
         return 0
     if arguments.wait is not None:
         from pytest_kwait.suite.replayed_wait import parse_wait, run_wait
 
         is_met, lines = run_wait(recording, parse_wait(arguments.wait, "--wait"), at or 0.0)
-        print(escape_control_characters("\n".join(lines)))
+        print_text("\n".join(lines))
         return 0 if is_met else 1
     if at is None and not arguments.play:
         at = recording.end if recording.failure is None else recording.failure
@@ -146,10 +146,9 @@ async def _serve_until_end(
         raise ClusterError(f"the recording cannot be served: {reason}") from None
     position_text = format_duration(round(at, 3))
     how = f"played from {position_text} on" if arguments.play else f"shown at {position_text}"
-    print(
+    print_text(
         f"{recorded.description} ({find_times(recording)}), {how}, read-only; to end it: Ctrl-C",
-        file=sys.stderr,
-        flush=True,
+        sys.stderr,
     )
     print(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}", flush=True)
 

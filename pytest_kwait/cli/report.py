@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.cli import print_text
 from pytest_kwait.errors import KwaitError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_writable(output, "--output", None)
     report = merge_reports(read_report(path, "FILE") for path in arguments.files)
     for note in list_omissions(report):
-        print(f"kwait report: {note}", file=sys.stderr)
+        print_text(f"kwait report: {note}", sys.stderr)
     if output is not None:
         _write(report, output)
     elif arguments.action == "audit":
@@ -101,7 +102,7 @@ def _list_findings(report: RunReport, *, show_all: bool) -> None:
     counts.add_records(report.waits)
     if not counts.calls:
         raise KwaitError(_NO_CALLS)
-    print("\n".join(render_findings(counts, more="--all lists them", show_all=show_all)))
+    print_text("\n".join(render_findings(counts, more="--all lists them", show_all=show_all)))
 
 
 def _suggest_limits(report: RunReport) -> None:
@@ -112,9 +113,9 @@ def _suggest_limits(report: RunReport) -> None:
         raise KwaitError(_NO_CALLS)
     clusters = sorted({run.cluster for run in report.runs if run.cluster})
     if len(clusters) > 1:
-        print(
+        print_text(
             f"kwait report: the runs used several clusters ({', '.join(clusters)}); "
             "limits for one come from its runs alone",
-            file=sys.stderr,
+            sys.stderr,
         )
-    print("\n".join(render_limits(rows)))
+    print_text("\n".join(render_limits(rows)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pytest_kwait.apimachinery.times import to_seconds
+from pytest_kwait.cli import print_text
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.failure.shortening import escape_control_characters
 from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
@@ -267,4 +269,5 @@ def _write_files(outcomes: list[ShardOutcome], arguments: argparse.Namespace) ->
 
 
 def _print_line(line: str) -> None:
-    print(escape_control_characters(line), flush=True)
+    print_text(line)
+    sys.stdout.flush()

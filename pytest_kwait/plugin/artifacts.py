@@ -494,7 +494,8 @@ class ArtifactCollector:
                 attempt=attempt.number,
             )
             try:
-                folder = ArtifactFolder(create_folder(self._path, name), redaction_of(item))
+                redact = redaction_of(item, max_age=1.0)
+                folder = ArtifactFolder(create_folder(self._path, name), redact)
             except OSError as error:
                 self._trouble = str(error)
                 yield None
@@ -538,6 +539,8 @@ class ArtifactCollector:
     ) -> str:
         import json
 
+        from pytest_kwait.engine.failure.shortening import escape_control_characters
+
         facts = {
             **test,
             "run": self._run.id,
@@ -547,7 +550,9 @@ class ArtifactCollector:
             "headline": failure.headline,
             "waits": waits,
         }
-        return json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n"
+        text = json.dumps(facts, indent=2, ensure_ascii=False, default=str) + "\n"
+        # It is escaped as JSON, except what JSON need not escape.
+        return escape_control_characters(text, "\\u{:04x}")
 
     def _dump(self, item: pytest.Item, folder: ArtifactFolder) -> None:
         """Dump the namespaces of a test, each once, at its first failure."""

@@ -27,7 +27,7 @@ from pytest_kwait.plugin.failure_text import (
 )
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import run_settings
-from pytest_kwait.plugin.timeout import time_left
+from pytest_kwait.plugin.timeout import running_item, time_left
 from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
@@ -126,11 +126,23 @@ class FailureReporter:
             shown = _shown_error(error)
             if shown is not None:
                 _set_summary(report, cut_headline(redact(_format_summary(shown))))
-        elif report.sections:
-            # What a passed test prints is written too; for each print a list would cost too much.
-            redaction_of(item, max_age=1.0)
+        else:
+            _learn_printed(item, report)
         _mask_secret_values(report)
         return report
+
+    # First: others write the report.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
+        """Hide values of Secrets in what was added to a report after it was made.
+
+        This is the output of a subtest. The controller of pytest-xdist knows the values of all
+        workers.
+        """
+        _learn_printed(running_item(self._run.config), report)
+        _mask_secret_values(report)
+        return (yield)
 
     # First: around pytest's own, which prints the failures.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -138,6 +150,10 @@ class FailureReporter:
         self, terminalreporter: Any, config: pytest.Config
     ) -> Generator[None, None, None]:
         """Show the short messages of failed waits, without the fixtures of this package."""
+        for report in chain.from_iterable(terminalreporter.stats.values()):
+            # Some values have become known since.
+            if isinstance(report, pytest.TestReport):
+                _mask_secret_values(report)
         reports = map(terminalreporter.getreports, ("failed", "error"))
         show_messages(config, chain.from_iterable(reports))
         return (yield)
@@ -298,6 +314,9 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
     report.longrepr = masked(report.longrepr)
     masked(short_lines_of(report))
     report.sections = masked(report.sections)
+    report.user_properties = masked(report.user_properties)
+    if reason := getattr(report, "wasxfail", ""):
+        vars(report)["wasxfail"] = masked(reason)
 
 
 def failure_of(report: object) -> Failure:
@@ -361,6 +380,13 @@ def redaction_of(item: pytest.Item, max_age: float = 0.0) -> Callable[[str], str
     limit = None if left is None else left * _SECRETS_PART
     learn_secrets(session, namespaces_of(item), max_age, limit)
     return make_redactor(session.credentials())
+
+
+def _learn_printed(item: pytest.Item | None, report: pytest.TestReport) -> None:
+    """Learn the values of Secrets that a test may have printed; it may have passed."""
+    if report.sections and item is not None and client_of(item) is not None:
+        # Some plugins write what passed tests print; a list for each would cost too much.
+        redaction_of(item, max_age=1.0)
 
 
 def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:

@@ -108,6 +108,7 @@ class OutcomeRecorder:
     def finish(self, reports: tuple[Path, ...], exit_status: int) -> list[str]:
         """Write the reports; return a line for each."""
         from pytest_kwait.clock import SYSTEM_CLOCK
+        from pytest_kwait.engine.failure.redaction import SECRET_VALUES
         from pytest_kwait.suite.report.files import (
             list_journals,
             remove_journals,
@@ -115,6 +116,7 @@ class OutcomeRecorder:
             write_report,
         )
         from pytest_kwait.suite.report.records import JournalEntry
+        from pytest_kwait.suite.report.run_report import hide_values
 
         self.run.ended = round(SYSTEM_CLOCK.time(), 3)
         self.run.exit_status = exit_status
@@ -130,6 +132,7 @@ class OutcomeRecorder:
         if not any(run.ended for run in report.runs):
             # The end of the run could not be recorded.
             report.runs = [self.run]
+        hide_values(report, SECRET_VALUES)
         lines = []
         written = True
         for path in reports:

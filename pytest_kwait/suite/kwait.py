@@ -404,8 +404,7 @@ class Kwait(WaitMethods):
                 resource, name, self._place(resource, namespace), deadline=deadline
             )
         )
-        if resource.qualified == SECRETS.qualified:
-            SECRET_VALUES.learn(obj)
+        _learn_secret(resource, obj)
         return to_model(self.client, obj, as_model)
 
     def list(
@@ -440,8 +439,8 @@ class Kwait(WaitMethods):
                 deadline=deadline,
             )
         )
-        for item in listed.items if resource.qualified == SECRETS.qualified else ():
-            SECRET_VALUES.learn(item.object)
+        for item in listed.items:
+            _learn_secret(resource, item.object)
         objects = _with_types(resource, listed)
         return [to_model(self.client, obj, as_model) for obj in objects]
 
@@ -778,9 +777,12 @@ class Kwait(WaitMethods):
         record = None
         if where is None:
             record = self._record_patch(resource, name, patch, type, subresource, deadline)
+        if isinstance(patch, Mapping):
+            _learn_secret(resource, patch)
         patched = send_patch(
             self._session, resource, name, where, patch, type, subresource, deadline
         )
+        _learn_secret(resource, patched)
         if record is not None and not _has_record(patched, record):
             # A patch of all labels or annotations removes the record.
             return self._write_record(resource, name, record, deadline)
@@ -1164,16 +1166,23 @@ class Kwait(WaitMethods):
         where = self._place(resource, namespace)
         if where is None:
             change = self._guarded(resource, change, records=subresource is None)
-        return change_object(
+
+        def learned(obj: dict[str, Any]) -> dict[str, Any]:
+            _learn_secret(resource, obj)
+            return change(obj)
+
+        changed = change_object(
             self._session,
             resource,
             name,
             where,
-            change,
+            learned,
             self._deadline(timeout),
             subresource=subresource,
             replace=replace,
         )
+        _learn_secret(resource, changed)
+        return changed
 
     def _guarded(self, resource: Resource, change: Change, *, records: bool) -> Change:
         """Return the change of an object of the cluster, which is recorded."""
@@ -1454,6 +1463,12 @@ class AsyncKwait(AsyncWaitMethods):
     run = awaitable(Kwait.run)
     kubectl = awaitable(Kwait.kubectl)
     delete_and_wait = awaitable(Kwait.delete_and_wait)
+
+
+def _learn_secret(resource: Resource, obj: Mapping[str, Any]) -> None:
+    """Hide the values of a Secret; no-op for other kinds."""
+    if resource.qualified == SECRETS.qualified:
+        SECRET_VALUES.learn(obj)
 
 
 def _format_target(target: str | KubernetesObject) -> str:

@@ -112,6 +112,14 @@ def test_a_value_within_another_leaves_nothing_of_it() -> None:
         ("database", "zalando-orders"),
         ("dbname", "zalando"),
         ("db", "zalando"),
+        ("userName", "zalando"),
+        ("DB_USER_NAME", "zalando"),
+        ("database-name", "zalando"),
+        ("db_host_name", "db.example.com:5432"),
+        # The last word says what it is.
+        ("auth_user", "zalando"),
+        ("keycloak-username", "zalando"),
+        ("connectionHost", "db.example.com"),
         ("port", "543210"),
     ],
 )
@@ -126,7 +134,9 @@ def test_names_of_users_hosts_and_databases_are_shown(key: str, value: str) -> N
     [
         ("password", "zalando"),
         ("user-password", "zalando"),
-        ("password_user", "zalando"),
+        ("userName.key", "zalando"),
+        ("authuser", "zalando"),
+        ("name", "zalando"),
         ("token", "zalando"),
         ("userkey", "zalando"),
         ("value", "zalando"),
@@ -155,6 +165,15 @@ def test_a_user_that_is_a_password_too_is_hidden(user_first: bool) -> None:
         known.learn(each)
     known.learn_names(["zalando"])
     assert known.mask("image zalando/spilo") == "image (hidden)/spilo"
+
+
+@pytest.mark.parametrize("user_first", [False, True])
+def test_a_user_is_a_name_elsewhere(user_first: bool) -> None:
+    known = SecretMask()
+    user, owner = secret(username="zalando"), secret(owner="zalando", token="zalando17")
+    for each in (user, owner) if user_first else (owner, user):
+        known.learn(each)
+    assert known.mask("zalando/spilo zalando17") == "zalando/spilo (hidden)"
 
 
 @pytest.mark.parametrize("names_first", [False, True])

@@ -80,6 +80,35 @@ def test_values_of_secrets_are_masked_in_names_of_awaited_objects(
         assert "gr8-passw0rd" not in text
 
 
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "in a worker"])
+def test_values_of_secrets_are_masked_in_subtests_properties_and_reasons(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: tuple[str, ...]
+) -> None:
+    """A subtest's output is added to its report after that was made."""
+    pytest.importorskip("_pytest.subtests")
+    pytester.makepyfile(
+        test_it="""
+        import pytest
+
+        def test_it(kwait, subtests, record_property):
+            value = "gr8-passw" + "0rd"
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+            kwait.create({**secret, "stringData": {"key": value}})
+            record_property("note", f"noted {value}")
+            with subtests.test("part"):
+                print(f"printed {value}")
+                assert not value
+            pytest.xfail(f"because of {value}")
+        """
+    )
+    result = pytester.runpytest("--junitxml=j.xml", "-ojunit_logging=all", "-rA", *workers)
+    shown, junit = result.stdout.str(), (pytester.path / "j.xml").read_text()
+    assert "gr8-passw0rd" not in shown + junit
+    assert "printed (hidden)" in shown
+    assert "because of (hidden)" in shown
+    assert "noted (hidden)" in junit
+
+
 _MESSAGE = [
     "job t-{name}-########/pi did not become complete within 100ms: not found yet",
     "  limit     100ms, ended after 100ms (poll mode)",

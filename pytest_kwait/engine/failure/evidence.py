@@ -44,6 +44,9 @@ NAMES = 10
 LIMIT = 5.0
 """Seconds that gathering may take in all."""
 
+_SECRETS_TIMEOUT = 1.0
+"""Minimum seconds of the list of Secrets, also when the rest has taken its time."""
+
 LOG_LINES = 10
 LOGS = 3
 LOG_RETRY_PAUSE = 0.5
@@ -359,7 +362,6 @@ def gather_evidence(
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
-        learning = pool.submit(learn_secrets, session, [scope.namespace])
         listing = pool.submit(_gather_pods, session, scope, deadline, errors)
         reading = pool.submit(_gather_events, session, scope, deadline, errors)
         naming = [
@@ -368,18 +370,15 @@ def gather_evidence(
         ]
         searched = pool.submit(_list_searched_containers, session, operated, deadline)
         pods = listing.result()
-        learning.result()
         binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
         logs = _gather_logs(session, scope, pods, pool, deadline, errors)
         search = partial(_find_refusals, session, operated or "", deadline)
         finding = [pool.submit(search, *names) for names in searched.result()]
         refusals = [tail for future in finding if (tail := future.result()) is not None]
-        # The logs may have values of Secrets that came meanwhile; the report masks them.
-        learn = partial(learn_secrets, session, [scope.namespace], 0.0, deadline.remaining)
-        learning = pool.submit(learn)
         existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
-        learning.result()
+    # Last, as the texts may have values of Secrets that came meanwhile. The report masks them.
+    learn_secrets(session, [scope.namespace], 0.0, max(deadline.remaining, _SECRETS_TIMEOUT))
     return Evidence(
         scope.namespace,
         tuple(scope.objects),

@@ -13,10 +13,18 @@ import ast
 import base64
 import logging
 import re
+import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_kwait.apimachinery.secret_mask import HIDDEN, MAX_SIZE, SecretMask, names_credential
+from pytest_kwait.apimachinery.secret_mask import (
+    HIDDEN,
+    MAX_SIZE,
+    MAX_VALUE,
+    SecretMask,
+    names_credential,
+)
 from pytest_kwait.client.resource import NAMESPACES, SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.shortening import escape_control_characters
@@ -118,6 +126,14 @@ _MAX_PARTS = 8
 _IMAGE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?(?:/[a-z0-9._-]+)+(?::[\w.-]+)?")
 """An image with its registry, which is no path or connection of two words."""
 
+_NAMING_CALL = re.compile(
+    r"wait_for\w*|get|list|delete\w*|logs|exec|port_forward|url|events|patch|update|label|annotate|"
+    r"scale|restart|rolling_update|evict|rollout_undo"
+)
+"""Functions that take the name of an object first, or after a client."""
+_TARGET = re.compile(r"(?:[\w.-]+/)?[a-z0-9][a-z0-9.-]*")
+"""An object as KIND/NAME or NAME."""
+
 _LOGGERS = (
     "pytest_kwait.cache",
     "pytest_kwait.client",
@@ -127,6 +143,20 @@ _LOGGERS = (
 )
 
 _log = logging.getLogger("pytest_kwait.wait")
+
+
+class _LatestList:
+    """The latest list of the Secrets of a namespace.
+
+    Args:
+        at: when it began, in seconds of the session's clock; None before the first.
+    """
+
+    __slots__ = ("at", "lock")
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self.lock = threading.Lock()
 
 
 class SecretValues(SecretMask):
@@ -144,7 +174,8 @@ class SecretValues(SecretMask):
         self._unsent: list[str] = []
         self._sent_names: frozenset[str] = frozenset()
         self._received = 0
-        self._listed: WeakKeyDictionary[ApiSession, dict[str, float]] = WeakKeyDictionary()
+        self._receiving = threading.Lock()
+        self._lists: WeakKeyDictionary[ApiSession, dict[str, _LatestList]] = WeakKeyDictionary()
         self._run_namespaces: WeakKeyDictionary[ApiSession, list[str]] = WeakKeyDictionary()
         self._warnings: set[str] = set()
 
@@ -184,8 +215,9 @@ class SecretValues(SecretMask):
         """Hide a value from now on; return whether it is new."""
         is_new = super().learn_value(value, is_credential=is_credential)
         if is_new and self.exchange is not None:
+            kind = "credential" if is_credential else "value"
             with self._lock:
-                self._unsent.append(_encode("credential" if is_credential else "value", value))
+                self._unsent.append(_encode(kind, value[:MAX_VALUE]))
         return is_new
 
     def learn_sent(self, words: Iterable[str]) -> None:
@@ -200,42 +232,63 @@ class SecretValues(SecretMask):
 
     def receive(self) -> None:
         """Hide the values that the other processes of the run have seen by now."""
-        if self.exchange is not None:
+        if self.exchange is None:
+            return
+        with self._receiving:
             names, self._sent_names = self._shown - self._sent_names, self._shown
             words = [_encode("name", name.encode()) for name in sorted(names)]
             received = self.exchange(words, self._received)
             self.learn_sent(received)
             self._received += len(received)
 
-    def mark_listed(self, session: ApiSession, namespace: str, max_age: float | None) -> bool:
-        """Mark the Secrets of a namespace as listed; return whether they were to be listed.
+    @contextmanager
+    def listing(
+        self, session: ApiSession, namespace: str, max_age: float | None, deadline: Deadline
+    ) -> Iterator[bool]:
+        """Yield whether the Secrets of a namespace are to be listed; one thread lists them.
 
         Args:
+            namespace: the namespace; empty for the list of the run's namespaces.
             max_age: the age in seconds from which a list is outdated; None for never.
+            deadline: how long the list of another thread is awaited.
         """
-        now = session.clock.monotonic()
         with self._lock:
-            times = self._listed.setdefault(session, {})
-            if namespace in times and (max_age is None or now - times[namespace] < max_age):
-                return False
-            times[namespace] = now
-            return True
+            latest = self._lists.setdefault(session, {}).setdefault(namespace, _LatestList())
+        if not latest.lock.acquire(timeout=max(deadline.remaining, 0.0)):
+            yield False
+            return
+        try:
+            now = session.clock.monotonic()
+            is_outdated = latest.at is None or (max_age is not None and now - latest.at >= max_age)
+            if is_outdated:
+                latest.at = now
+            yield is_outdated
+        finally:
+            latest.lock.release()
 
     def list_run_namespaces(
         self, session: ApiSession, max_age: float | None, deadline: Deadline
     ) -> list[str]:
         """Return the present namespaces of the run, as far as they may be listed."""
-        if self.run_selector and self.mark_listed(session, "", max_age):
-            try:
-                listed = session.list(
-                    NAMESPACES, label_selector=self.run_selector, deadline=deadline
-                )
-            except (ApiError, DeadlineExceeded):
-                # The run knows its own ones.
-                return []
-            names = [str(item.object["metadata"]["name"]) for item in listed.items]
-            self._run_namespaces[session] = names
-        return self._run_namespaces.get(session, [])
+        if not self.run_selector:
+            return []
+        with self.listing(session, "", max_age, deadline) as is_outdated:
+            if is_outdated:
+                try:
+                    listed = session.list(
+                        NAMESPACES, label_selector=self.run_selector, deadline=deadline
+                    )
+                except (ApiError, DeadlineExceeded):
+                    # The test knows its own ones.
+                    self._run_namespaces[session] = []
+                else:
+                    self._run_namespaces[session] = [
+                        str(item.object["metadata"]["name"])
+                        for item in listed.items
+                        # Their values were learned before their deletion.
+                        if "deletionTimestamp" not in item.object["metadata"]
+                    ]
+            return self._run_namespaces.get(session, [])
 
     def warn_once(self, text: str) -> None:
         """Log a warning; no-op for one that was logged before."""
@@ -281,18 +334,34 @@ def _find_names(manifest: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _find_source_names(path: Path, tree: ast.AST) -> Iterator[str]:
-    """Yield the names in a test's file: identifiers, and images with their registry.
+    """Yield the names in a test's file: identifiers, names of objects, images with their registry.
 
     Not other texts: a text may be the value of a Secret, or a command with a password.
     """
     yield from _split_name(path.stem)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant):
-            for _, value in ast.iter_fields(node):
-                if isinstance(value, str):
-                    yield from _split_name(value)
-        elif isinstance(node.value, str) and _IMAGE.fullmatch(node.value):
-            yield from _split_name(node.value)
+        if isinstance(node, ast.Call):
+            for text in _list_targets(node):
+                yield from _split_name(text)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and _IMAGE.fullmatch(node.value):
+                yield from _split_name(node.value)
+            continue
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, str):
+                yield from _split_name(value)
+
+
+def _list_targets(call: ast.Call) -> list[str]:
+    """Return the names of objects that a call of a wait or verb takes."""
+    name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+    if not _NAMING_CALL.fullmatch(name):
+        return []
+    is_function = not isinstance(next(iter(call.args), None), ast.Constant)
+    # A function takes a client, the namespace and the name.
+    names = call.args[1:3] if is_function else call.args[:1]
+    texts = [argument.value for argument in names if isinstance(argument, ast.Constant)]
+    return [text for text in texts if isinstance(text, str) and _TARGET.fullmatch(text)]
 
 
 def _split_name(text: str) -> Iterator[str]:
@@ -320,7 +389,7 @@ def learn_secrets(
     """Mask the values of all Secrets of the run: its other processes' and namespaces' too.
 
     No error is raised: a namespace whose Secrets cannot be listed is left out; log once if that is
-    forbidden.
+    forbidden in one of the given namespaces.
 
     Args:
         namespaces: the namespaces to begin with, of the run or not; None is left out.
@@ -331,7 +400,12 @@ def learn_secrets(
     end = None if limit is None else Deadline.after(limit, session.clock)
     own = dict.fromkeys(filter(None, namespaces))
     for namespace in own:
-        learn_namespace(session, namespace, max_age, end)
+        error = learn_namespace(session, namespace, max_age, end)
+        if isinstance(error, ApiError) and error.status in (401, 403):
+            SECRET_VALUES.warn_once(
+                "values of Secrets that this run has neither read nor written may be shown: "
+                "Secrets cannot be listed (forbidden)"
+            )
     seconds = _LIST_TIMEOUT if end is None else min(_LIST_TIMEOUT, end.remaining)
     others = Deadline.after(seconds, session.clock)
     for namespace in SECRET_VALUES.list_run_namespaces(session, max_age, others):
@@ -348,24 +422,24 @@ def learn_namespace(
     namespace: str,
     max_age: float | None = 1.0,
     deadline: Deadline | None = None,
-) -> None:
-    """Mask the values of the Secrets of a namespace, as `learn_secrets`."""
-    if not SECRET_VALUES.mark_listed(session, namespace, max_age):
-        return
+) -> ApiError | DeadlineExceeded | None:
+    """Mask the values of the Secrets of a namespace; return the error of their list, if any.
+
+    Args:
+        max_age: the age in seconds from which an earlier list is outdated; None for never.
+        deadline: the deadline of the list, which takes at most 2 s.
+    """
     seconds = _LIST_TIMEOUT if deadline is None else min(_LIST_TIMEOUT, deadline.remaining)
-    try:
-        listed = session.list(SECRETS, namespace, deadline=Deadline.after(seconds, session.clock))
-    except ApiError as error:
-        if error.status in (401, 403):
-            SECRET_VALUES.warn_once(
-                "values of Secrets are masked only where this run has read or written them: "
-                "Secrets cannot be listed (forbidden)"
-            )
-    except DeadlineExceeded:
-        return
-    else:
-        for item in listed.items:
-            SECRET_VALUES.learn(item.object)
+    end = Deadline.after(seconds, session.clock)
+    with SECRET_VALUES.listing(session, namespace, max_age, end) as is_outdated:
+        if is_outdated:
+            try:
+                listed = session.list(SECRETS, namespace, deadline=end)
+            except (ApiError, DeadlineExceeded) as error:
+                return error
+            for item in listed.items:
+                SECRET_VALUES.learn(item.object)
+    return None
 
 
 def make_redactor(credentials: Iterable[str]) -> Callable[[str], str]:

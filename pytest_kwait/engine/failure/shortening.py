@@ -19,11 +19,15 @@ _CONTROL = re.compile(r"(?!\r\n)[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Control characters but for tabs and the ends of lines."""
 
 
-def escape_control_characters(text: str) -> str:
-    """Return a text of lines that controls no terminal: without styles, others escaped."""
+def escape_control_characters(text: str, escape: str = "\\x{:02x}") -> str:
+    """Return a text of lines that controls no terminal: without styles, others escaped.
+
+    Args:
+        escape: the form of an escaped character.
+    """
     if text.isprintable():
         return text
-    return _CONTROL.sub(lambda sign: f"\\x{ord(sign[0]):02x}", _STYLE.sub("", text))
+    return _CONTROL.sub(lambda sign: escape.format(ord(sign[0])), _STYLE.sub("", text))
 
 
 def cut_headline(text: str) -> str:

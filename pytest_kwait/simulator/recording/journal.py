@@ -167,18 +167,19 @@ def hide_values(raw: bytes, mask: SecretMask) -> bytes:
     if not mask.may_match(raw):
         return raw
     obj = _decoder.decode(raw)
-    masked_object = _mask_texts(obj, mask)
+    masked_object = mask_texts(obj, mask)
     return raw if masked_object == obj else _encoder.encode(masked_object)
 
 
-def _mask_texts(value: Any, mask: SecretMask) -> Any:
+def mask_texts(value: Any, mask: SecretMask) -> Any:
+    """Return JSON values without values of Secrets; fields that identify objects stay."""
     if isinstance(value, str):
         return mask.mask(value)
     if isinstance(value, list):
-        return [_mask_texts(item, mask) for item in value]
+        return [mask_texts(item, mask) for item in value]
     if isinstance(value, dict):
         return {
-            key: item if key in _IDENTITIES else _mask_texts(item, mask)
+            key: item if key in _IDENTITIES else mask_texts(item, mask)
             for key, item in value.items()
         }
     return value

@@ -26,6 +26,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.transport import JSON
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import (
+    learn_namespace,
     learn_secrets,
     make_redactor,
     redact_log,
@@ -81,6 +82,11 @@ SYSTEM_NAMESPACE = "kube-system"
 
 # Events about nodes are in the default namespace.
 _NODE_EVENTS_NAMESPACE = "default"
+
+_CLUSTER_NAMESPACES = (SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE)
+
+_SECRETS_TIMEOUT = 1.0
+"""Minimum seconds of the last list of Secrets, also when collection has taken its time."""
 
 
 class ContainerRun:
@@ -372,7 +378,9 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
         in the folder's `problems.txt`.
     """
     session = ApiSession.of(client)
-    learn_secrets(session, [SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE])
+    for name in _CLUSTER_NAMESPACES:
+        # Not in a namespace of the run: a refusal says nothing about the values of its Secrets.
+        learn_namespace(session, name, deadline=deadline)
     files = ArtifactFolder(folder, make_redactor(session.credentials()))
     system = NamespaceDump(session, SYSTEM_NAMESPACE, files, SYSTEM_NAMESPACE, deadline)
     with _WorkerPool() as crew:
@@ -389,7 +397,9 @@ def dump_cluster(client: ApiClient, folder: Path, deadline: Deadline) -> list[st
             crew.start(system.objects, resource)
         failing = [pod for pod in pods() if is_failing(pod)]
         _start_logs(crew, system, failing, files, SYSTEM_NAMESPACE)
-    _hide_new_values(session, [SYSTEM_NAMESPACE, _NODE_EVENTS_NAMESPACE], files)
+    for name in _CLUSTER_NAMESPACES:
+        learn_namespace(session, name, 0.0, deadline)
+    files.hide_new_values()
     files.finish()
     return [files.trouble] if files.trouble else []
 
@@ -448,12 +458,8 @@ def dump_namespaces(
         for resource in kinds():
             for snapshot in snapshots.values():
                 crew.start(snapshot.objects, resource)
-    _hide_new_values(session, namespaces, files)
-
-
-def _hide_new_values(session: ApiSession, namespaces: Sequence[str], files: ArtifactFolder) -> None:
-    """Hide values of Secrets that came while the texts were read."""
-    learn_secrets(session, namespaces, max_age=0.0)
+    # Values of Secrets that came while the texts were read.
+    learn_secrets(session, namespaces, 0.0, max(deadline.remaining, _SECRETS_TIMEOUT))
     files.hide_new_values()
 
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pytest_kwait.client.resource import SECRETS
-from pytest_kwait.engine.failure.redaction import SECRET_VALUES, learn_secrets
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.engine.failure.redaction import SECRET_VALUES, learn_namespace, learn_secrets
 from pytest_kwait.simulator.recording.files import (
     VERSION,
     RawLine,
@@ -85,14 +83,9 @@ def learn_secret_values(
         report: called with each problem.
     """
     for name in namespaces:
-        SECRET_VALUES.mark_listed(session, name, 0.0)
-        try:
-            listed = session.list(SECRETS, name, deadline=deadline.at_most(SECRETS_TIMEOUT))
-        except KwaitError as error:
-            report(f"values of Secrets in {name} are not hidden: {error}")
-        else:
-            for item in listed.items:
-                SECRET_VALUES.learn(item.object)
+        error = learn_namespace(session, name, 0.0, deadline.at_most(SECRETS_TIMEOUT))
+        if error is not None:
+            report(f"values of Secrets in {name} are hidden only if the run knows them: {error}")
     learn_secrets(session, (), limit=deadline.at_most(SECRETS_TIMEOUT).remaining)
     if SECRET_VALUES.is_full:
         report("values of further Secrets are not hidden: there are too many")

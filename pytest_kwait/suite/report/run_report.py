@@ -12,6 +12,7 @@ import msgspec
 
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.recording.bounds import check_values, encode_json
+from pytest_kwait.simulator.recording.journal import mask_texts
 from pytest_kwait.suite.report.records import (
     UNFINISHED,
     Explanation,
@@ -24,6 +25,7 @@ from pytest_kwait.suite.report.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pytest_kwait.apimachinery.secret_mask import SecretMask
     from pytest_kwait.suite.report.records import JournalEntry
 
 VERSION = 1
@@ -38,6 +40,9 @@ MAX_PLAYBACKS = 16_000_000
 
 _CLOCK_SKEW = 1.0
 """Seconds by which the clocks of a worker and of its controller may differ."""
+
+_IDENTITIES = frozenset({"id", "limit_name", "name", "recording", "run", "site", "test", "worker"})
+"""Fields of records that name tests, files and waits."""
 
 _Record = TypeVar("_Record", RunRecord, TestRecord, WaitRecord)
 
@@ -133,6 +138,24 @@ def merge_reports(reports: Iterable[RunReport]) -> RunReport:
         if len(waits) >= 2 * MAX_WAITS:
             _drop_waits(waits, dropped)
     return _report(runs, waits, tests, dropped)
+
+
+def hide_values(report: RunReport, mask: SecretMask) -> None:
+    """Hide the values of Secrets that became known after a text with them was recorded.
+
+    Such are the verdicts of waits that were met: no Secret is read for them.
+    """
+    report.waits = [_hide_values(wait, mask) for wait in report.waits]
+    report.tests = [_hide_values(test, mask) for test in report.tests]
+
+
+def _hide_values(record: _Record, mask: SecretMask) -> _Record:
+    if not mask.may_match(encode_json(record)):
+        return record
+    fields = msgspec.to_builtins(record)
+    for name in fields.keys() - _IDENTITIES:
+        fields[name] = mask_texts(fields[name], mask)
+    return msgspec.convert(fields, type(record))
 
 
 def encode_report(report: RunReport) -> bytes:

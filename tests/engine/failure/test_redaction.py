@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import base64
 import json
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +29,7 @@ from tests.engine.fake_session import FakeSession
 from tests.objects import condition, created_job, job_pod, secret
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
@@ -316,17 +320,27 @@ stringData: {a: in-a-manifest}
 """
 
 def test_upgrade(kwait, big_cluster):
-    kwait.exec("pod/a", "redis-cli", "-a", "in-a-command")  # in-a-comment
+    kwait.exec("pod/acid-team-0", "redis-cli", "-a", "in-a-command")  # in-a-comment
+    kwait.wait_for("acid-wait", "jsonpath={.data.a}=in-a-condition")
+    wait_for_pod_ready(client, "function-space", "function-pod", "in-a-further-one")
+    login("in-a-login", *values)
+    print(kwait.logs(), "in-a-print", kwait.get("secret/has in-a-sentence"))
 '''
 
 
 def test_names_in_the_source_of_the_test_are_shown(tmp_path: Path) -> None:
-    """Identifiers and images alone: other texts may be values of Secrets."""
+    """Identifiers, images and names of objects; other texts may be values of Secrets."""
     path = tmp_path / "test_orders_service.py"
     path.write_text(SOURCE)
     values = SecretValues()
-    names = ["zalando", "spilo_image", "orders-team", "upgrade", "big_cluster", "service"]
-    others = ["in-a-text", "tiger-17", "in-a-manifest", "in-a-command", "in-a-comment"]
+    names = [
+        "zalando", "spilo_image", "orders-team", "upgrade", "big_cluster", "service",
+        "acid-team", "acid-wait", "function-space", "function-pod",
+    ]  # fmt: skip
+    others = [
+        "in-a-text", "tiger-17", "in-a-manifest", "in-a-command", "in-a-comment", "in-a-condition",
+        "in-a-further-one", "in-a-login", "in-a-print", "in-a-sentence",
+    ]  # fmt: skip
     values.learn(secret(**{f"a{number}": name for number, name in enumerate(names + others)}))
     values.find_source = lambda: path
     values.learn_source()
@@ -382,8 +396,17 @@ def test_secrets_of_the_namespace_are_masked_in_messages_and_evidence() -> None:
     shown = str(caught.value) + json.dumps(caught.value.evidence)
     assert "waited" not in shown.replace("awaited", "")
     assert "login with (hidden)" in shown
-    # Once more after the logs, which may have values of Secrets that came meanwhile.
-    assert session.requests.count("list secrets") == 2
+    # Once, after the logs, which may have values of Secrets that came meanwhile.
+    assert session.requests.count("list secrets") == 1
+
+
+def test_a_wait_that_succeeds_lists_no_secrets() -> None:
+    session = FakeSession()
+    session.put(JOBS, created_job(status={"conditions": [condition("Complete")]}))
+    wait_for_condition(
+        session, condition_of(wait_for_job_complete)("ci-1", "sleepers"), WaitSettings(1.0)
+    )
+    assert [request for request in session.requests if "secrets" in request] == []
 
 
 def test_forbidden_lists_of_secrets_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -392,8 +415,8 @@ def test_forbidden_lists_of_secrets_are_logged_once(caplog: pytest.LogCaptureFix
         session.fail("list", SECRETS, ApiError("no", status=403, reason="Forbidden"))
     learn_secrets(session, ["ci-1", None, "ci-2", "ci-1"])
     assert caplog.messages == [
-        "values of Secrets are masked only where this run has read or written them: Secrets "
-        "cannot be listed (forbidden)"
+        "values of Secrets that this run has neither read nor written may be shown: Secrets cannot "
+        "be listed (forbidden)"
     ]
     assert session.requests == ["list secrets", "list secrets"]
 
@@ -427,6 +450,52 @@ def test_lists_of_secrets_end_by_their_limit(monkeypatch: pytest.MonkeyPatch) ->
     assert given == pytest.approx([2.0])
 
 
+def test_a_list_of_another_thread_is_awaited() -> None:
+    """Its values are not known before its end."""
+    session = FakeSession()
+    session.put(SECRETS, {"metadata": {"name": "s"}, **secret(password="gr8-p@ss")})
+    began, goes_on = threading.Event(), threading.Event()
+    list_secrets = session.list
+
+    def list_slowly(*args: Any, **options: Any) -> Any:
+        began.set()
+        assert goes_on.wait(60.0)
+        return list_secrets(*args, **options)
+
+    session.list = list_slowly  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(learn_secrets, session, ["ci-1"])
+        assert began.wait(60.0)
+        second = pool.submit(learn_secrets, session, ["ci-1"], None, 60.0)
+        assert not second.done()
+        goes_on.set()
+        second.result()
+        assert SECRET_VALUES.mask("gr8-p@ss") == "(hidden)"
+        first.result()
+    assert session.requests == ["list secrets"]
+
+
+def test_values_of_other_processes_are_received_once() -> None:
+    """Whatever number of threads ask for them: none is left out."""
+    sent = [
+        "value:" + base64.b64encode(f"gr8-value-{number}".encode()).decode() for number in range(99)
+    ]
+    length = 0
+
+    def exchange(words: Sequence[str], position: int | None) -> Sequence[str]:
+        nonlocal length
+        length = min(length + 3, len(sent))
+        return sent[position:length]
+
+    values = SecretValues()
+    values.exchange = exchange
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(values.receive) for _ in range(40)]:
+            done.result()
+    texts = [f"gr8-value-{number}" for number in range(99)]
+    assert [text for text in texts if values.mask(text) == text] == []
+
+
 class RunSession(FakeSession):
     """A cluster with Secrets in several namespaces."""
 
@@ -458,6 +527,11 @@ def test_secrets_of_all_namespaces_of_the_run_are_masked() -> None:
     assert session.listed == ["t1", "t2"]
     learn_secrets(session, ["t2"], 0.0)
     assert session.listed == ["t1", "t2", "t2", "t1"]
+    # Its values were learned before its deletion.
+    gone = {"name": "t1", "labels": {"run": "r7"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    session.put(NAMESPACES, {"metadata": gone})
+    learn_secrets(session, ["t2"], 0.0)
+    assert session.listed == ["t1", "t2", "t2", "t1", "t2"]
 
 
 def test_namespaces_of_the_run_that_may_not_be_listed_are_left_out() -> None:

@@ -364,7 +364,7 @@ def test_what_cannot_be_read_for_a_recording_is_a_problem(benches: Callable[...,
     assert [line.type for line in lines] == ["ADDED"]
     assert [text.removesuffix(" no") for text in problems] == [
         "logs of web/c: GET /: 403 Forbidden:",
-        "values of Secrets in t-1 are not hidden: GET /: 403 Forbidden:",
+        "values of Secrets in t-1 are hidden only if the run knows them: GET /: 403 Forbidden:",
     ]
 
 

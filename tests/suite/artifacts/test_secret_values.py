@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_kwait.apimachinery.secret_mask import SecretMask
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES, make_redactor, redact_object
 from pytest_kwait.plugin.failures import _mask_secret_values
-from pytest_kwait.simulator.recording.journal import hide_values
+from pytest_kwait.simulator.recording.journal import hide_values as hide_in_object
 from pytest_kwait.suite.artifacts.dump import to_yaml
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder
 from pytest_kwait.suite.artifacts.recording import (
@@ -26,7 +26,16 @@ from pytest_kwait.suite.artifacts.recording import (
     hide_secret_values,
     make_recording,
 )
-from pytest_kwait.suite.report.records import WaitRecord, WaitStarted, limit_failure_text
+from pytest_kwait.suite.report.files import render_page
+from pytest_kwait.suite.report.records import (
+    RecordedVerdict,
+    RunRecord,
+    TestRecord,
+    WaitRecord,
+    WaitStarted,
+    limit_failure_text,
+)
+from pytest_kwait.suite.report.run_report import RunReport, encode_report, hide_values
 from tests.simulator.recording.lines import STARTED, change, log, recorded_pod
 
 _line = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30)
@@ -93,9 +102,32 @@ def _write_all(folder: Path, texts: list[str]) -> list[str]:
     outputs.append(gzip.decompress(make_recording(history, recorded, STARTED + 9, redact)).decode())
     long = "".join(f"{text}\n" for text in texts) * 2000
     outputs += [limit_failure_text(text, redact) for text in (*texts, long)]
-    report: Any = SimpleNamespace(longrepr="\n".join(texts), sections=[("out", t) for t in texts])
+    report: Any = SimpleNamespace(
+        longrepr="\n".join(texts),
+        sections=[("out", text) for text in texts],
+        user_properties=[("log", text) for text in texts],
+        wasxfail=texts[0],
+    )
     _mask_secret_values(report)
-    return [*outputs, report.longrepr, *(text for _, text in report.sections)]
+    outputs += [report.longrepr, report.wasxfail]
+    outputs += [text for _, text in (*report.sections, *report.user_properties)]
+    return [*outputs, *_write_reports(texts)]
+
+
+def _write_reports(texts: list[str]) -> list[str]:
+    """Write the reports of waits whose verdicts had values that nobody knew then."""
+    waits = [
+        WaitRecord(
+            "w", "r", text, text, STARTED, 1.0, "met",
+            changes=[RecordedVerdict(0.1, text)], trouble=text, evidence={"logs": [text]},
+        )
+        for text in texts
+    ]  # fmt: skip
+    tests = [TestRecord("t", "r", "t.py::test", "failed", STARTED, text=text) for text in texts]
+    report = RunReport(1, [RunRecord("r", "r", STARTED)], waits, tests)
+    hide_values(report, SECRET_VALUES)
+    assert [wait.test for wait in report.waits] == [wait.test for wait in waits]
+    return [encode_report(report).decode(), render_page(report)]
 
 
 def _mask_in_cluster(secrets: list[dict[str, str]], texts: list[str]) -> list[str]:
@@ -104,4 +136,4 @@ def _mask_in_cluster(secrets: list[dict[str, str]], texts: list[str]) -> list[st
     for data in secrets:
         mask.learn({"stringData": data})
     raws = [msgspec.json.encode(recorded_pod(2, message=text)) for text in texts]
-    return [hide_values(raw, mask).decode() for raw in raws]
+    return [hide_in_object(raw, mask).decode() for raw in raws]

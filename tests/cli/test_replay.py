@@ -1,0 +1,51 @@
+"""No output of `kwait replay` controls a terminal, whatever was recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_kwait.cli import main
+from pytest_kwait.simulator.recording.files import RawLine
+from tests.simulator.recording.lines import change, log, recorded_pod, recording
+
+_texts = st.text(
+    st.characters(categories=["Cc", "Lu"], include_characters="\x1b\x9b[]m;2J\x07"), min_size=1
+)
+
+
+@given(_texts, _texts, _texts)
+def test_output_has_no_control_characters(message: str, step: str, printed: str) -> None:
+    lines = (
+        change(1.0, "ADDED", 2, recorded_pod(2, message=message, reason=step)),
+        RawLine(2.0, "STEP", text=step),
+        log(3.0, printed),
+        change(4.0, "MODIFIED", 3, recorded_pod(3, "Failed", message=message, reason=step)),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        file = str(recording(Path(folder, "recording.jsonl.gz"), lines))
+        missing = str(Path(folder, f"missing{message}".replace("\0", "")))
+        outputs = [
+            _run("--timeline", file),
+            _run("--wait", 'wait_for_pod_running("web")', file),
+            _run("--wait", step, file),
+            _run("--timeline", "--at", f"now{printed}", file),
+            _run("--timeline", missing),
+        ]
+    signs = {sign for output in outputs for sign in output if not sign.isprintable()}
+    assert signs == {"\n"}
+    assert "pods/web created" in outputs[0]
+    assert "failed early" in outputs[1]
+
+
+def _run(*arguments: str) -> str:
+    """Return what the program writes to both streams."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        main(["replay", *arguments])
+    return output.getvalue()
