@@ -7,11 +7,12 @@ import io
 import tempfile
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.cli import main
 from pytest_kwait.simulator.recording.files import RawLine
+from tests.examples import scaled
 from tests.simulator.recording.lines import change, log, recorded_pod, recording
 
 _texts = st.text(
@@ -19,6 +20,7 @@ _texts = st.text(
 )
 
 
+@settings(max_examples=scaled(40))
 @given(_texts, _texts, _texts)
 def test_output_has_no_control_characters(message: str, step: str, printed: str) -> None:
     lines = (

@@ -80,6 +80,9 @@ def test_values_of_secrets_are_masked_in_names_of_awaited_objects(
         assert "gr8-passw0rd" not in text
 
 
+_JUNIT = ("-ojunit_logging=all", "-ojunit_family=xunit1")
+
+
 @pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "in a worker"])
 def test_values_of_secrets_are_masked_in_subtests_properties_and_reasons(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: tuple[str, ...]
@@ -101,7 +104,7 @@ def test_values_of_secrets_are_masked_in_subtests_properties_and_reasons(
             pytest.xfail(f"because of {value}")
         """
     )
-    result = pytester.runpytest("--junitxml=j.xml", "-ojunit_logging=all", "-rA", *workers)
+    result = pytester.runpytest("--junitxml=j.xml", *_JUNIT, "-rA", *workers)
     shown, junit = result.stdout.str(), (pytester.path / "j.xml").read_text()
     assert "gr8-passw0rd" not in shown + junit
     assert "printed (hidden)" in shown
