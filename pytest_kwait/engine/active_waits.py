@@ -7,6 +7,7 @@ waits loads only this module of the engine, so its imports are cheap.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -17,11 +18,13 @@ if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
     from pytest_kwait.engine.failure.wait_report import Timeline, WaitReport
 
+_numbers = itertools.count(1)
 _step = ContextVar("step", default="")
 """The steps that the running code is in, outermost first."""
 
 _SEPARATOR = " > "
 _FAILED_STEP = "_kwait_step"
+_RAISING_WAITS = "_kwait_waits"
 
 
 class WaitObserver:
@@ -102,6 +105,12 @@ def get_failed_step(error: BaseException | None) -> str:
     return str(getattr(error, _FAILED_STEP, ""))
 
 
+def list_raising_waits(error: BaseException) -> tuple[int, ...]:
+    """Return the numbers of the waits that raised an error, innermost first."""
+    numbers: tuple[int, ...] = getattr(error, _RAISING_WAITS, ())
+    return numbers
+
+
 class WaitCall:
     """The call of a wait in the code of a suite.
 
@@ -175,6 +184,8 @@ class ActiveWait:
         call: WaitCall | None = None,
         context: WaitContext | None = None,
     ) -> None:
+        self.number = next(_numbers)
+        """Its number in this process."""
         self.subject = subject
         self.goal = goal
         self.deadline = deadline
@@ -244,6 +255,11 @@ class ActiveWait:
         """Record the report of a failed wait, after its end."""
         self.report = report
         self._notify_change()
+
+    def record_error(self, error: BaseException) -> None:
+        """Mark an error as raised by this wait, for `list_raising_waits`."""
+        with contextlib.suppress(AttributeError):
+            setattr(error, _RAISING_WAITS, (*list_raising_waits(error), self.number))
 
     def record_holding(self, holding: Holding) -> None:
         """Record whether what was awaited held, after the end of the wait."""
@@ -327,6 +343,9 @@ class ActiveWaits:
         try:
             wait.begin(lambda: self._observers, inner=depth > 0)
             yield
+        except BaseException as error:
+            wait.record_error(error)
+            raise
         finally:
             self._depth.set(depth)
             del self._waits[id(wait)]

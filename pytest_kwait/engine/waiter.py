@@ -120,6 +120,7 @@ def wait_for_condition(
             verdict = run.to_verdict(active)
     except DeadlineExceeded:
         timed_out = WaitTimeout(report=run.report(active))
+        active.record_error(timed_out)
         if note:
             timed_out.add_note(note)
         raise timed_out from None
@@ -131,7 +132,9 @@ def wait_for_condition(
         interrupt.add_note(active.hide(f"{wait}; last seen: {run.last_seen}"))
         raise
     if isinstance(verdict, Failed):
-        raise WaitFailed(report=run.report(active, verdict))
+        failed = WaitFailed(report=run.report(active, verdict))
+        active.record_error(failed)
+        raise failed
     try:
         return condition.result()
     finally:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.engine.active_waits import get_failed_step, list_raising_waits
 from pytest_kwait.engine.failure.shortening import cut_headline
 from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.plugin.cleanup import Cleanup, namespaces_in_use
@@ -40,6 +41,8 @@ _ATTRIBUTE = "kwait_failure"
 
 _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib", "xdist"})
 """Packages whose frames are removed from tracebacks of this package's errors."""
+
+_raising_waits_key: pytest.StashKey[tuple[int, ...]] = pytest.StashKey()
 
 _SECRETS_PART = 0.5
 """Part of the time until the test's own timeout that a list of its Secrets may take."""
@@ -99,7 +102,10 @@ class FailureReporter:
         excinfo = call.excinfo
         error = excinfo.value if excinfo is not None else None
         # Now: the causes of this package's errors are removed next.
+        errors = list(errors_in(error))
         waits = list(failed_waits_in(error))
+        numbers = chain.from_iterable(map(list_raising_waits, errors))
+        item.stash[_raising_waits_key] = tuple(numbers)
         ours = excinfo is not None and isinstance(error, KwaitError)
         is_whole = item.config.getoption("fulltrace", default=False)
         shortened = ours and not is_whole
@@ -116,8 +122,6 @@ class FailureReporter:
         if call.when == "setup" and uses_plugin(item):
             vars(report)["kwait_asked"] = True
         if report.failed:
-            from pytest_kwait.engine.active_waits import get_failed_step
-
             redact = redaction_of(item)
             headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
@@ -389,22 +393,33 @@ def _learn_printed(item: pytest.Item | None, report: pytest.TestReport) -> None:
         redaction_of(item, max_age=1.0)
 
 
-def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
-    """Yield the failed waits in an error, its causes and the members of its group."""
+def raising_waits_of(item: pytest.Item) -> tuple[int, ...]:
+    """Return the numbers of the waits whose errors ended the last phase of a test."""
+    return item.stash.get(_raising_waits_key, ())
+
+
+def errors_in(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, its causes and the members of its group."""
     left, seen = [error], set()
     while left:
         failure = left.pop()
         if failure is None or id(failure) in seen:
             continue
         seen.add(id(failure))
-        if isinstance(failure, WaitTimeout | WaitFailed):
-            yield failure
+        yield failure
         left += [
             failure.__context__ if not failure.__suppress_context__ else None,
             failure.__cause__,
         ]
         if isinstance(failure, BaseExceptionGroup):
             left += reversed(failure.exceptions)
+
+
+def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
+    """Yield the failed waits in an error, its causes and the members of its group."""
+    for each in errors_in(error):
+        if isinstance(each, WaitTimeout | WaitFailed):
+            yield each
 
 
 def headline_of(error: BaseException) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.plugin.failures import failure_of, relative_path
+from pytest_kwait.plugin.failures import failure_of, raising_waits_of, relative_path
 from pytest_kwait.plugin.report_guard import guard_report
 from pytest_kwait.plugin.run import worker_output
 from pytest_kwait.plugin.summary import locate_calls
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from pytest_kwait.plugin.run import Run
     from pytest_kwait.suite.report.records import Journal, RunRecord, WaitRecorder
 
-_OUTCOMES_BY_SEVERITY = ("passed", "skipped", "xfailed", "rerun", "error", "failed", "crashed")
+_OUTCOMES_BY_SEVERITY = (
+    *("passed", "xpassed", "skipped", "xfailed"),
+    *("rerun", "error", "failed", "crashed"),
+)
 
 
 class OutcomeRecorder:
@@ -220,6 +223,19 @@ class ReportWriter:
         """Stop recording, however the session ended."""
         self._stop()
 
+    # First: it sees a report that all others have completed, an expected failure's too.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    @guard_report
+    def pytest_runtest_makereport(
+        self, item: pytest.Item
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Record which failed waits did not fail the test."""
+        report = yield
+        if self._recorder is not None:
+            raised = raising_waits_of(item) if report.failed else ()
+            self._recorder.record_caught(item.nodeid, raised)
+        return report
+
     def pause(self) -> None:
         """Record no waits for now."""
         if self._recorder is not None:
@@ -339,8 +355,8 @@ def _outcome(report: pytest.TestReport) -> str:
         return "crashed"
     if report.failed:
         return "failed" if report.when == "call" else "error"
-    if report.skipped:
-        return "xfailed" if hasattr(report, "wasxfail") else "skipped"
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
     return str(report.outcome)
 
 

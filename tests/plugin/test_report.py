@@ -102,6 +102,162 @@ def test_a_report_has_the_waits_of_all_workers(
     assert sorted(path.name for path in folder.glob("r.*")) == ["r.html", "r.json"]
 
 
+_CAUGHT = """
+import pytest
+from pytest_kwait import ApiError, WaitFailed, WaitTimeout
+from concurrent.futures import ThreadPoolExecutor
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+       "status": {"phase": "Succeeded"}}
+
+@pytest.fixture(autouse=True)
+def pod(kwait):
+    kwait.create(POD)
+
+def fail(kwait):
+    kwait.wait_for_pod_running("p", timeout=5)
+
+def test_raises(kwait):
+    with pytest.raises(WaitFailed):
+        fail(kwait)
+
+def test_raises_twice(kwait):
+    for _ in range(2):
+        with pytest.raises(WaitFailed):
+            fail(kwait)
+
+def test_except(kwait):
+    try:
+        fail(kwait)
+    except WaitFailed:
+        pass
+
+def test_except_timeout(kwait):
+    with pytest.raises(WaitTimeout):
+        kwait.wait_for_pod_ready("never", timeout=1)
+
+def test_except_refusal(kwait, kwait_client):
+    no = ApiError("no", status=403, reason="Forbidden")
+    transport = kwait_client._pytest_kwait_session.transport
+    transport.refuse("GET", f"/api/v1/namespaces/{kwait.namespace}/pods", no)
+    with pytest.raises(ApiError):
+        fail(kwait)
+
+def test_user_code(kwait):
+    def check(pod):
+        raise RuntimeError("no")
+    with pytest.raises(RuntimeError):
+        kwait.wait_for("pod/p", check)
+
+@pytest.mark.xfail(raises=WaitFailed, strict=True)
+def test_xfail(kwait):
+    fail(kwait)
+
+def test_skip(kwait):
+    try:
+        fail(kwait)
+    except WaitFailed:
+        pytest.skip("not here")
+
+@pytest.mark.xfail
+def test_xpass(kwait):
+    pass
+
+def test_other_error(kwait):
+    with pytest.raises(WaitFailed):
+        fail(kwait)
+    assert kwait.namespace == "other"
+
+def test_late_check(kwait):
+    with pytest.raises(WaitFailed):
+        fail(kwait)
+    kwait.wait_for_pod_ready("never", timeout=1)  # fails
+
+def test_cause(kwait):
+    try:
+        fail(kwait)  # fails
+    except WaitFailed as error:
+        raise AssertionError("as it failed") from error
+
+def test_handler(kwait):
+    try:
+        fail(kwait)  # fails
+    except WaitFailed:
+        assert not kwait.namespace
+
+def test_plain(kwait):
+    fail(kwait)  # fails
+
+def test_thread(kwait):
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(fail, kwait).result()  # fails
+
+def test_group(kwait):
+    errors = []
+    for _ in range(2):
+        try:
+            fail(kwait)  # fails
+        except WaitFailed as error:
+            errors.append(error)
+    raise ExceptionGroup("both", errors)
+
+@pytest.fixture
+def broken(kwait):
+    fail(kwait)  # fails
+
+def test_setup(broken):
+    pass
+
+@pytest.fixture
+def tolerant(kwait):
+    with pytest.raises(WaitFailed):
+        fail(kwait)
+    yield
+    fail(kwait)  # fails
+
+def test_teardown(tolerant):
+    pass
+"""
+
+
+@pytest.mark.parametrize("workers", [[], ["-n2"]], ids=["alone", "workers"])
+def test_waits_whose_errors_a_test_caught_did_not_fail_it(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], workers: list[str]
+) -> None:
+    pytester.makepyfile(test_it=_CAUGHT)
+    result = pytester.runpytest(*workers, "--kwait-report=r.json")
+    counted = {"passed": 7, "failed": 7, "errors": 2, "xfailed": 1, "xpassed": 1, "skipped": 1}
+    result.assert_outcomes(**counted)
+    report = read(pytester.path / "r.json")
+    outcomes: dict[str, list[bool]] = {}
+    for wait in report["waits"]:
+        if wait["subject"].startswith("pod "):
+            name = wait["test"].rpartition("::test_")[2]
+            outcomes.setdefault(name, []).append(wait.get("caught", False))
+    assert outcomes == {
+        "raises": [True],
+        "raises_twice": [True, True],
+        "except": [True],
+        "except_timeout": [True],
+        "except_refusal": [True],
+        "user_code": [True],
+        "xfail": [True],
+        "skip": [True],
+        "other_error": [True],
+        "late_check": [True, False],
+        "cause": [False],
+        "handler": [False],
+        "plain": [False],
+        "thread": [False],
+        "group": [False, False],
+        "setup": [False],
+        "teardown": [True, False],
+    }
+    assert report["runs"][0]["tests"] == {
+        "passed": 6, "failed": 7, "error": 2, "xfailed": 1, "xpassed": 1, "skipped": 1
+    }  # fmt: skip
+
+
 def test_report_contains_records_of_a_killed_worker(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:

@@ -50,6 +50,42 @@ def test_failures_come_first(visit: Visit, url: str) -> None:
     assert above
 
 
+def test_waits_that_tests_caught_are_no_failures(visit: Visit, tmp_path: Path) -> None:
+    report = night(240)
+    failed = [wait for wait in report.waits if wait.outcome == "failed early"]
+    assert len(failed) == 3
+    tests = {test.test: test for test in report.tests}
+    # One test passes nevertheless, another one fails for another reason.
+    passed, other = failed[:2]
+    passed.caught = other.caught = True
+    tests[passed.test].outcome, tests[passed.test].text = "passed", ""
+    tests[other.test].text = "E   assert 2 == 3"
+    for run in report.runs:
+        run.tests["failed"] = sum(
+            test.run == run.id and test.outcome == "failed" for test in report.tests
+        )
+    write_report(report, tmp_path / "report.html")
+    page = visit((tmp_path / "report.html").as_uri())
+    assert page.inner_text("h1") == "✕ 3 tests failed"
+    stats = page.inner_text(".stats").split("\n")
+    assert stats[stats.index("did not come true") + 1] == "2"
+    assert stats[stats.index("caught by their tests") + 1] == "2"
+    name = other.test.partition("::")[2]
+    card = page.locator("#failures .card", has_text=name).first
+    assert "E   assert 2 == 3" in card.inner_text()
+    assert "ErrImagePull" not in card.inner_text()
+    assert page.locator(".reasons").count() == 0
+    page.click("text=2 waits that their tests caught")
+    entries = page.locator(".expected .failure .entry").all_inner_texts()
+    assert [entry.split("\n")[0] for entry in entries] == ["\u2013 failed early, caught"] * 2
+    assert page.inner_text(".legend").split("\n") == [
+        "✓ met", "✕ failed early", "◷ timed out", "\u2013 caught",
+    ]  # fmt: skip
+    page.click(".expected .failure .entry")
+    assert page.inner_text("dialog[open] h2").startswith("\u2013 failed early, caught\njob ")
+    assert "by the test: this wait did not fail it" in page.inner_text("dialog[open] .facts")
+
+
 def test_explored_tests_show_their_distinct_failures(visit: Visit, tmp_path: Path) -> None:
     command = "pytest shop.py::test_sleepers --kwait-explore 1 --kwait-seed 12"
     failure = {"headline": "assert 2 == 3", "runs": 9, "seed": 12, "command": command}

@@ -173,6 +173,7 @@ def _wait_row(wait: WaitRecord, runs: dict[str, int], base: float, texts: _TextT
         int(wait.inner),
         wait.left_out,
         texts.number(wait.step),
+        int(wait.caught),
     ]
     while row[-1] == 0:
         row.pop()

@@ -24,7 +24,7 @@ from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.simulator.recording.bounds import MAX_LINE_BYTES, Seconds, encode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from pytest_kwait.engine.active_waits import ActiveWait, Holding
@@ -93,6 +93,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
         limit_name: the name in the timeout table that the limit comes from; empty for its own.
         first_look: whether its first verdict was that it is met.
         audit: whether it held afterwards; None without `--kwait-audit`.
+        caught: whether its test caught its error, or expected it, so that it failed no test.
     """
 
     id: str
@@ -121,6 +122,7 @@ class WaitRecord(msgspec.Struct, omit_defaults=True):
     limit_name: str = ""
     first_look: bool = False
     audit: AuditRecord | None = None
+    caught: bool = False
 
 
 class Explanation(msgspec.Struct, omit_defaults=True):
@@ -188,8 +190,8 @@ class TestRecord(msgspec.Struct, omit_defaults=True):
         id: globally unique.
         run: the id of its run's record.
         test: the test's own id.
-        outcome: `passed`, `failed`, `error` (of its setup or teardown), `skipped`, `xfailed` or
-            `crashed` (its worker ended).
+        outcome: `passed`, `failed`, `error` (of its setup or teardown), `skipped`, `xfailed`,
+            `xpassed` or `crashed` (its worker ended).
         ended: when it ended, in seconds since the epoch.
         seconds: the duration of its phases.
         shard: the shard of the run.
@@ -401,6 +403,12 @@ class AuditedWait(msgspec.Struct, omit_defaults=True):
     audit: AuditRecord
 
 
+class CaughtWaits(msgspec.Struct, omit_defaults=True):
+    """Waits that did not succeed and did not fail their test, which ends after them."""
+
+    ids: list[str]
+
+
 class JournalEntry(msgspec.Struct, omit_defaults=True):
     """The types of journal lines."""
 
@@ -409,6 +417,7 @@ class JournalEntry(msgspec.Struct, omit_defaults=True):
     wait: WaitRecord | None = None
     explained: Explanation | None = None
     audited: AuditedWait | None = None
+    caught: CaughtWaits | None = None
     test: TestRecord | None = None
     played: PlayedTest | None = None
     place: NamespaceUse | None = None
@@ -491,6 +500,8 @@ class WaitRecorder(WaitObserver):
         self._numbers = itertools.count(1)
         self._begun: dict[int, WaitStarted] = {}
         self._ended: WeakKeyDictionary[ActiveWait, str] = WeakKeyDictionary()
+        self._unsuccessful: list[tuple[int, WaitStarted]] = []
+        """The numbers and starts of those in the present phase of a test."""
 
     def on_start(self, wait: ActiveWait) -> None:
         """Record the start of a wait, in case this process crashes during it."""
@@ -515,6 +526,7 @@ class WaitRecorder(WaitObserver):
         if begun is None:
             return
         if wait.outcome != "met":
+            self._unsuccessful.append((wait.number, begun))
             # The verdicts of one that is met show no output of a container.
             wait.learn_secrets(1.0)
         record = record_ended_wait(wait, begun.id, self.run, begun.started)
@@ -532,3 +544,15 @@ class WaitRecorder(WaitObserver):
         audit = record_holding(wait.holding)
         if audit is not None:
             self.journal.write(JournalEntry(audited=AuditedWait(id, audit)))
+
+    def record_caught(self, test: str, raised: Collection[int]) -> None:
+        """Record which unsuccessful waits of a phase did not fail the test.
+
+        Args:
+            test: the test's id.
+            raised: the numbers of the waits whose errors failed it.
+        """
+        waits, self._unsuccessful = self._unsuccessful, []
+        ids = [begun.id for number, begun in waits if begun.test == test and number not in raised]
+        if ids:
+            self.journal.write(JournalEntry(caught=CaughtWaits(ids)))

@@ -101,6 +101,10 @@ def assemble_report(entries: Iterable[JournalEntry]) -> RunReport:
                 bare[wait.run] = bare.get(wait.run, 0) + 1
         if entry.audited is not None and entry.audited.id in waits:
             waits[entry.audited.id].audit = entry.audited.audit
+        if entry.caught is not None:
+            for id in entry.caught.ids:
+                if id in waits:
+                    waits[id].caught = True
         if entry.test is not None:
             tests[entry.test.id] = entry.test
             _update_latest(latest, entry.test.run, entry.test.ended)
@@ -282,8 +286,8 @@ def _fuller_run(known: RunRecord, other: RunRecord) -> RunRecord:
 
 
 def _fuller_wait(known: WaitRecord, other: WaitRecord) -> WaitRecord:
-    def fullness(wait: WaitRecord) -> tuple[bool, int, bool]:
-        return wait.outcome != UNFINISHED, len(wait.text), wait.audit is not None
+    def fullness(wait: WaitRecord) -> tuple[bool, int, bool, bool]:
+        return wait.outcome != UNFINISHED, len(wait.text), wait.audit is not None, wait.caught
 
     return max(known, other, key=fullness)
 

@@ -122,6 +122,20 @@ def test_other_exceptions_interrupt_a_wait(recording: Recording) -> None:
     assert record.outcome == "interrupted"
 
 
+def test_waits_that_did_not_fail_their_test_are_caught(recording: Recording) -> None:
+    recording.wait(1.0, "met")
+    waits = [recording.wait(1.0, outcome) for outcome in ("timed out", "failed early")]
+    recording.recorder.record_caught("t.py::test", [waits[1].number])
+    (caught,) = [line.caught for line in recording.lines() if line.caught]
+    assert caught.ids == ["r1-ab.gw3.2"]
+    # Those of the next phase count.
+    recording.recorder.record_caught("t.py::test", ())
+    assert sum(line.caught is not None for line in recording.lines()) == 1
+    recording.wait(1.0, "error")
+    recording.recorder.record_caught("t.py::other", ())
+    assert sum(line.caught is not None for line in recording.lines()) == 1
+
+
 def test_nested_waits_are_distinguished(recording: Recording) -> None:
     outer = ActiveWait("a", "b", Deadline.after(60.0, recording.clock), Timeline(), 0.0)
     with recording.pending.entered(outer):

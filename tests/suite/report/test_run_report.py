@@ -11,6 +11,7 @@ from pytest_kwait.suite.report import run_report
 from pytest_kwait.suite.report.records import (
     AuditedWait,
     AuditRecord,
+    CaughtWaits,
     Explanation,
     JournalEntry,
     Playback,
@@ -385,6 +386,18 @@ def test_audit_belongs_to_its_wait() -> None:
     assert [each.audit for each in found.waits] == [audit]
     merged = merge_reports([report(wait("a")), decode_report(encode_report(found), "FILE", "a")])
     assert [each.audit for each in merged.waits] == [audit]
+
+
+def test_wait_that_its_test_caught_is_marked() -> None:
+    lines = [
+        JournalEntry(wait=wait("a", outcome="failed early")),
+        JournalEntry(wait=wait("b", outcome="failed early")),
+    ]
+    found = assemble_report([*lines, JournalEntry(caught=CaughtWaits(["a", "unknown"]))])
+    assert [each.caught for each in found.waits] == [True, False]
+    reports = [assemble_report(lines), decode_report(encode_report(found), "FILE", "a")]
+    for both in (reports, reports[::-1]):
+        assert [each.caught for each in merge_reports(both).waits] == [True, False]
 
 
 def test_explored_tests_are_kept_without_waits() -> None:

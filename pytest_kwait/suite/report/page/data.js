@@ -8,11 +8,13 @@ const OUTCOMES = {
   'error': { glyph: '!', style: 'error' },
   'interrupted': { glyph: '‖', style: 'cut' },
   'unfinished': { glyph: '…', style: 'cut' },
+  'caught': { glyph: '–', style: 'cut' },
   'passed': { glyph: '✓', style: 'met' },
   'failed': { glyph: '✕', style: 'failed-early' },
   'crashed': { glyph: '✕', style: 'failed-early' },
   'skipped': { glyph: '–', style: 'cut' },
   'xfailed': { glyph: '–', style: 'cut' },
+  'xpassed': { glyph: '✓', style: 'met' },
   'rerun': { glyph: '↻', style: 'cut' },
 };
 const BAD_TESTS = new Set(['failed', 'error', 'crashed']);
@@ -29,7 +31,8 @@ const waits = raw.waits.map((row, index) => {
     start: row[5], ms: row[6] || 0, outcome: text(7), changes,
     retries: row[9] || 0, trouble: text(10), headline: text(11),
     inner: Boolean(row[12]), leftOut: row[13] || 0, step: text(14),
-    bad: text(7) !== 'met', evidence: raw.evidence[index] || null,
+    // Its test caught its error, or expected it.
+    caught: Boolean(row[15]), bad: text(7) !== 'met' && !row[15], evidence: raw.evidence[index] || null,
   };
 });
 

@@ -45,11 +45,11 @@ class Detail {
 
   wait(wait) {
     setHash(`#wait-${wait.index}`);
-    this.title.replaceChildren(badge(wait.outcome), ' ', wait.subject);
+    this.title.replaceChildren(waitBadge(wait), ' ', wait.subject);
     const known = wait.evidence || {};
     const test = wait.test && tests.get(`${wait.run}\n${wait.test}`);
     this.content.replaceChildren(...[
-      wait.headline && h('p', { class: `headline ${OUTCOMES[wait.outcome].style}` }, wait.headline),
+      wait.headline && h('p', { class: `headline ${waitStyle(wait)}` }, wait.headline),
       facts([
         ['Awaited', `${wait.subject} to ${wait.goal}`],
         ['Seen last', seen(wait)],
@@ -62,6 +62,7 @@ class Detail {
         ['There at the end', known.seen],
         ['Retries', wait.retries ? `${wait.retries}` : ''],
         ['Last API error', wait.trouble],
+        ['Caught', wait.caught ? 'by the test: this wait did not fail it' : ''],
         ['Part of', wait.inner ? 'another wait, which counts it' : ''],
       ]),
       story(wait),
@@ -103,7 +104,7 @@ class Detail {
         h('b', {}, name), ` ${failure.headline}`, h('div', {}, h('code', {}, failure.command))))),
       test.waits.length && h('section', {}, h('h3', {}, 'Its waits'), h('ol', { class: 'plain' }, test.waits.map((wait) => h('li', {},
         h('button', { type: 'button', class: 'entry', onclick: () => this.show(wait, test.waits) },
-          badge(wait.outcome), h('span', { class: 'num' }, duration(wait.ms)),
+          waitBadge(wait), h('span', { class: 'num' }, duration(wait.ms)),
           h('span', {}, awaited(wait))))))),
       test.text && h('section', {}, h('h3', {}, 'What pytest says'), block(test.text)),
     ].filter(Boolean));
@@ -148,7 +149,7 @@ function story(wait) {
   if (wait.leftOut) {
     lines.splice(Math.min(10, lines.length), 0, h('li', { class: 'muted' }, h('span', {}), `… ${counted(wait.leftOut, 'change', 'changes')} between …`));
   }
-  lines.push(h('li', { class: 'end' }, h('span', { class: 'num' }, `+${duration(wait.ms)}`), badge(wait.outcome)));
+  lines.push(h('li', { class: 'end' }, h('span', { class: 'num' }, `+${duration(wait.ms)}`), waitBadge(wait)));
   return h('section', {}, h('h3', {}, 'How it went'), h('ol', { class: 'story' }, lines));
 }
 

@@ -21,10 +21,17 @@ function setHash(hash) {
   }
 }
 
-function badge(outcome) {
-  const known = OUTCOMES[outcome] || { glyph: '?', style: 'cut' };
+function badge(outcome, known = OUTCOMES[outcome] || { glyph: '?', style: 'cut' }) {
   return h('span', { class: `badge ${known.style}` },
     h('span', { 'aria-hidden': 'true' }, known.glyph), ` ${outcome || 'unknown'}`);
+}
+
+function waitStyle(wait) {
+  return (OUTCOMES[wait.caught ? 'caught' : wait.outcome] || { style: 'cut' }).style;
+}
+
+function waitBadge(wait) {
+  return wait.caught ? badge(`${wait.outcome}, caught`, OUTCOMES.caught) : badge(wait.outcome);
 }
 
 // The function is what one looks for; the folders before it matter less.

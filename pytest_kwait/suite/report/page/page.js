@@ -18,6 +18,7 @@ function verdict() {
   const killed = runs.filter((run) => run.ended === null).length;
   const outer = waits.filter((wait) => !wait.inner);
   const bad = outer.filter((wait) => wait.bad).length;
+  const caught = outer.filter((wait) => wait.caught).length;
   const broken = runs.some((run) => run.exit_status && run.exit_status !== 5);
   let text = 'All tests passed';
   if (failed) text = `${counted(failed, 'test', 'tests')} failed`;
@@ -35,6 +36,7 @@ function verdict() {
     ['waits', outer.length.toLocaleString('en'), ''],
     ['waited in all', duration(waited), ''],
     ['did not come true', bad.toLocaleString('en'), bad ? 'failed-early' : ''],
+    ...(caught ? [['caught by their tests', caught.toLocaleString('en'), '']] : []),
     ['retries after API errors', retries.toLocaleString('en'), retries ? 'late' : ''],
     ['from start to end', ends.length ? duration((Math.max(...ends) - started) * 1000) : '–', ''],
   ];
@@ -52,9 +54,9 @@ function waitEntry(wait, list) {
   const text = wait.evidence && wait.evidence.text;
   const holder = h('details', {}, h('summary', {}, 'Message'));
   if (text) holder.addEventListener('toggle', () => { if (holder.children.length < 2) holder.append(block(text)); });
-  return h('li', { class: `failure ${(OUTCOMES[wait.outcome] || { style: 'cut' }).style}` },
+  return h('li', { class: `failure ${waitStyle(wait)}` },
     h('button', { type: 'button', class: 'entry', onclick: () => openThing(wait, list) },
-      badge(wait.outcome), h('span', { class: 'num' }, `after ${duration(wait.ms)}`),
+      waitBadge(wait), h('span', { class: 'num' }, `after ${duration(wait.ms)}`),
       h('span', { class: 'why' }, wait.headline || `${wait.subject} to ${wait.goal}: ${wait.outcome === 'error' ? wait.trouble : seen(wait)}`)),
     clues(wait.evidence || {}),
     text && holder);
@@ -124,6 +126,7 @@ function failures() {
     .sort((a, b) => rank[a.outcome] - rank[b.outcome]);
   const loose = waits.filter((wait) => wait.bad && (!wait.test || !tests.get(`${wait.run}\n${wait.test}`).outcome));
   const expected = waits.filter((wait) => wait.bad && wait.test && !tests.get(`${wait.run}\n${wait.test}`).bad && tests.get(`${wait.run}\n${wait.test}`).outcome);
+  const caught = waits.filter((wait) => wait.caught);
   return h('section', { id: 'failures', 'aria-labelledby': 'failures-title', tabindex: '-1' },
     h('h2', { id: 'failures-title' }, 'Failures'),
     reasons([...bad.flatMap((test) => test.waits.filter((wait) => wait.bad)), ...loose]),
@@ -131,7 +134,9 @@ function failures() {
     loose.length > 0 && [h('h3', {}, 'Waits of no finished test'),
       growing(loose, (wait) => h('ul', { class: 'plain card' }, waitEntry(wait, loose)), 'waits')],
     expected.length > 0 && lazily(`${counted(expected.length, 'wait', 'waits')} in tests that did not fail did not come true`,
-      () => growing(expected, (wait) => h('ul', { class: 'plain card' }, waitEntry(wait, expected)), 'waits')));
+      () => growing(expected, (wait) => h('ul', { class: 'plain card' }, waitEntry(wait, expected)), 'waits')),
+    caught.length > 0 && lazily(`${counted(caught.length, 'wait that its test caught', 'waits that their tests caught')}`,
+      () => growing(caught, (wait) => h('ul', { class: 'plain card' }, waitEntry(wait, caught)), 'waits')));
 }
 
 function lazily(title, render) {
@@ -141,7 +146,7 @@ function lazily(title, render) {
 }
 
 function legend() {
-  const present = [...new Set(waits.map((wait) => wait.outcome))];
+  const present = [...new Set(waits.map((wait) => (wait.caught ? 'caught' : wait.outcome)))];
   return h('ul', { class: 'legend', 'aria-label': 'Colours' },
     Object.keys(OUTCOMES).filter((name) => present.includes(name)).map((name) => h('li', {}, badge(name))));
 }

@@ -313,7 +313,7 @@ class Player {
     return h('li', {}, h('button', { type: 'button', class: 'entry', onclick: () => {
       this.element.close();
       this.open(each.wait, this.playback.test.waits);
-    } }, over ? badge(each.wait.outcome) : h('span', { class: 'badge cut' }, '… running'),
+    } }, over ? waitBadge(each.wait) : h('span', { class: 'badge cut' }, '… running'),
     h('span', {}, awaited(each.wait)),
     h('span', { class: 'verdict' }, verdict.text),
     h('span', { class: 'muted num' }, over ? `ended at ${exact(each.end)}` : `since ${exact(Math.max(each.start, 0))}`)));
@@ -363,7 +363,7 @@ class Player {
     for (const { wait, start, end, lane } of this.lanes) {
       const left = this.x(Math.max(start, playback.begin));
       const inset = wait.bad ? 0 : 2;
-      pen.fillStyle = colours[(OUTCOMES[wait.outcome] || { style: 'cut' }).style];
+      pen.fillStyle = colours[waitStyle(wait)];
       pen.fillRect(left, TRACK.label + lane * TRACK.lane + inset,
         Math.max(this.x(Math.min(end, playback.end)) - left - 1, 2), TRACK.lane - 2 - 2 * inset);
     }

@@ -111,7 +111,7 @@ class VirtualTable {
 }
 
 const COLUMNS = {
-  outcome: { name: 'outcome', title: 'Outcome', cell: (wait) => badge(wait.outcome), value: (wait) => `${wait.bad ? 0 : 1}${wait.outcome}` },
+  outcome: { name: 'outcome', title: 'Outcome', cell: waitBadge, value: (wait) => `${wait.bad ? 0 : 1}${wait.outcome}` },
   time: { name: 'time', title: 'Waited', cell: (wait) => duration(wait.ms), value: (wait) => wait.ms, down: true },
   what: { name: 'what', title: 'What was awaited', cell: awaited, value: (wait) => wait.subject },
   test: { name: 'testcell', title: 'Test', cell: (wait) => (wait.test ? testName(wait.test, true) : 'outside of tests'), value: (wait) => wait.test },

@@ -165,7 +165,7 @@ class Timeline {
       if (marked) this.frame(pen, x, y, width, lane.rise);
       return;
     }
-    pen.fillStyle = colours[(OUTCOMES[bar.wait.outcome] || { style: 'cut' }).style];
+    pen.fillStyle = colours[waitStyle(bar.wait)];
     pen.globalAlpha = bar.bad || marked ? 1 : 0.75;
     // Without colours, too, one sees what did not come true: it is taller.
     const inset = bar.bad ? 0 : 3;
@@ -342,7 +342,7 @@ class Timeline {
           + `${step.bad ? ', not all met' : ''}`),
         h('div', { class: 'muted' }, step.test));
     } else this.tip.replaceChildren(
-      h('div', {}, badge(wait.outcome), ` after ${duration(wait.ms)}`),
+      h('div', {}, waitBadge(wait), ` after ${duration(wait.ms)}`),
       h('div', {}, awaited(wait)),
       h('div', { class: 'muted' }, `seen: ${seen(wait)}`),
       wait.test && h('div', { class: 'muted' }, wait.test));
