@@ -162,10 +162,22 @@ class RecordedCluster:
             store.revision = line.revision - 1
             store.put(line.resource, line.key, line.object)
         if line.resource == CRDS:
-            is_served = line.type != "DELETED" and is_condition_true(line.object, "Established")
-            self._definitions.serve(line.key, line.object if is_served else None)
+            self._apply_definition(line)
         elif line.resource == "nodes":
             self.cluster.kubelets[line.key] = self._kubelet
+
+    def _apply_definition(self, line: RecordedLine) -> None:
+        if line.type == "DELETED":
+            self._definitions.serve(line.key, None)
+        elif is_condition_true(line.object, "Established"):
+            self._definitions.serve(line.key, line.object)
+
+    def serve_later_kinds(self) -> None:
+        """Serve the kinds that are defined later, too, which have no object before that."""
+        for line in self._changes[self._next :]:
+            is_new = self.cluster.kinds.find(line.key) is None
+            if line.resource == CRDS and line.type != "DELETED" and is_new:
+                self._apply_definition(line)
 
 
 class RecordedKubelet:

@@ -189,6 +189,8 @@ def run_wait(recording: Recording, call: ReplayedWait, at: float) -> tuple[bool,
         raise InvalidArgument("namespace", None, "name one, as the recording has none of a test")
     recorded = RecordedCluster(recording)
     recorded.advance(at)
+    # A wait resolves its kinds once.
+    recorded.serve_later_kinds()
     end = min(at + call.limit, recording.end)
     verdicts = _Verdicts()
     outcome, reason = "met", ""

@@ -17,7 +17,16 @@ from pytest_kwait.framework.pod.wait import wait_for_pod_success
 from pytest_kwait.simulator import replay
 from pytest_kwait.simulator.recording.files import RawLine, read_recording
 from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
-from tests.simulator.recording.lines import STARTED, change, log, recorded_pod, recording
+from tests.simulator.recording.lines import (
+    CRDS,
+    STARTED,
+    change,
+    definition,
+    log,
+    recorded_pod,
+    recording,
+    thing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,35 +108,11 @@ def node_of() -> dict[str, Any]:
 
 
 def test_custom_resources_are_served_while_they_are_defined(tmp_path: Path) -> None:
-    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "things.example.com", "resourceVersion": "2"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": names,
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
-        },
-        "status": {
-            "acceptedNames": names,
-            "conditions": [{"type": "Established", "status": "True"}],
-        },
-    }
-    thing = {
-        "apiVersion": "example.com/v1",
-        "kind": "Thing",
-        "metadata": {"name": "one", "namespace": "t-1"},
-        "spec": {"size": 3},
-    }
-    crds = "customresourcedefinitions.apiextensions.k8s.io"
     lines = (
-        change(1.0, "ADDED", 2, definition, crds),
-        change(2.0, "ADDED", 3, thing, "things.example.com"),
-        change(3.0, "DELETED", 4, thing, "things.example.com"),
-        change(4.0, "DELETED", 5, definition, crds),
+        change(1.0, "ADDED", 2, definition(), CRDS),
+        change(2.0, "ADDED", 3, thing(), "things.example.com"),
+        change(3.0, "DELETED", 4, thing(), "things.example.com"),
+        change(4.0, "DELETED", 5, definition(), CRDS),
     )
     cluster = recorded(tmp_path, *lines)
     assert cluster.cluster.kinds.find("things.example.com") is None
@@ -138,15 +123,33 @@ def test_custom_resources_are_served_while_they_are_defined(tmp_path: Path) -> N
     assert cluster.cluster.kinds.find("things.example.com") is None
 
 
+def test_kinds_that_are_defined_later_can_be_served_before(tmp_path: Path) -> None:
+    lines = (
+        change(1.0, "ADDED", 2, definition(established=False), CRDS),
+        change(2.0, "MODIFIED", 3, definition(), CRDS),
+        change(3.0, "ADDED", 4, thing(), "things.example.com"),
+        change(4.0, "DELETED", 5, thing(), "things.example.com"),
+        change(5.0, "DELETED", 6, definition(), CRDS),
+    )
+    cluster = recorded(tmp_path, *lines)
+    cluster.serve_later_kinds()
+    assert cluster.cluster.find(CRDS, "things.example.com") is None
+    for at, names in ((0.0, []), (1.5, []), (3.0, ["one"]), (4.0, [])):
+        cluster.advance(at)
+        found = cluster.cluster.list("things.example.com")
+        assert [each["metadata"]["name"] for each in found] == names
+    cluster.advance(5.0)
+    assert cluster.cluster.kinds.find("things.example.com") is None
+
+
 def test_objects_without_a_needed_field_are_reported(tmp_path: Path) -> None:
-    crds = "customresourcedefinitions.apiextensions.k8s.io"
     status = {"conditions": [{"type": "Established", "status": "True"}]}
-    definition = {"metadata": {"name": "things.example.com"}, "status": status}
-    cluster = recorded(tmp_path, change(1.5, "ADDED", 2, definition, crds))
+    bare_definition = {"metadata": {"name": "things.example.com"}, "status": status}
+    cluster = recorded(tmp_path, change(1.5, "ADDED", 2, bare_definition, CRDS))
     with pytest.raises(ClusterError) as caught:
         cluster.advance(2.0)
     assert str(caught.value) == (
-        f"the recording is corrupted: {crds} things.example.com at 1.5s: no 'spec'"
+        f"the recording is corrupted: {CRDS} things.example.com at 1.5s: no 'spec'"
     )
     bare = RawLine(1.0, "ADDED", "pods", "t-1/web", 2, object=msgspec.Raw(b'{"kind":"Pod"}'))
     with pytest.raises(ClusterError, match="pods t-1/web at 1s: no 'metadata'"):

@@ -8,7 +8,16 @@ import pytest
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.recording.files import Recording, read_recording
 from pytest_kwait.suite.replayed_wait import parse_wait, run_wait
-from tests.simulator.recording.lines import LINES, change, recorded_node, recorded_pod, recording
+from tests.simulator.recording.lines import (
+    CRDS,
+    LINES,
+    change,
+    definition,
+    recorded_node,
+    recorded_pod,
+    recording,
+    thing,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,3 +143,46 @@ def test_a_recording_without_a_namespace_needs_one_in_the_call(found: Recording)
     assert run_wait(bare, call, 0.0)[0]
     call = parse_wait("wait_for_node_ready('n-1', timeout=1)", "--wait")
     assert recorded_node()["metadata"]["name"] in run_wait(bare, call, 0.0)[1][0]
+
+
+def test_a_wait_knows_kinds_that_are_defined_during_the_recording(tmp_path: Path) -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    lines = (
+        change(1.0, "ADDED", 2, definition(established=False), CRDS),
+        change(2.0, "MODIFIED", 3, definition(), CRDS),
+        change(3.0, "ADDED", 4, thing(), "things.example.com"),
+        change(4.0, "MODIFIED", 5, thing(status=ready), "things.example.com"),
+    )
+    found = read_recording(recording(tmp_path / "a.gz", lines, 6.0))
+    for target in ("thing/one", "things.example.com/one"):
+        call = parse_wait(f"wait_for({target!r}, 'condition=Ready')", "--wait")
+        is_met, told = run_wait(found, call, 0.0)
+        assert is_met
+        assert told == [
+            "    0.000s  wait for thing t-1/one to have condition Ready=True",
+            "    0.000s    not found yet",
+            "    3.000s    no condition Ready yet",
+            "    4.000s    met",
+            "    4.000s  met",
+        ]
+    call = parse_wait("wait_for('thing/other', 'create')", "--wait")
+    assert run_wait(found, call, 0.0)[1][-1] == "    6.000s  not met: the recording ends"
+
+
+def test_a_wait_ends_with_the_definition_of_its_kind(tmp_path: Path) -> None:
+    lines = (
+        change(1.0, "ADDED", 2, definition(), CRDS),
+        change(2.0, "DELETED", 3, definition(), CRDS),
+    )
+    found = read_recording(recording(tmp_path / "a.gz", lines, 6.0))
+    call = parse_wait("wait_for('thing/one', 'create')", "--wait")
+    is_met, told = run_wait(found, call, 0.0)
+    assert not is_met
+    assert told[-1] == (
+        "    2.000s  failed early: thing t-1/one can no longer get created: the "
+        "CustomResourceDefinition things.example.com was deleted"
+    )
+    call = parse_wait("wait_for('wonder/one', 'create')", "--wait")
+    with pytest.raises(InvalidArgument) as caught:
+        run_wait(found, call, 0.0)
+    assert str(caught.value).startswith("kind='wonder' is not valid: the server has no such kind")

@@ -213,6 +213,42 @@ def test_a_wait_runs_again_in_virtual_time(recorded: Path) -> None:
     assert "exit code 3" in told[0].stdout.splitlines()[-1]
 
 
+DEFINING_SUITE = """
+def test_widget(kwait):
+    group = f"{kwait.namespace}.example.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}},
+               "schema": {"openAPIV3Schema": schema}}
+    kwait.apply({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                 "metadata": {"name": f"widgets.{group}"},
+                 "spec": {"group": group, "scope": "Namespaced", "versions": [version],
+                          "names": {"plural": "widgets", "kind": "Widget"}}})
+    kwait.create({"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "one"}})
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    kwait.patch(f"widgets.{group}/one", ready, subresource="status")
+    kwait.wait_for(f"widgets.{group}/one", "condition=Ready")
+    assert False
+"""
+
+
+def test_a_wait_knows_kinds_that_the_test_defined(
+    tmp_path: Path, recorded_cluster: Path | None
+) -> None:
+    """From the start of the recording, at which they were not defined."""
+    artifacts = tmp_path / "artifacts"
+    options = (f"--kwait-artifacts={artifacts}", RECORDED, "-p", "no:xdist")
+    status, said = run(tmp_path, recorded_cluster, DEFINING_SUITE, *options)
+    assert status == 1, said
+    (file,) = recordings(artifacts).values()
+    call = "wait_for('widget/one', 'condition=Ready')"
+    command = [*KWAIT, "replay", str(file), "--wait", call]
+    told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert told.returncode == 0, told
+    if recorded_cluster is None:
+        assert told.stdout.splitlines()[1].endswith("not found yet")
+    assert told.stdout.splitlines()[-1].endswith("  met")
+
+
 def test_a_killed_run_leaves_its_history(tmp_path: Path) -> None:
     """Up to its last second, also where its cluster was killed with it."""
     with killed_run(tmp_path, None, '"text":"last') as history:

@@ -41,6 +41,35 @@ def recorded_node() -> dict[str, Any]:
     return node("n-1", uid="u-n", resourceVersion="1")
 
 
+CRDS = "customresourcedefinitions.apiextensions.k8s.io"
+
+
+def definition(*, established: bool = True) -> dict[str, Any]:
+    """A definition of things in the group example.com."""
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    condition = {"type": "Established", "status": str(established)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.com", "resourceVersion": "2"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+        "status": {"acceptedNames": names, "conditions": [condition]},
+    }
+
+
+def thing(**fields: Any) -> dict[str, Any]:
+    """A thing of that definition."""
+    metadata = {"name": "one", "namespace": NAMESPACE, "uid": "u-one"}
+    thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": metadata}
+    return {**thing, "spec": {"size": 3}, **fields}
+
+
 def change(
     at: float, kind: str, revision: int, obj: dict[str, Any], resource: str = "pods"
 ) -> RawLine:
