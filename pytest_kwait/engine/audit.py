@@ -1,8 +1,10 @@
 """The audit of met waits: whether what they awaited still holds at the test's next action.
 
 A met wait keeps its watches for up to a second and evaluates its condition on the events that
-arrive, without a further request. The test's next action ends that, since it may change what was
-awaited on purpose: the next wait, a request, a connection or a program that the test starts.
+arrive, without a further request. Conditions of users are evaluated in the audit's own thread, as
+copies that change nothing of the test and send no requests. The test's next action ends that, since
+it may change what was awaited on purpose: the next wait, a request, a connection or a program that
+the test starts.
 """
 
 from __future__ import annotations
@@ -12,14 +14,23 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.clock import TEST_CLOCK
+from pytest_kwait.clock import TEST_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, Holding, WaitObserver
+from pytest_kwait.engine.user_code import (
+    CopiedCode,
+    UserCode,
+    UsesObjectsError,
+    find_copied_code,
+)
+from pytest_kwait.wait.context import DeadlineExceeded
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kwait.clock import Clock
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.engine.condition import Condition
+    from pytest_kwait.engine.condition import Condition, Verdict
     from pytest_kwait.engine.options import WaitSettings
 
 OBSERVED = 1.0
@@ -41,6 +52,9 @@ class WatchingWait(Protocol):
     def observe(self, observation: Observation) -> None:
         """Evaluate the condition on every further event."""
 
+    def evaluate_changes(self) -> None:
+        """Evaluate user code on the events since the last call."""
+
     def end_observation(self) -> None:
         """Stop watching."""
 
@@ -50,13 +64,17 @@ class Observation:
 
     Args:
         clock: the clock of its watches.
+        wake: wakes the thread that evaluates user code.
     """
 
-    def __init__(self, wait: ActiveWait, clock: Clock) -> None:
+    def __init__(self, wait: ActiveWait, clock: Clock, wake: Callable[[], object]) -> None:
         self._wait = wait
         self._clock = clock
+        self.wake = wake
         self._met_at = clock.monotonic()
         self._lock = threading.Lock()
+        self._user_code = UserCode()
+        self._copied_code = CopiedCode(lambda: self.give_up("its callable sends requests"))
 
     @property
     def remaining(self) -> float:
@@ -73,6 +91,29 @@ class Observation:
         with self._lock:
             if self._wait.holding is None:
                 self._wait.record_holding(Holding())
+
+    def give_up(self, reason: str) -> None:
+        """End it without a result.
+
+        Args:
+            reason: why the wait cannot be observed.
+        """
+        with self._lock:
+            if self._wait.holding is None:
+                self._wait.record_holding(Holding(reason))
+
+    def evaluate_user_code(self, evaluate: Callable[[], Verdict]) -> Verdict | None:
+        """Return the verdict of user code; None if it has none, which ends the observation."""
+        deadline = Deadline.after(max(self.remaining, 0.0), self._clock)
+        try:
+            return self._user_code.run(lambda: self._copied_code.run(evaluate), deadline)
+        except DeadlineExceeded:
+            self.give_up("its callable did not return in time")
+        except UsesObjectsError:
+            self.give_up("its callable uses objects of the test")
+        except BaseException as error:  # user code may raise anything, such as pytest.fail
+            self.give_up(f"its callable raised {type(error).__name__}")
+        return None
 
     def record_break(self, reason: str) -> None:
         """End it: what was awaited no longer holds.
@@ -130,8 +171,6 @@ class Auditor(WaitObserver):
             return "it is part of another wait"
         if settings.mode != "watch":
             return "poll mode watches nothing"
-        if condition.runs_user_code:
-            return "its condition is a callable"
         if condition.probe is not None:
             return "it awaits answers, which cannot be watched"
         if condition.awaits_absence:
@@ -144,7 +183,7 @@ class Auditor(WaitObserver):
         Args:
             clock: their clock.
         """
-        observation = Observation(wait, clock)
+        observation = Observation(wait, clock, self._wake)
         with self._lock:
             self._open = (*self._open, (observation, watching))
             if self._worker is None:
@@ -182,7 +221,7 @@ class Auditor(WaitObserver):
         while True:
             with self._lock:
                 ended = [pair for pair in self._open if pair[0].is_over]
-                self._open = tuple(pair for pair in self._open if pair not in ended)
+                self._open = running = tuple(pair for pair in self._open if pair not in ended)
                 pause = min((observation.remaining for observation, _ in self._open), default=0.0)
                 if not ended and not self._open:
                     self._worker = None
@@ -190,6 +229,8 @@ class Auditor(WaitObserver):
             for observation, watching in ended:
                 observation.end()
                 watching.end_observation()
+            for _, watching in running:
+                watching.evaluate_changes()
             if self._open:
                 worker.pause(max(pause, 0.0))
 
@@ -215,8 +256,14 @@ def _listen_for_actions() -> None:
 def _handle_event(event: str, _args: object) -> None:
     if event in _ACTIONS:
         auditor = CURRENT_AUDIT.auditor
-        if auditor is not None:
+        if auditor is None:
+            return
+        copied = find_copied_code()
+        if copied is None:
             auditor.record_action()
+            return
+        copied.refuse()
+        raise PermissionError("the audit sends no requests")
 
 
 def _reset_after_fork() -> None:

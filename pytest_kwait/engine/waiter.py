@@ -594,6 +594,8 @@ class WatchMode:
         """True if a met wait stays subscribed for `observe`; set before it runs."""
         self._observation: Observation | None = None
         self._caller = threading.get_ident()
+        self._auditor = 0
+        """The thread that evaluates user code of the met wait; 0 before there is one."""
         self._lock = threading.RLock()
         self.inbox: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         """Calls of the methods `enter_…`, with their arguments, for `process_changes`."""
@@ -637,6 +639,12 @@ class WatchMode:
         with self._held():
             self._observation = observation
 
+    def evaluate_changes(self) -> None:
+        """Evaluate user code on the changes since the last call, in the thread of the audit."""
+        if self._condition.runs_user_code:
+            self._auditor = threading.get_ident()
+            self.process_changes()
+
     def end_observation(self) -> None:
         """Unsubscribe."""
         self.watches_on = False
@@ -651,8 +659,12 @@ class WatchMode:
 
     @property
     def _keeps_changes(self) -> bool:
-        """Return whether changes stay queued until the met wait is observed."""
-        return self._over and self.watches_on and self._observation is None
+        """Return whether changes stay queued until the met wait is observed, by this thread."""
+        if not (self._over and self.watches_on):
+            return False
+        # User code is called by the audit, so that it delays neither the test nor other waits.
+        is_audit = not self._condition.runs_user_code or threading.get_ident() == self._auditor
+        return self._observation is None or not is_audit
 
     def _run(self) -> Evaluation:
         with self._held():
@@ -684,6 +696,9 @@ class WatchMode:
         The other thread checks the queue again after it has released the lock. It may hold the
         lock for long: user code runs in the caller's thread.
         """
+        observation = self._observation
+        if observation is not None and self._keeps_changes:
+            observation.wake()
         while self.inbox and not self._keeps_changes and self._lock.acquire(blocking=False):
             try:
                 while self.inbox and not self._keeps_changes:
@@ -739,7 +754,13 @@ class WatchMode:
             # Another source would have to be listed.
             observation.end()
             return
-        verdict = self._evaluator.reevaluate()
+        if self._condition.runs_user_code:
+            user_verdict = observation.evaluate_user_code(self._evaluator.reevaluate)
+            if user_verdict is None:
+                return
+            verdict = user_verdict
+        else:
+            verdict = self._evaluator.reevaluate()
         if not isinstance(verdict, Met):
             observation.record_break(verdict.reason)
 

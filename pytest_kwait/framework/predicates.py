@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from pytest_kwait.apimachinery.json_path import JsonPath
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
+from pytest_kwait.engine.user_code import current_code
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import describe_deletion
 
@@ -308,7 +309,7 @@ class UserPredicate(_PresentPredicate):
     def ask(self, subject: Any) -> object:
         """Return the callable's answer; pending if it reads a field that is not there yet."""
         try:
-            return self.call(subject)
+            return current_code(self.call)(subject)
         except (LookupError, TypeError, AttributeError) as error:
             missing = _missing_field_verdict(error)
             if missing is None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import functools
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
@@ -9,9 +11,11 @@ import pytest
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding, WaitObserver
 from pytest_kwait.engine.audit import CURRENT_AUDIT, Auditor
+from pytest_kwait.engine.condition import Failed, Met
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import WaitFailed
+from pytest_kwait.framework.objects.combinators import all_of, not_
 from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.pod.wait import wait_for_pod_not_found, wait_for_pod_running
 from pytest_kwait.framework.registry import condition_of
@@ -30,8 +34,23 @@ class Waits(WaitObserver):
         self.auditor = Auditor(self.session.clock)
         self.ended: list[ActiveWait] = []
 
+        self.held = threading.Event()
+
     def on_end(self, wait: ActiveWait) -> None:
         self.ended.append(wait)
+
+    def on_change(self, wait: ActiveWait) -> None:
+        if wait.holding is not None:
+            self.held.set()
+
+    def satisfying(self, test: Any) -> Any:
+        """Wait for a callable, then let the pod fail."""
+        self.put("Running")
+        found = self.wait(general_condition("ci-1", "pod/a", test).on([PODS]))
+        self.session.at(0.25, self.put, "Failed")
+        self.session.clock.sleep(0.5)
+        assert self.held.wait(60.0)
+        return found
 
     def running(self, **options: Any) -> Any:
         condition = condition_of(wait_for_pod_running)("ci-1", "a")
@@ -174,17 +193,12 @@ def test_result_is_the_state_in_which_the_wait_was_met(
             "poll mode watches nothing",
         ),
         (
-            lambda: general_condition("ci-1", "pod/a", lambda each: True).on([PODS]),
-            {},
-            "its condition is a callable",
-        ),
-        (
             lambda: condition_of(wait_for_pod_not_found)("ci-1", "b"),
             {},
             "what is gone stays gone",
         ),
     ],
-    ids=["poll", "callable", "gone"],
+    ids=["poll", "gone"],
 )
 def test_wait_that_cannot_be_observed_says_why(
     waits: Waits, condition: Any, options: dict[str, Any], reason: str
@@ -225,3 +239,99 @@ def test_ended_audit_observes_nothing(waits: Waits) -> None:
     waits.put("Running")
     waits.running()
     assert waits.ended[-1].holding is None
+
+
+PHASES = ["Running"]
+SEEN: list[str] = []
+
+
+def is_running(pod: Any) -> bool:
+    return pod["status"]["phase"] in PHASES
+
+
+def notes_phases(pod: Any) -> bool:
+    SEEN.append(pod["status"]["phase"])
+    return is_running(pod)
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        (lambda pod: pod["status"]["phase"] == "Running", "<lambda> says False"),
+        (is_running, "is_running says False"),
+        (functools.partial(lambda phases, pod: pod["status"]["phase"] in phases, PHASES), None),
+        (all_of("create", is_running), "is_running says False"),
+        (not_(lambda pod: pod["status"]["phase"] == "Failed"), "it does satisfy <lambda>"),
+        (lambda pod: Met() if is_running(pod) else Failed("it has failed"), "it has failed"),
+        (notes_phases, "notes_phases says False"),
+    ],
+    ids=["lambda", "function", "partial", "all", "not", "verdict", "notes"],
+)
+def test_state_of_a_callable_that_ends_is_a_transient(
+    waits: Waits, test: Any, reason: str | None
+) -> None:
+    SEEN.clear()
+    assert waits.satisfying(test)["status"]["phase"] == "Running"
+    assert waits.holding.unchecked == ""
+    assert waits.holding.broke_after is not None
+    assert waits.holding.reason == (reason or "partial says False")
+    # The audit called a copy.
+    assert (["Running"] if test is notes_phases else []) == SEEN
+
+
+def test_callable_whose_state_lasts_held(waits: Waits) -> None:
+    waits.put("Running")
+    waits.wait(general_condition("ci-1", "pod/a", is_running).on([PODS]))
+    waits.session.at(0.25, waits.put, "Running")
+    waits.sleep(2.0)
+    assert waits.held.wait(60.0)
+    assert (waits.holding.unchecked, waits.holding.broke_after) == ("", None)
+
+
+class Phases:
+    def holds(self, pod: Any) -> bool:
+        return is_running(pod)
+
+
+def raises(pod: Any) -> bool:
+    if not is_running(pod):
+        raise RuntimeError
+    return True
+
+
+def fails_test(pod: Any) -> bool:
+    if not is_running(pod):
+        pytest.fail("no")
+    return True
+
+
+def sends(pod: Any) -> bool:
+    if not is_running(pod):
+        with contextlib.suppress(Exception):
+            sys.audit("http.client.send")
+            SENT.append("request")
+    return is_running(pod)
+
+
+SENT: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("test", "reason"),
+    [
+        (Phases().holds, "its callable uses objects of the test"),
+        (lambda pod, phases=Phases(): phases.holds(pod), "its callable uses objects of the test"),  # noqa: B008 - an object of the test
+        (raises, "its callable raised RuntimeError"),
+        (fails_test, "its callable raised Failed"),
+        (sends, "its callable sends requests"),
+    ],
+    ids=["method", "default", "raises", "fails", "sends"],
+)
+def test_callable_that_cannot_be_observed_says_why(waits: Waits, test: Any, reason: str) -> None:
+    waits.satisfying(test)
+    assert (waits.holding.unchecked, waits.holding.broke_after) == (reason, None)
+    assert SENT == []
+    assert waits.session.requests == [
+        "list pods metadata.name=a",
+        "watch pods metadata.name=a @101",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,13 @@ from pytest_kwait.clock import Deadline, PausableClock
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.engine.condition import Met
 from pytest_kwait.engine.options import WaitSettings
-from pytest_kwait.engine.user_code import UserCode
+from pytest_kwait.engine.user_code import (
+    CopiedCode,
+    UserCode,
+    UsesObjectsError,
+    current_code,
+    find_copied_code,
+)
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.framework.job.wait import wait_for_job_state
 from pytest_kwait.framework.objects.combinators import all_of, stable_for
@@ -130,3 +137,39 @@ def test_a_paused_clock_abandons_nothing() -> None:
         return "done"
 
     assert UserCode().run(debugged, Deadline.after(50, Asked(time))) == "done"
+
+
+def counting(start: int) -> Callable[[int], list[int]]:
+    seen = [start]
+
+    def count(number: int, *, more: list[int] = []) -> list[int]:  # noqa: B006 - the test is about it
+        seen.append(number)
+        more.append(number)
+        return count(number - 1) if number else [*seen, *more]
+
+    return count
+
+
+def test_a_copy_changes_nothing_of_the_original() -> None:
+    count = counting(9)
+    copied = CopiedCode(lambda: None)
+    assert current_code(count) is count
+    assert copied.run(lambda: current_code(count)(1)) == [9, 1, 0, 1, 0]
+    # Another call of the same observation goes on where it was.
+    assert copied.run(lambda: current_code(count)(0)) == [9, 1, 0, 0, 1, 0, 0]
+    assert count(0) == [9, 0, 0]
+    assert find_copied_code() is None
+
+
+@pytest.mark.parametrize(
+    "value", [object(), threading.Lock(), [object()], [].append, {"a": (object(),)}]
+)
+def test_code_that_uses_objects_is_not_copied(value: Any) -> None:
+    copied = CopiedCode(lambda: None)
+    with pytest.raises(UsesObjectsError):
+        copied.copy(lambda: value)
+
+
+def test_plain_values_modules_and_classes_are_shared() -> None:
+    values = (1, "a", None, re.compile("a"), re, dict, len, "a".upper)
+    assert CopiedCode(lambda: None).copy(values) == values
