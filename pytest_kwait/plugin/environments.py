@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, overload
 
 import pytest
 
-from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -36,6 +36,10 @@ _SCOPES = ("class", "module", "session", "run")
 _OURS = ("request", "kwait_cluster", "kwait_client", "_kwait_namespaces")
 """Fixtures that every environment needs."""
 
+_COLUMNS = 80
+_MIN_CAUSE = 40
+"""Columns of a cause that stands in one line with the name of its environment."""
+
 _EXAMPLE = "for example: def database(kwait): kwait.apply('database.yaml'); yield kwait"
 
 
@@ -45,11 +49,13 @@ class _Failure:
     Args:
         name: the environment.
         error: what pytest raises for each of the tests.
+        is_known: whether another process has reported it in full.
     """
 
-    def __init__(self, name: str, error: BaseException) -> None:
+    def __init__(self, name: str, error: BaseException, *, is_known: bool) -> None:
         self.name = name
         self.error = error
+        self.is_known = is_known
         self.reported = ""
         """The test whose report has it in full; empty for none yet."""
 
@@ -186,7 +192,8 @@ def _environment_of(
             yield value
     except BaseException as error:
         if not made.is_made:
-            run_of(config).get(EnvironmentFailures).failures.append(_Failure(name, error))
+            failure = _Failure(name, error, is_known=made.is_failure_known)
+            run_of(config).get(EnvironmentFailures).failures.append(failure)
         raise
 
 
@@ -260,6 +267,8 @@ class _Environment:
         self._is_left = False
         self.is_made = False
         """True once the fixture has its value."""
+        self.is_failure_known = False
+        """True if another process could not make it."""
 
     @contextmanager
     def alone(self, owner: Owner) -> Iterator[Any]:
@@ -343,10 +352,10 @@ class _Environment:
             pytest.skip(state.value)
         if state.name == "failed":
             attempts[place] = state.attempt
-            pytest.fail(
-                f"environment {self._name} was not made: {state.maker} reports: {state.value}",
-                pytrace=False,
-            )
+            self.is_failure_known = True
+            cause, _, test = state.value.partition("\n")
+            where = f"environment {self._name} of {state.maker}" + (f": see {test}" if test else "")
+            pytest.fail(_format_repeated(self._config, cause, where), pytrace=False)
         return state
 
     def _make_shared(
@@ -354,6 +363,7 @@ class _Environment:
     ) -> tuple[Kwait, str] | None:
         """Make the environment; return its `Kwait` and published value, None if taken over."""
         from pytest_kwait.plugin.run import run_of
+        from pytest_kwait.plugin.timeout import running_item
 
         try:
             kwait = stack.enter_context(self._kwait(self._shared_owner(lease, place, state)))
@@ -365,7 +375,8 @@ class _Environment:
             if isinstance(error, pytest.skip.Exception):
                 lease.fail(str(error), skipped=True)
             elif isinstance(error, Exception | pytest.fail.Exception):
-                lease.fail(_headline(error))
+                item = running_item(self._config)
+                lease.fail(f"{_format_cause(error)}\n{'' if item is None else item.nodeid}")
             else:
                 lease.abandon()
             raise
@@ -457,13 +468,37 @@ def _decode(kwait: Kwait, text: str) -> Any:
     return (kwait, published["value"]) if published["form"] == "both" else published["value"]
 
 
-def _headline(error: BaseException) -> str:
+def _format_cause(error: BaseException) -> str:
+    """Return the object and the cause of a failure in one line."""
     from pytest_kwait.engine.failure.redaction import SECRET_VALUES
     from pytest_kwait.engine.failure.shortening import cut_headline
+    from pytest_kwait.plugin.failures import format_summary
 
     lines = str(error).strip().splitlines() or [""]
     name = "" if isinstance(error, pytest.fail.Exception) else f"{type(error).__name__}: "
-    return cut_headline(SECRET_VALUES.mask(f"{name}{lines[0]}".removesuffix(": ")))
+    cause = f"{name}{lines[0]}".removesuffix(": ")
+    if isinstance(error, KwaitError):
+        cause = format_summary(error)
+    return cut_headline(SECRET_VALUES.mask(cause))
+
+
+def _format_repeated(config: pytest.Config, cause: str, where: str) -> str:
+    """Return a failure that another test has in full, its cause first.
+
+    Args:
+        where: the environment, and that test.
+
+    Returns:
+        one line; two where the cause has too little room in it. Whole with `-v`.
+    """
+    from pytest_kwait.engine.failure.shortening import cut_line
+
+    room = _COLUMNS - len(f" ({where})")
+    if config.get_verbosity() > 0 or len(cause) <= room:
+        return f"{cause} ({where})"
+    if room >= _MIN_CAUSE:
+        return f"{cut_line(cause, room)} ({where})"
+    return f"{cut_line(cause, _COLUMNS)}\n{cut_line(f'  ({where})', _COLUMNS)}"
 
 
 class EnvironmentFailures:
@@ -485,11 +520,11 @@ class EnvironmentFailures:
         for failure in self.failures if report.failed else ():
             if failure.error is not error:
                 continue
-            if failure.reported in ("", item.nodeid):
+            if failure.is_known or failure.reported in ("", item.nodeid):
                 failure.reported = item.nodeid
-            else:
-                report.longrepr = (
-                    f"environment {failure.name} was not made; reported with {failure.reported}: "
-                    f"{_headline(failure.error)}"
-                )
+                continue
+            path, _, name = failure.reported.partition("::")
+            first = name if path == item.nodeid.partition("::")[0] else failure.reported
+            where = f"environment {failure.name}: see {first}"
+            report.longrepr = _format_repeated(item.config, _format_cause(failure.error), where)
         return report

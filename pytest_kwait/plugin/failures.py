@@ -129,7 +129,7 @@ class FailureReporter:
             Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
             shown = _shown_error(error)
             if shown is not None:
-                _set_summary(report, cut_headline(redact(_format_summary(shown))))
+                _set_summary(report, cut_headline(redact(format_summary(shown))))
         else:
             _learn_printed(item, report)
         _mask_secret_values(report)
@@ -283,7 +283,8 @@ def _set_summary(report: pytest.TestReport, text: str) -> None:
         crash.message = text
 
 
-def _format_summary(error: KwaitError) -> str:
+def format_summary(error: KwaitError) -> str:
+    """Return the object and the cause of an error, for a line of a list of failures."""
     if isinstance(error, WaitTimeout | WaitFailed) and error.report is not None:
         return error.report.summary
     summary = getattr(error, "summary", "")

@@ -11,7 +11,7 @@ import pytest
 from pytest_kwait import environment
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.plugin.cluster_source import OwnedSource
-from pytest_kwait.suite.environments import EnvironmentLease
+from pytest_kwait.suite.environments import EnvironmentLease, EnvironmentState
 
 if TYPE_CHECKING:
     from pytest_kwait.clock import Deadline
@@ -104,12 +104,83 @@ def test_a_failure_is_reported_in_full_once(pytester: pytest.Pytester, fake_clus
     result.assert_outcomes(errors=3)
     text = result.stdout.str()
     assert len(re.findall(r"kwait.wait_for\(\"configmap/late\"", text)) == 1
-    lines = [line for line in result.stdout.lines if line.startswith("environment database was")]
-    assert len(lines) == 2
-    assert lines[0].startswith(
-        "environment database was not made; reported with test_it.py::test_one: WaitTimeout: "
-    )
+    cause = "configmap/late: not found yet (limit 50ms) (environment database: see test_one)"
+    assert result.stdout.lines.count(cause) == 2
+    assert [line for line in result.stdout.lines if line.startswith("ERROR ")] == [
+        f"ERROR test_it.py::test_{name} - configmap/late: not found yet (limit 50ms){more}"
+        for name, more in (
+            ("one", ""),
+            ("two", " (envi..."),
+            ("three", " (en..."),
+        )
+    ]
     result.stdout.fnmatch_lines(["namespace t-database-* is kept; look: *"])
+
+
+@pytest.mark.parametrize(
+    ("options", "test", "shown"),
+    [
+        (
+            (),
+            "test_orders",
+            [
+                "ValueError: the orders of the database... (environment shop: see test_orders[a])",
+                "ValueError: the orders of the database cannot be read from the file /etc/orders",
+                "  (environment shop: see test_it.py::test_orders[a])",
+            ],
+        ),
+        (
+            (),
+            f"test_{'long' * 5}",
+            [
+                "ValueError: the orders of the database cannot be read from the file /etc/orders",
+                "  (environment shop: see test_longlonglonglonglong[a])",
+                "ValueError: the orders of the database cannot be read from the file /etc/orders",
+                "  (environment shop: see test_it.py::test_longlonglonglonglong[a])",
+            ],
+        ),
+        (
+            ("-v",),
+            "test_orders",
+            [
+                "ValueError: the orders of the database cannot be read from the file /etc/orders "
+                f"(environment shop: see {prefix}test_orders[a])"
+                for prefix in ("", "test_it.py::")
+            ],
+        ),
+    ],
+    ids=["short", "long", "verbose"],
+)
+def test_a_repeated_failure_fits_80_columns_and_begins_with_its_cause(
+    pytester: pytest.Pytester,
+    fake_cluster: Log,
+    options: tuple[str, ...],
+    test: str,
+    shown: list[str],
+) -> None:
+    pytester.makeconftest(
+        """
+        import pytest_kwait
+
+        @pytest_kwait.environment(scope="session")
+        def shop(kwait):
+            raise ValueError(
+                "the orders of the database cannot be read from the file /etc/orders"
+            )
+            yield
+        """
+    )
+    suite = "import pytest\n\n@pytest.mark.parametrize('n', ['a', 'b'])\ndef {}(shop, n): pass\n"
+    pytester.makepyfile(test_it=suite.format(test), test_other="def test_c(shop): pass")
+    result = pytester.runpytest(*options)
+    result.assert_outcomes(errors=3)
+    text = result.stdout.str()
+    assert text.count(">       raise ValueError(") == 1
+    found = [
+        line for line in result.stdout.lines if line.startswith(("ValueError: ", "  (environment"))
+    ]
+    assert found == shown
+    assert options or max(map(len, found)) <= 80
 
 
 @pytest.mark.parametrize(
@@ -303,6 +374,52 @@ def test_the_process_that_makes_an_environment_is_shown_while_others_wait(
     )
     pytester.runpytest("--kwait-no-janitor").assert_outcomes(passed=1)
     assert shown == ["environment x: gw0 is making it", ""]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (
+            "pod/a: no image\ntest_other.py::test_a",
+            "pod/a: no image (environment database of gw1: see test_other.py::test_a)",
+        ),
+        ("pod/a: no image\n", "pod/a: no image (environment database of gw1)"),
+    ],
+    ids=["test", "none"],
+)
+def test_a_failure_of_another_process_names_the_test_that_has_it_in_full(
+    pytester: pytest.Pytester,
+    fake_cluster: Log,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    shown: str,
+) -> None:
+    failed = EnvironmentState("failed", 1, "gw1", value=value)
+    monkeypatch.setattr(EnvironmentLease, "join", lambda *_: failed)
+    pytester.makepyfile(
+        "import pytest_kwait\n\n@pytest_kwait.environment(scope='run')\n"
+        "def database(kwait):\n    yield\n\n"
+        "def test_a(database): pass\n\ndef test_b(database): pass\n"
+    )
+    result = pytester.runpytest("--kwait-no-janitor")
+    result.assert_outcomes(errors=2)
+    assert result.stdout.lines.count(shown) == 2
+
+
+def test_the_maker_of_a_shared_environment_publishes_its_failure_and_test(
+    pytester: pytest.Pytester, fake_cluster: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[str] = []
+    monkeypatch.setattr(
+        EnvironmentLease, "fail", lambda _, reason, **_options: published.append(reason)
+    )
+    pytester.makepyfile(
+        test_it="import pytest_kwait\n\n@pytest_kwait.environment(scope='run')\n"
+        "def database(kwait):\n    raise ValueError('no\\nroom')\n    yield\n\n"
+        "def test_a(database): pass\n"
+    )
+    pytester.runpytest("--kwait-no-janitor").assert_outcomes(errors=1)
+    assert published == ["ValueError: no\ntest_it.py::test_a"]
 
 
 def test_a_value_without_json_is_an_error(pytester: pytest.Pytester, fake_cluster: Log) -> None:
