@@ -496,7 +496,9 @@ def test_types_of_fixtures_are_public() -> None:
 
 
 _SUITE_TIMEOUTS = """
+import asyncio
 import pytest
+import pytest_kwait
 import pytest_kwait.engine.waiter as waiter
 from pytest_kwait import wait_for_job_complete as function
 
@@ -528,8 +530,32 @@ def in_module(kwait_client):
     assert USED.pop() == OF_RUN
 
 
+@pytest_kwait.environment(scope="module")
+def shop(kwait):
+    kwait.wait_for_job_complete("pi")
+    assert USED.pop() == OF_RUN
+    yield kwait
+    kwait.wait_for_job_complete("pi")
+    assert USED.pop() == OF_RUN
+
+
+@pytest_kwait.environment(scope="run")
+def run_wide(kwait):
+    kwait.wait_for_job_complete("pi")
+    assert USED.pop() == OF_RUN
+    yield kwait
+
+
+async def wait_async(kwait):
+    await kwait.aio.wait_for_job_complete("pi")
+    await kwait.aio.wait_for_job_complete("pi", timeout=4)
+
+
 def check(limit, kwait, kwait_client, wait_for_job_complete):
     assert kwait.timeouts.job == limit
+    asyncio.run(wait_async(kwait))
+    assert USED == [limit, 4.0]
+    USED.clear()
     for form in (wait_for_job_complete, kwait.wait_for_job_complete):
         form("pi")
         form("pi", timeout=4)
@@ -542,28 +568,50 @@ def check(limit, kwait, kwait_client, wait_for_job_complete):
 
 
 @pytest.mark.wait_for_job_complete("pi")
-def test_of_run(in_module, kwait, kwait_client, wait_for_job_complete):
+def test_of_run(in_module, shop, run_wide, kwait, kwait_client, wait_for_job_complete):
     assert USED.pop() == OF_RUN
+    for environment in (shop, run_wide):
+        check(OF_RUN, environment, kwait_client, wait_for_job_complete)
     check(OF_RUN, kwait, kwait_client, wait_for_job_complete)
 
 
 @pytest.mark.kwait(timeouts={"job": 7})
-def test_marker(in_module, kwait, kwait_client, wait_for_job_complete):
+def test_marker(in_module, shop, kwait, kwait_client, wait_for_job_complete):
     check(7.0 * SCALE, kwait, kwait_client, wait_for_job_complete)
+    check(7.0 * SCALE, shop, kwait_client, wait_for_job_complete)
+
+
+class TestClass:
+    def test_of_run(self, in_module, shop, kwait, kwait_client, wait_for_job_complete):
+        check(OF_RUN, kwait, kwait_client, wait_for_job_complete)
+
+    @pytest.mark.kwait(timeouts={"job": 7})
+    def test_marker(self, in_module, kwait, kwait_client, wait_for_job_complete):
+        check(7.0 * SCALE, kwait, kwait_client, wait_for_job_complete)
 """
 
 
 @pytest.mark.parametrize(
-    ("scope", "parent", "table"),
+    ("scope", "parent", "table", "namespace_scope"),
     [
-        ("session", "", '{"job": 3}'),
-        ("module", "", '{"job": "3s"}'),
-        ("function", "", '{"job": 3}'),
-        ("function", "kwait_timeouts", 'kwait_timeouts.merged({"job": 3})'),
-        ("function", "kwait_timeouts", '{**kwait_timeouts, "job": 3}'),
+        *(
+            (*fixture, namespace_scope)
+            for fixture in (
+                ("session", "", '{"job": 3}'),
+                ("module", "", '{"job": "3s"}'),
+                ("function", "", '{"job": 3}'),
+                ("function", "kwait_timeouts", 'kwait_timeouts.merged({"job": 3})'),
+                ("function", "kwait_timeouts", '{**kwait_timeouts, "job": 3}'),
+            )
+            for namespace_scope in (None, "module")
+        ),
+        *(
+            (scope, "", '{"job": 3}', namespace_scope)
+            for scope in ("session", "function")
+            for namespace_scope in ("class", "session")
+        ),
     ],
 )
-@pytest.mark.parametrize("namespace_scope", [None, "module"])
 def test_a_suites_timeout_table_is_below_every_other_source(
     pytester: pytest.Pytester,
     fake_cluster: Callable[[], str],
@@ -580,4 +628,4 @@ def test_a_suites_timeout_table_is_below_every_other_source(
         pytester.makepyfile(test_it=test)
         given = [f"--kwait-timeout={option}" for option in options]
         result = pytester.runpytest(f"--kwait-timeout-scale={scale}", *given, *shared)
-        result.assert_outcomes(passed=2)
+        result.assert_outcomes(passed=4)
