@@ -46,6 +46,14 @@ class ObjectSink(ABC):
     def uids(self) -> Collection[str]:
         """Return the UIDs of the present objects."""
 
+    def follow_names(self) -> None:
+        """Let the identity of an object be its name, not its UID, from now on."""
+        return
+
+    def lost_noun(self) -> str:
+        """Return the kind of a deleted object that another of its name does not replace."""
+        return ""
+
     def has_creating(self) -> bool:
         """Return whether the containers of an awaited pod are being created."""
         return False
@@ -218,6 +226,13 @@ class Condition(ABC):
     def sources(self) -> Sequence[Source]:
         """Return the sources to watch now; they may change with the objects seen."""
         return self._sources
+
+    def follow_names(self) -> None:
+        """Let the identity of its objects be their names, not their UIDs."""
+        for part in self.parts:
+            part.follow_names()
+        for source in () if self.parts else self.sources():
+            source.sink.follow_names()
 
     @abstractmethod
     def verdict(self) -> Verdict:

@@ -72,6 +72,14 @@ class SingleObject(ObjectSink):
         self.marked: TerminalState | None = None
         """The terminal state of a pod whose containers are not created; None if unknown."""
 
+    def follow_names(self) -> None:
+        """Let its identity be its name."""
+        self.follows_name = True
+
+    def lost_noun(self) -> str:
+        """Return its kind if it was deleted, also where another one has its name."""
+        return self.noun if isinstance(self.missing_verdict(), Failed) else ""
+
     def has_creating(self) -> bool:
         """Return whether it is a pod whose containers are being created."""
         return self.current is not None and self.resource == PODS and is_creating(self.current)

@@ -32,7 +32,6 @@ from pytest_kwait.engine.evaluator import (
 from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event, name_restart
-from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.retry import (
     ErrorAction,
     ErrorLog,
@@ -302,9 +301,7 @@ def _prepare(session: ApiSession, condition: Condition, settings: WaitSettings) 
     """Return the settings for the cluster's times; apply them to the condition's objects."""
     settings = replace(settings, time_scale=session.time_scale)
     if settings.follows_name and not condition.awaits_absence:
-        for source in condition.sources():
-            if isinstance(source.sink, SingleObject):
-                source.sink.follows_name = True
+        condition.follow_names()
     return settings
 
 
@@ -446,13 +443,9 @@ def _name_option(condition: Condition, settings: WaitSettings) -> str:
     """Return the option that goes on after the deletion that failed a wait; empty without one."""
     if settings.follows_name or condition.awaits_absence:
         return ""
-    sinks = (source.sink for source in condition.sources())
-    gone = [
-        sink.noun
-        for sink in sinks
-        if isinstance(sink, SingleObject) and isinstance(sink.missing_verdict(), Failed)
-    ]
-    return f"follow_name=True waits for a new {gone[0]} of this name" if gone else ""
+    nouns = (source.sink.lost_noun() for source in condition.sources())
+    noun = next(filter(None, nouns), "")
+    return f"follow_name=True waits for a new {noun} of this name" if noun else ""
 
 
 class _RetryPolicy:

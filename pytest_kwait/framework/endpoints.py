@@ -509,6 +509,11 @@ class EndpointPods(ServiceEndpoints):
         goal = f"have endpoints at {names} alone" if names else "have no endpoint at a pod"
         super().__init__(namespace, service, goal)
 
+    def follow_names(self) -> None:
+        """Let the identity of the service and of the pods be their names."""
+        super().follow_names()
+        self._wanted = dict.fromkeys(self._wanted, "")
+
     def _missing(self) -> str | None:
         if not len(self.slices):
             return "no EndpointSlice yet"
@@ -673,7 +678,7 @@ def wait_for_endpoint_pods(
     """Return a service's EndpointSlices once exactly these pods are behind them.
 
     The pods need not be ready. Pods given as objects are identified by UID: a recreated pod is
-    another one.
+    another one, unless `follow_name` is set.
 
     Args:
         pods: the pods themselves or their names; empty for slices without any.

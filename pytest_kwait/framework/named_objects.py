@@ -310,6 +310,15 @@ class NamedObjectStore(ObjectSink):
         self._named = {name: SingleObject(resource, name, uid) for name, uid in uids.items()}
         self._there: dict[str, SingleObject] = {}
 
+    def follow_names(self) -> None:
+        """Let their identity be their names."""
+        for sighting in self._named.values():
+            sighting.follow_names()
+
+    def lost_noun(self) -> str:
+        """Return their kind if one was deleted, also where another one has its name."""
+        return next(filter(None, (sighting.lost_noun() for sighting in self.sightings)), "")
+
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Add or replace one of them."""
         sighting = self._named.get(obj["metadata"]["name"])

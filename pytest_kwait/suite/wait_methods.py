@@ -1282,7 +1282,7 @@ class WaitMethods:
         Args:
             selector: a label selector, text or mapping.
             pods: the pods themselves, as dicts, models or a PodList, or their names; one that is
-                replaced ends the wait if its UID is known.
+                replaced ends the wait if its UID is known, unless `follow_name` is set.
             want_name: whether the answer must be the pod's name.
             port: the port of the request; the pod's first one if not given.
             path: the path of the request, without a query.

@@ -19,7 +19,7 @@ from pytest_kwait.framework.named_objects import ProbeCondition, join_names, par
 from pytest_kwait.framework.terminal_states.pods import detect_unschedulable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
 
 
 Answers: TypeAlias = "list[tuple[str, str | None]]"
@@ -42,13 +42,13 @@ class PlacedPods(ObjectCounter):
     """Store of the selected pods: scheduled ones and ones known to their kubelet.
 
     Args:
-        names: the only pods that count; None for all.
+        names: the UIDs of the only pods that count, by name, empty where not known; None for all.
         classify: returns a pod's classification; None if only the placement matters.
     """
 
     def __init__(
         self,
-        names: Collection[str] | None = None,
+        names: Mapping[str, str] | None = None,
         classify: Callable[[dict[str, Any], TerminalState | None], ObjectState] | None = None,
     ) -> None:
         super().__init__(classify or _state)
@@ -62,6 +62,22 @@ class PlacedPods(ObjectCounter):
         """The names of pods that existed and are gone."""
         self.news = False
         """True if a pod was placed since the last requests to the agents."""
+        self.follows_names = False
+
+    def follow_names(self) -> None:
+        """Let the identity of named pods be their names."""
+        self.follows_names = True
+
+    def lost_noun(self) -> str:
+        """Return the kind if a named pod was deleted, also where another one has its name."""
+        return "pod" if self._names is not None and any(map(self.is_lost, self._names)) else ""
+
+    def is_lost(self, name: str) -> bool:
+        """Return whether a named pod was deleted, and no other of its name replaces it."""
+        uid, there = (self._names or {}).get(name) or "", self._uids.get(name)
+        if self.follows_names:
+            return False
+        return bool(uid or name in self.dropped) if there is None else bool(uid) and there != uid
 
     def put(self, obj: dict[str, Any], raw: bytes, now: float) -> None:
         """Store a pod and its host."""
@@ -180,12 +196,14 @@ class PlacedPodsCondition(ProbeCondition):
         if self._wanted is None:
             return None if there else Pending("no pod matches yet", absent=True)
         for name, uid in self._wanted.items():
+            if self._pods.is_lost(name):
+                anew = "was deleted and created anew under another UID"
+                return Failed(f"pod {name} {anew if name in there else 'is gone'}")
             if name not in there:
+                count = f"{len(there)} of {len(self._wanted)} pods there"
                 if uid or name in self._pods.dropped:
-                    return Failed(f"pod {name} is gone")
-                return Pending(f"{len(there)} of {len(self._wanted)} pods there: no {name}")
-            if uid and there[name] != uid:
-                return Failed(f"pod {name} was deleted and created anew under another UID")
+                    return Pending(f"{count}: {name} was deleted, not found again yet")
+                return Pending(f"{count}: no {name}")
         return None
 
     def is_urgent(self) -> bool:

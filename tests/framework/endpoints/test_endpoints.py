@@ -366,6 +366,19 @@ def test_pods_ports_node_and_slices(client: ApiClient, session: FakeSession, mod
     assert kw.wait_for_endpoint_slices(client, "ci-1", "web", one, mode=mode)
 
 
+@MODES
+def test_pods_of_endpoints_may_be_followed_by_name(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(SERVICES, web_service({"port": 80, "targetPort": 8080}))
+    session.put(ENDPOINT_SLICES, sliced(endpoint("a")))
+    other = {"metadata": {"name": "a", "uid": "old"}}
+
+    with pytest.raises(WaitTimeout):
+        kw.wait_for_endpoint_pods(client, "ci-1", "web", [other], mode=mode, timeout=1)
+    assert kw.wait_for_endpoint_pods(client, "ci-1", "web", [other], mode=mode, follow_name=True)
+
+
 def test_a_service_that_is_late_says_why(client: ApiClient, session: FakeSession) -> None:
     session.put(SERVICES, web_service({"port": 80, "targetPort": "htp"}))
     session.put(ENDPOINT_SLICES, sliced())

@@ -431,6 +431,39 @@ def test_given_pods_that_are_gone_end_the_wait(
     with pytest.raises(WaitFailed) as caught:
         wait_for_pods_on_minions(client, "ci-1", pods=given, mode=mode)
     assert reason(caught) == "pod c was deleted and created anew under another UID"
+    assert "  option    follow_name=True waits for a new pod of this name" in str(caught.value)
+
+
+@MODES
+@pytest.mark.parametrize("options", [{"follow_name": True}, {"fail_fast": False}])
+def test_given_pods_that_are_created_anew_may_be_followed_by_name(
+    client: ApiClient, session: FakeSession, mode: Any, options: Any
+) -> None:
+    info = FakePodInfo({"node-1": ["a", "b"]})
+    anew = web("b")
+    anew["metadata"]["uid"] = "new"
+    session.put(PODS, web("a"))
+    session.put(PODS, web("b", None))
+    session.at(2, session.drop, PODS, "b")
+    session.at(4, session.put, PODS, anew)
+    given: list[Any] = [{"metadata": {"name": "a", "uid": "old"}}, "b"]
+
+    pods = wait_for_pods_on_minions(client, "ci-1", pods=given, pod_info=info, mode=mode, **options)
+
+    assert [each["metadata"]["uid"] for each in pods] == ["uid-a", "new"]
+    assert info.asked == [("node-1", "a"), ("node-1", "b")]
+
+
+def test_a_followed_pod_that_does_not_come_is_named(
+    client: ApiClient, session: FakeSession
+) -> None:
+    session.put(PODS, web("a"))
+    given = ["a", {"metadata": {"name": "b", "uid": "old"}}]
+
+    with pytest.raises(WaitTimeout) as caught:
+        wait_for_pods_on_minions(client, "ci-1", pods=given, follow_name=True, timeout=1)
+
+    assert reason(caught) == "1 of 2 pods there: b was deleted, not found again yet"
 
 
 def test_given_names_may_still_come(client: ApiClient, session: FakeSession) -> None:

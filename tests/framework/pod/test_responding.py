@@ -98,6 +98,23 @@ def test_pods_that_cannot_respond(client: ApiClient, session: FakeSession, proxy
         kw.wait_for_pods_responding(client, "ci-1", selector="app=x", timeout=1)
 
 
+@MODES
+def test_pods_that_are_created_anew_may_be_followed_by_name(
+    client: ApiClient, session: FakeSession, proxy: Proxy, mode: Any
+) -> None:
+    anew = pod("a", "Running")
+    anew["metadata"]["uid"] = "new"
+    session.put(PODS, pod("a", "Running"))
+    session.at(2, session.drop, PODS, "a")
+    session.at(4, session.put, PODS, anew)
+    session.at(4, proxy.answers.update, {POD_A: b"a"})
+    other = {"metadata": {"name": "a", "uid": "old"}}
+
+    (a,) = kw.wait_for_pods_responding(client, "ci-1", pods=[other], follow_name=True, mode=mode)
+
+    assert a["metadata"]["uid"] == "new"
+
+
 def test_a_proxy_that_is_forbidden(client: ApiClient, session: FakeSession, proxy: Proxy) -> None:
     session.put(PODS, pod("a", "Running"))
     proxy.answers[POD_A] = ApiError("no", status=403, reason="Forbidden")

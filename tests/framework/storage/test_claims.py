@@ -475,6 +475,24 @@ def test_phases(client: ApiClient, session: FakeSession, mode: Any) -> None:
 
 
 @MODES
+def test_claims_that_are_created_anew_may_be_followed_by_name(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(PERSISTENT_VOLUME_CLAIMS, bound())
+    other = {"metadata": {"name": "data", "uid": "old"}}
+    session.put(PERSISTENT_VOLUMES, claimed_volume())
+
+    with pytest.raises(WaitFailed) as caught:
+        kw.wait_for_persistent_volume_claims_phase(client, "ci-1", [other], "Bound", mode=mode)
+    assert ("follow_name=True waits for a new persistentvolumeclaim of this name") in str(
+        caught.value
+    )
+    assert kw.wait_for_persistent_volume_claims_phase(
+        client, "ci-1", [other], "Bound", mode=mode, follow_name=True
+    )
+
+
+@MODES
 def test_bound_to_each_other(client: ApiClient, session: FakeSession, mode: Any) -> None:
     session.put(PERSISTENT_VOLUME_CLAIMS, fast_claim())
     session.put(PERSISTENT_VOLUMES, claimed_volume("Available", uid=None))
