@@ -13,6 +13,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 import pytest_kwait
+from e2e import objects
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -113,3 +114,17 @@ def test_pods_of_the_official_client(kwait: Kwait) -> None:
     for pod in (listed.items[0], listed.items[0].metadata.name):
         (one,) = kwait.wait_for_pods_on_minions(pods=pod)
         assert one["metadata"]["name"] == listed.items[0].metadata.name
+
+
+def test_pods_that_are_created_anew(kwait: Kwait) -> None:
+    """A given pod is its UID; with `follow_name` it is its name."""
+    (old,) = kwait.create(objects.pod("ship", terminationGracePeriodSeconds=0))
+    kwait.wait_for_pods_on_minions(pods=[old])
+    kwait.delete_and_wait(old)
+    (new,) = kwait.create(objects.pod("ship", terminationGracePeriodSeconds=0))
+
+    with pytest.raises(pytest_kwait.WaitFailed, match="under another UID"):
+        kwait.wait_for_pods_on_minions(pods=[old])
+    (found,) = kwait.wait_for_pods_on_minions(pods=[old], follow_name=True)
+
+    assert found["metadata"]["uid"] == new["metadata"]["uid"]
