@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 import pytest_kwait
+from tests.examples import scaled
 from tools import tables
 
 FakeCluster = Callable[[], str]
@@ -629,3 +630,97 @@ def test_a_suites_timeout_table_is_below_every_other_source(
         given = [f"--kwait-timeout={option}" for option in options]
         result = pytester.runpytest(f"--kwait-timeout-scale={scale}", *given, *shared)
         result.assert_outcomes(passed=4)
+
+
+_PRECEDENCE = """
+import asyncio
+import pytest
+import pytest_kwait
+import pytest_kwait.engine.waiter as waiter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pytest_kwait import wait_for_job_complete as function
+from pytest_kwait.engine.options import TIMEOUTS
+from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.plugin.markers import MarkerExecutor
+from pytest_kwait.plugin.namespaces import bind_wait
+from pytest_kwait.plugin.run import run_of
+from pytest_kwait.suite.config.settings import read_suite_timeouts
+
+LIMITS = st.one_of(st.none(), st.integers(1, 900))
+SOURCES = ("ini", "env", "option", "marker")
+
+
+@pytest_kwait.environment(scope="module")
+def shop(kwait):
+    yield kwait
+
+
+@pytest.mark.parametrize("namespace_of", ["test", "environment"])
+def test_precedence(request, monkeypatch, kwait, kwait_client, shop, namespace_of):
+    kwait = kwait if namespace_of == "test" else shop
+    run, item = run_of(request.config), request.node
+    executor = run.get(MarkerExecutor)
+    used, markers = [], list(item.own_markers)
+    record = lambda session, condition, settings, *_, **__: used.append(settings.timeout) or {}
+    monkeypatch.setattr(waiter, "wait_for_condition", record)
+    monkeypatch.setattr(run, "settings", run.settings)
+    monkeypatch.setattr(executor, "_suite_timeouts", {})
+
+    def take(form, *args, **options):
+        form(*args, **options)
+        return used.pop()
+
+    @settings(max_examples=EXAMPLES, database=None, deadline=None)
+    @given(
+        call=LIMITS,
+        named=st.tuples(*[LIMITS] * len(SOURCES)),
+        every=st.tuples(*[LIMITS] * len(SOURCES)),
+        table=LIMITS,
+        scale=st.sampled_from([1, 2, 5]),
+    )
+    def holds(call, named, every, table, scale):
+        item.own_markers[:] = markers
+        merged = run_settings.merged({"timeout_scale": str(scale)}, lambda _: "option")
+        for source, limit, whole in zip(SOURCES, named, every, strict=True):
+            given = {} if whole is None else {"timeout": whole}
+            timeouts = None if limit is None else {"job": limit}
+            if source != "marker":
+                merged = merged.merged(given, lambda _, source=source: source, timeouts)
+            elif given or timeouts:
+                given = {**given, **({"timeouts": timeouts} if timeouts else {})}
+                item.add_marker(pytest.mark.kwait(**given))
+        run.settings = merged
+        entries = {} if table is None else {"job": table}
+        executor._suite_timeouts = read_suite_timeouts(entries, merged.unscaled_timeouts())
+        # From the farthest source to the nearest one.
+        expected = (table or TIMEOUTS["job"].seconds) * scale
+        for limit, whole in zip(named, every, strict=True):
+            if limit is not None:
+                expected = limit * scale
+            elif whole is not None:
+                expected = whole
+        own = {} if call is None else {"timeout": call}
+        expected = expected if call is None else call
+
+        fixture = bind_wait(WAITS["wait_for_job_complete"], request)
+        assert take(fixture, "pi", **own) == expected
+        assert take(kwait.wait_for_job_complete, "pi", **own) == expected
+        assert take(function, kwait_client, "default", "pi", **own) == expected
+        asyncio.run(kwait.aio.wait_for_job_complete("pi", **own))
+        assert used.pop() == expected
+
+    run_settings = run.settings
+    holds()
+    item.own_markers[:] = markers
+"""
+
+
+@pytest.mark.parametrize("namespace_scope", [None, "class", "module", "session"])
+def test_limits_have_one_precedence_in_every_form_and_scope(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str], namespace_scope: str | None
+) -> None:
+    """Call, marker, option, environment, ini, the suite's table; the scale multiplies the table."""
+    pytester.makepyfile(test_it=_PRECEDENCE.replace("EXAMPLES", str(scaled(100))))
+    shared = [] if namespace_scope is None else [f"--kwait-namespace-scope={namespace_scope}"]
+    pytester.runpytest(*shared).assert_outcomes(passed=2)
