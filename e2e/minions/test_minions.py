@@ -123,7 +123,7 @@ def test_pods_that_are_created_anew(kwait: Kwait) -> None:
     kwait.delete_and_wait(old)
     (new,) = kwait.create(objects.pod("ship", terminationGracePeriodSeconds=0))
 
-    with pytest.raises(pytest_kwait.WaitFailed, match="under another UID"):
+    with pytest.raises(pytest_kwait.WaitFailed, match="pod ship was deleted and created anew"):
         kwait.wait_for_pods_on_minions(pods=[old])
     (found,) = kwait.wait_for_pods_on_minions(pods=[old], follow_name=True)
 
