@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import check_function, check_instance, check_text
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.wait.context import check_context
 from pytest_kwait.wait.loop import check_result
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Signal(threading.Event):
         Returns:
             A function that removes the callback.
         """
+        check_function("call", call)
         with self._interest:
             waiting = not self.is_set()
             if waiting:
@@ -93,6 +96,7 @@ class DoneChecker(Protocol):
 
 def is_done(checker: DoneChecker) -> bool:
     """Return whether it is done."""
+    _check_checker("checker", checker)
     return checker.done.is_set()
 
 
@@ -108,6 +112,10 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
         what: the awaited work, for the log; empty for no log.
         checkers: the checkers; True at once without any.
     """
+    check_context("context", context)
+    check_instance("what", what, str, "use a string, empty for no log")
+    for checker in checkers:
+        _check_checker("checkers", checker)
     pending = list(checkers)
 
     def log(message: str, **facts: object) -> None:
@@ -141,6 +149,13 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
         log("Timed out waiting", cause=str(context.cause()), instances=names)
         return False
     return True
+
+
+def _check_checker(what: str, value: object) -> None:
+    done, name = getattr(value, "done", None), getattr(value, "name", None)
+    if isinstance(value, type) or not (isinstance(done, Signal) and isinstance(name, str)):
+        valid = "use an informer, a handler's registration, or another object with name and done"
+        raise InvalidArgument(what, value, valid)
 
 
 def _format_log_line(message: str, facts: dict[str, object]) -> str:
@@ -237,6 +252,8 @@ def wait_for_cache_sync(
     """
     awaited = [check for item in synced for check in _iterate_checks(item)]
     limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
+    if name is not None:
+        check_text("name", name)
     context = make_stop_context(stop, _get_clock(awaited))
     if name is None:
         return _wait(awaited, context, limit)
@@ -271,7 +288,7 @@ def wait_for_named_cache_sync(
 
 def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
     """Return a context that ends with `stop`, or never without one."""
-    return wait.background(clock) if stop is None else wait.context_for_channel(stop, clock)
+    return wait.background(clock) if stop is None else wait.context.make_stop_context(stop, clock)
 
 
 def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:
@@ -316,6 +333,7 @@ def _iterate_checks(synced: object) -> Iterator[_SyncedCheck]:
     if not callable(has_synced) or isinstance(synced, type):
         valid = "an informer, an informer factory or a has_synced function"
         raise InvalidArgument("synced", synced, valid)
+    check_function("synced", has_synced)
     yield _SyncedCheck(has_synced)
 
 
