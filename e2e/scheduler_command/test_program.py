@@ -167,7 +167,7 @@ def test_it_goes_on_until_it_gets_its_rights(site: Site) -> None:
         "--leader-elect=false",
     )
     refused = "Failed to list pods: GET /api/v1/pods: 403 Forbidden: "
-    wait.poll_immediate("100ms", "1m", lambda: program.log.count(refused) > 1)
+    wait.poll_immediate("100ms", "4m", lambda: program.log.count(refused) > 1)
     assert program.get("/readyz")[0] == 500
 
     bind(site.kwait, "system:kube-scheduler", everywhere=True)
@@ -185,7 +185,7 @@ def test_it_goes_on_with_an_unknown_token(site: Site) -> None:
     kubeconfig.write_text(yaml.safe_dump(content))
     program = site.start(f"--kubeconfig={kubeconfig}", "--leader-elect=false")
     refused = "Failed to list pods: GET /api/v1/pods: 401 Unauthorized: "
-    wait.poll_immediate("100ms", "1m", lambda: program.log.count(refused) > 1)
+    wait.poll_immediate("100ms", "4m", lambda: program.log.count(refused) > 1)
     program.terminate()
     assert program.ended() == 0, program.log
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.cache.store import Delta, Object
+    from pytest_kwait.cache.sync import DoneChecker
     from pytest_kwait.clock import Clock
 
 MINIMUM_RESYNC_PERIOD = 1.0
@@ -159,10 +160,15 @@ class HandlerRegistration:
 
     Args:
         name: the handler's name in messages.
+        informer: the informer that calls it; None for none.
     """
 
-    def __init__(self, handler: ResourceEventHandler, name: str) -> None:
+    def __init__(
+        self, handler: ResourceEventHandler, name: str, informer: DoneChecker | None = None
+    ) -> None:
         self.name = name
+        self.informer: DoneChecker = informer or self
+        """The informer that calls the handler."""
         self.done = Signal()
         """Set once the handler has been called for the whole initial list."""
         self.last_error: BaseException | None = None

@@ -335,7 +335,7 @@ class SharedInformer:
             if self._stopped:
                 raise RuntimeError(f"the informer of {self.name} was stopped, it calls no handlers")
             place = f"{name or f'handler {len(self._handlers) + 1}'} of {self.name}"
-            registration = HandlerRegistration(handler, place)
+            registration = HandlerRegistration(handler, place, self)
             for delta in self.store.snapshot():
                 registration.notify(delta, initial=True)
             if self._listed:

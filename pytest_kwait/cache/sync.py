@@ -194,12 +194,18 @@ class _SyncedCheck:
     has_synced: InformerSynced
 
     @property
-    def _owner(self) -> object:
+    def owner(self) -> object:
+        """The informer, registration or function."""
         return getattr(self.has_synced, "__self__", self.has_synced)
 
     @property
+    def informer(self) -> object:
+        """The informer, or that of a handler's registration."""
+        return getattr(self.owner, "informer", self.owner)
+
+    @property
     def name(self) -> str:
-        owner = self._owner
+        owner = self.owner
         name = getattr(owner, "name", None)
         if isinstance(name, str):
             return name
@@ -207,19 +213,19 @@ class _SyncedCheck:
 
     @property
     def clock(self) -> Clock | None:
-        clock: Clock | None = getattr(self._owner, "clock", None)
+        clock: Clock | None = getattr(self.owner, "clock", None)
         return clock
 
     @property
     def permanent_error(self) -> Exception | None:
-        error = getattr(self._owner, "permanent_error", None)
+        error = getattr(self.informer, "permanent_error", None)
         return error if isinstance(error, Exception) else None
 
     def why_not(self) -> str:
         """Return the name, with the reason if one is known."""
-        if getattr(self._owner, "started", True) is False:
+        if getattr(self.informer, "started", True) is False:
             return f"{self.name} (not started)"
-        error = getattr(self._owner, "last_error", None)
+        error = getattr(self.informer, "last_error", None)
         return f"{self.name} (last error: {error})" if error is not None else self.name
 
 
@@ -306,10 +312,17 @@ def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) 
     except wait.ErrWaitTimeout:
         if context.err() is not None:
             return False
-        missing = [check.why_not() for check in awaited if not check.has_synced()]
+        missing = [check for check in awaited if not check.has_synced()]
         if missing:
+            # An informer that is named stands for its handlers.
+            informers = {id(check.owner) for check in missing}
+            named = dict.fromkeys(
+                check.why_not()
+                for check in missing
+                if check.owner is check.informer or id(check.informer) not in informers
+            )
             waited = format_duration(limit)
-            raise WaitTimeout(f"caches not synced after {waited}: {', '.join(missing)}") from None
+            raise WaitTimeout(f"caches not synced after {waited}: {', '.join(named)}") from None
     return True
 
 
@@ -317,9 +330,8 @@ def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
     for check in awaited:
         error = check.permanent_error
         if error is not None and not check.has_synced():
-            raise WaitFailed(
-                f"the cache of {check.name} cannot sync: list failed: {error}"
-            ) from error
+            name = getattr(check.informer, "name", check.name)
+            raise WaitFailed(f"the cache of {name} cannot sync: list failed: {error}") from error
 
 
 def _iterate_checks(synced: object) -> Iterator[_SyncedCheck]:

@@ -65,7 +65,7 @@ def test_caches_are_awaited_without_limit(
 
 
 def test_an_informer_that_has_ended_ends_the_program() -> None:
-    with pytest.raises(WaitFailed, match="^the cache of pods cannot sync: list failed: broken$"):
+    with pytest.raises(WaitFailed, match=r"^the cache of pods cannot sync: list failed: broken$"):
         fill_caches(_LateCaches(RuntimeError("broken")))
 
 
