@@ -169,7 +169,7 @@ class HandlerRegistration:
         self.name = name
         self.informer: DoneChecker = informer or self
         """The informer that calls the handler."""
-        self.done = Signal()
+        self.done: Signal = Signal()
         """Set once the handler has been called for the whole initial list."""
         self.last_error: BaseException | None = None
         """The last exception of the handler; None without one."""
