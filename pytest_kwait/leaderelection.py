@@ -17,13 +17,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import (
+    check_flag,
+    check_function,
+    check_instance,
+    check_methods,
+    check_text,
+)
 from pytest_kwait.apimachinery.times import format_micro_time, to_seconds
 from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.client.resource import LEASES
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument, KwaitError
-from pytest_kwait.wait.context import Context
+from pytest_kwait.wait.context import Context, check_clock, check_context, make_stop_context
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
@@ -149,6 +156,7 @@ class LeaseLock:
             ApiError: the request failed.
             DeadlineExceeded: there was no answer in time.
         """
+        _check_deadline(deadline)
         try:
             lease = self._session.get(LEASES, self._name, self._namespace, deadline=deadline)
         except ApiError as error:
@@ -169,6 +177,7 @@ class LeaseLock:
 
     def create(self, record: LeaderElectionRecord, *, deadline: Deadline) -> None:
         """Create the Lease; a conflict if another candidate was first."""
+        _check_deadline(deadline)
         body = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
@@ -184,14 +193,21 @@ class LeaseLock:
         Raises:
             InvalidArgument: it has been neither read nor created.
         """
+        _check_deadline(deadline)
+        spec = _spec(record)
         if self._lease is None:
             raise InvalidArgument("lease", None, "call get or create before update")
-        body = {**self._lease, "spec": {**(self._lease.get("spec") or {}), **_spec(record)}}
+        body = {**self._lease, "spec": {**(self._lease.get("spec") or {}), **spec}}
         updated = self._session.replace(LEASES, body, self._namespace, deadline=deadline)
         self._lease = dict(updated)
 
 
+def _check_deadline(deadline: object) -> None:
+    check_instance("deadline", deadline, Deadline, "use a Deadline, as Deadline.after(5)")
+
+
 def _spec(record: LeaderElectionRecord) -> dict[str, Any]:
+    check_instance("record", record, LeaderElectionRecord, "use a LeaderElectionRecord")
     return {
         "holderIdentity": record.holder_identity,
         "leaseDurationSeconds": record.lease_duration_seconds,
@@ -213,6 +229,8 @@ class LeadershipContext(Context):
     """
 
     def __init__(self, parent: Context, leads: Callable[[], bool]) -> None:
+        check_context("parent", parent)
+        check_function("leads", leads)
         super().__init__(parent.clock, parent=parent)
         self._leads = leads
         self._lapsed = False
@@ -240,6 +258,9 @@ class NewLeaderNotifier:
     """
 
     def __init__(self, callback: Callable[[str], object] | None, name: str) -> None:
+        if callback is not None:
+            check_function("callback", callback)
+        check_text("name", name)
         self._callback = callback
         self._name = name
         self._leader = ""
@@ -343,10 +364,15 @@ class LeaderElector:
         ):
             if not callable(callback):
                 raise InvalidArgument(argument, callback, f"{name} callback must not be nil")
-        if on_new_leader is not None and not callable(on_new_leader):
-            raise InvalidArgument("on_new_leader", on_new_leader, "use a function of one name")
+            check_function(argument, callback)
+        if on_new_leader is not None:
+            check_function("on_new_leader", on_new_leader, "use a function of one name")
+        check_flag("release_on_cancel", release_on_cancel)
+        check_clock("clock", clock)
         if lock is None:
             raise InvalidArgument("lock", lock, "Lock must not be nil.")
+        valid = "use a LeaseLock, or an object with identity, get, create, update and describe"
+        check_methods("lock", lock, ("get", "create", "update", "describe"), valid)
         if not lock.identity:
             raise InvalidArgument("identity", lock.identity, "Lock identity is empty")
         self._lock = lock
@@ -415,7 +441,7 @@ class LeaderElector:
 
         Source: leaderelection.go Run.
         """
-        ctx = wait.context_for_channel(stop, self._clock)
+        ctx = make_stop_context(stop, self._clock)
         if ctx.clock is not self._clock:
             raise InvalidArgument("stop", stop, "use a context of the elector's clock")
         if not self._running.acquire(blocking=False):

@@ -100,6 +100,18 @@ def test_a_pod_info_may_fail_or_hang(kwait: Kwait) -> None:
         released.set()
 
 
+def test_a_pod_info_answers_with_the_pod(kwait: Kwait) -> None:
+    """None, as of a lookup that finds nothing, does not count as known."""
+    kwait.wait_for_pods_on_minions("rc/web")
+    found: dict[str, Any] = {}
+
+    def pod_info(host: str, pod: dict[str, Any]) -> Any:
+        return found.get(pod["metadata"]["name"])
+
+    with pytest.raises(pytest_kwait.InvalidArgument, match=r"^result of pod_info=None is not"):
+        kwait.wait_for_pods_on_minions("rc/web", pod_info=pod_info)
+
+
 def test_pods_of_the_official_client(kwait: Kwait) -> None:
     """Lists and models of it, one of them, and a list as the API returns it are taken too."""
     kwait.wait_for_pods_on_minions("rc/web")

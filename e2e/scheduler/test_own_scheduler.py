@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from e2e.scheduler.conftest import NodeMaker, scheduled_pod
-from pytest_kwait import ApiError
+from pytest_kwait import ApiError, InvalidArgument
 from pytest_kwait.scheduler import Algorithm, FitError, NodeInfo
 
 if TYPE_CHECKING:
@@ -56,6 +58,27 @@ def test_predicates_and_priorities_of_your_own(
     kwait.create(wanting)
 
     assert kwait.wait_for_pod_scheduled("wanting")["spec"]["nodeName"] == large
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"priorities": ["NodeAffinity"]},
+        {"predicates": 3},
+        {"algorithm": 3},
+        {"binder": 3},
+        {"name": 3},
+        {"pod_max_backoff": "soon"},
+        {"timeout": "soon"},
+    ],
+)
+def test_an_invalid_option_is_named(
+    kwait_scheduler: SchedulerFactory, options: dict[str, Any]
+) -> None:
+    """Nothing is started then."""
+    (name,) = options
+    with pytest.raises(InvalidArgument, match=f"^{name}=.* is not valid: "):
+        kwait_scheduler(**options)
 
 
 def test_invalid_answers_are_events_of_the_pod(

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import kubernetes.client
 import pytest
+import yaml
 
 from e2e.scheduler_command.conftest import LEASE
 from e2e.scheduler_command.programs import Caller, Program, command_line, fetch, free_port
+from e2e.service_accounts import bind, kubeconfig_of_default
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -154,6 +156,38 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
         assert program.ended() == 0, program.log
     finally:
         program.stop()
+
+
+def test_it_goes_on_until_it_gets_its_rights(site: Site) -> None:
+    """Its first lists are refused with 403; it lists again after a pause."""
+    kubeconfig = kubeconfig_of_default(site.kwait, site.folder)
+    program = site.start(
+        f"--kubeconfig={kubeconfig}",
+        f"--config={site.configuration()}",
+        "--leader-elect=false",
+    )
+    refused = "Failed to list pods: GET /api/v1/pods: 403 Forbidden: "
+    wait.poll_immediate("100ms", "4m", lambda: program.log.count(refused) > 1)
+    assert program.get("/readyz")[0] == 500
+
+    bind(site.kwait, "system:kube-scheduler", everywhere=True)
+    program.until_ready()
+    site.place("web")
+    program.terminate()
+    assert program.ended() == 0, program.log
+
+
+def test_it_goes_on_with_an_unknown_token(site: Site) -> None:
+    content = yaml.safe_load(site.kubeconfig.read_text())
+    for user in content["users"]:
+        user["user"] = {"token": "unknown"}
+    kubeconfig = site.folder / "unknown"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    program = site.start(f"--kubeconfig={kubeconfig}", "--leader-elect=false")
+    refused = "Failed to list pods: GET /api/v1/pods: 401 Unauthorized: "
+    wait.poll_immediate("100ms", "4m", lambda: program.log.count(refused) > 1)
+    program.terminate()
+    assert program.ended() == 0, program.log
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import check_function, check_instance
 from pytest_kwait.apimachinery.selectors import normalize_field_selector, normalize_label_selector
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.cache.handlers import parse_resync_period
 from pytest_kwait.cache.listwatch import ListWatch
+from pytest_kwait.cache.reflector import parse_interval
 from pytest_kwait.cache.shared_informer import SharedInformer
 from pytest_kwait.cache.store import NAMESPACE_INDEX, meta_namespace_index_func
 from pytest_kwait.cache.sync import CACHE_SYNC_TIMEOUT, SYNCED_POLL_PERIOD, make_stop_context
 from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
+from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from pytest_kwait.wait.context import Stop
 
 _RESOLVE_TIMEOUT = 30.0
+_VALID_RESYNC = "use a mapping of resources to periods"
+_VALID_RESOURCE = "use a resource, or its name as in kubectl: 'pods', 'jobs.batch'"
+_VALID_NAMESPACE = "use the name of a namespace, or None for all"
 
 
 @dataclass(slots=True)
@@ -94,7 +100,7 @@ class SharedInformerFactory:
         *,
         label_selector: Selector | None = None,
         field_selector: Selector | None = None,
-        relist_interval: float | None = None,
+        relist_interval: Duration | None = None,
         resync: Duration | None = None,
         custom_resync: Mapping[Resource | str, Duration] | None = None,
         transform: TransformFunc | None = None,
@@ -102,12 +108,23 @@ class SharedInformerFactory:
     ) -> None:
         normalize_label_selector(label_selector, what="label_selector")
         normalize_field_selector(field_selector)
+        parse_interval("relist_interval", relist_interval)
+        check_instance("custom_resync", custom_resync or {}, Mapping, _VALID_RESYNC)
+        for what, function in (
+            ("transform", transform),
+            ("tweak_list_options", tweak_list_options),
+        ):
+            if function is not None:
+                check_function(what, function)
+        _check_namespace(namespace)
         self.namespace = namespace
         self._session = client if isinstance(client, ApiSession) else ApiSession.of(client)
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._relist_interval = relist_interval
         self._resync = parse_resync_period(resync, "the factory's informers")
+        for resource in custom_resync or ():
+            _check_resource(resource)
         self._custom_resync = {
             resource: parse_resync_period(period, f"informers of {resource}")
             for resource, period in (custom_resync or {}).items()
@@ -154,6 +171,12 @@ class SharedInformerFactory:
             ApiError: looking up the resource failed.
             RuntimeError: the factory was stopped.
         """
+        for what, function in (
+            ("transform", transform),
+            ("tweak_list_options", tweak_list_options),
+        ):
+            if function is not None:
+                check_function(what, function)
         resource = self._resolve(resource)
         options = ListOptions(
             resource,
@@ -164,6 +187,7 @@ class SharedInformerFactory:
         for tweak in (self._tweak, tweak_list_options):
             if tweak is not None:
                 tweak(options)
+        _check_namespace(options.namespace)
         period = self._period(resource) if resync is None else resync
         collection = options.collection
         with self._lock:
@@ -252,6 +276,7 @@ class SharedInformerFactory:
         self.stop()
 
     def _resolve(self, resource: Resource | str) -> Resource:
+        _check_resource(resource)
         if isinstance(resource, Resource):
             return resource
         deadline = Deadline.after(_RESOLVE_TIMEOUT, self._session.clock)
@@ -282,3 +307,13 @@ class SharedInformerFactory:
             transform=transform,
             resync=resync,
         )
+
+
+def _check_namespace(namespace: object) -> None:
+    if namespace is not None and (not isinstance(namespace, str) or not namespace):
+        raise InvalidArgument("namespace", namespace, _VALID_NAMESPACE)
+
+
+def _check_resource(resource: object) -> None:
+    if not isinstance(resource, Resource | str) or not resource:
+        raise InvalidArgument("resource", resource, _VALID_RESOURCE)

@@ -13,6 +13,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from pytest_kwait.apimachinery.arguments import check_answer, check_function, check_methods
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.cache.sync import Signal
 from pytest_kwait.worker import Worker
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.cache.store import Delta, Object
+    from pytest_kwait.cache.sync import DoneChecker
     from pytest_kwait.clock import Clock
 
 MINIMUM_RESYNC_PERIOD = 1.0
@@ -52,6 +54,16 @@ class ResourceEventHandler(Protocol):
         ...
 
 
+def check_handler(handler: object) -> None:
+    """Check a handler.
+
+    Raises:
+        InvalidArgument: it lacks one of the methods, or has an async one.
+    """
+    methods = ("on_add", "on_update", "on_delete")
+    check_methods("handler", handler, methods, f"use an object with {', '.join(methods)}")
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceEventHandlerFuncs:
     """A handler made of functions, each of which is optional.
@@ -66,20 +78,25 @@ class ResourceEventHandlerFuncs:
     update: Callable[[Object, Object], object] | None = None
     delete: Callable[[Object], object] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("add", "update", "delete"):
+            if getattr(self, name) is not None:
+                check_function(name, getattr(self, name))
+
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Call `add`, if given."""
         if self.add is not None:
-            self.add(obj)
+            check_answer("result of add", self.add(obj))
 
     def on_update(self, old: Object, new: Object) -> None:
         """Call `update`, if given."""
         if self.update is not None:
-            self.update(old, new)
+            check_answer("result of update", self.update(old, new))
 
     def on_delete(self, obj: Object) -> None:
         """Call `delete`, if given."""
         if self.delete is not None:
-            self.delete(obj)
+            check_answer("result of delete", self.delete(obj))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,10 @@ class FilteringResourceEventHandler:
 
     passes: Callable[[Object], bool]
     handler: ResourceEventHandler
+
+    def __post_init__(self) -> None:
+        check_function("passes", self.passes)
+        check_handler(self.handler)
 
     def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
         """Pass on an object that passes the filter."""
@@ -139,11 +160,16 @@ class HandlerRegistration:
 
     Args:
         name: the handler's name in messages.
+        informer: the informer that calls it; None for none.
     """
 
-    def __init__(self, handler: ResourceEventHandler, name: str) -> None:
+    def __init__(
+        self, handler: ResourceEventHandler, name: str, informer: DoneChecker | None = None
+    ) -> None:
         self.name = name
-        self.done = Signal()
+        self.informer: DoneChecker = informer or self
+        """The informer that calls the handler."""
+        self.done: Signal = Signal()
         """Set once the handler has been called for the whole initial list."""
         self.last_error: BaseException | None = None
         """The last exception of the handler; None without one."""

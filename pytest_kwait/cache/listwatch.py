@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from pytest_kwait.apimachinery.arguments import check_instance, check_methods, check_text
 from pytest_kwait.apimachinery.selectors import (
     LabeledObject,
     Labels,
@@ -32,6 +33,7 @@ from pytest_kwait.apimachinery.selectors import (
     normalize_label_selector,
     parse_field_selector,
 )
+from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.responses import WatchEvent, decode_object
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.apimachinery.selectors import Selector
-    from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
     from pytest_kwait.client.session import ApiSession
     from pytest_kwait.client.watch import Watch
@@ -69,6 +70,14 @@ class ListWatch:
     label_selector: Selector | None = None
     field_selector: Selector | None = None
     type: Any = None
+
+    def __post_init__(self) -> None:
+        check_methods("session", self.session, ("list", "watch"), "use an ApiSession")
+        check_instance("resource", self.resource, Resource, "use a resource")
+        if self.namespace is not None:
+            check_text("namespace", self.namespace)
+        normalize_label_selector(self.label_selector, what="label_selector")
+        normalize_field_selector(self.field_selector)
 
     @property
     def clock(self) -> Clock:

@@ -13,6 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import (
+    check_function,
+    check_instance,
+    check_methods,
+    check_text,
+)
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.cache.collection_watch import (
     WATCH_INACTIVITY,
     CollectionWatch,
@@ -20,13 +27,13 @@ from pytest_kwait.cache.collection_watch import (
     Recovery,
     VeryShortWatchError,
 )
+from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.client.availability import ClusterEnded
 from pytest_kwait.client.errors import StartupGrace
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, WaitTimeout
 
 if TYPE_CHECKING:
-    from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
 
 LIST_TIMEOUT = 60.0
@@ -38,6 +45,7 @@ MIN_WATCH_TIMEOUT = 300.0
 ErrorHandler: TypeAlias = Callable[[Exception], object]
 """Handles the error that ended a list or watch; its own exceptions end the reflector."""
 
+_STORE_METHODS = ("replace", "add", "update", "delete", "bookmark")
 _PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 405, 406, 415, 422})
 _MALFORMED = "NotJSON"
 _MALFORMED_IN_ROW = 3
@@ -112,6 +120,11 @@ class ReflectorStore(Protocol):
         ...
 
 
+def parse_interval(what: str, interval: Duration | None) -> float | None:
+    """Return an interval in seconds, above zero; None for never."""
+    return None if interval is None else to_seconds(interval, what=what, allow_zero=False)
+
+
 class Reflector:
     """Synchronizes a store with the server's collection until stopped.
 
@@ -144,23 +157,33 @@ class Reflector:
         *,
         name: str | None = None,
         on_error: ErrorHandler | None = None,
-        relist_interval: float | None = None,
-        list_timeout: float = LIST_TIMEOUT,
-        inactivity: float | None = WATCH_INACTIVITY,
-        min_watch_timeout: float = MIN_WATCH_TIMEOUT,
+        relist_interval: Duration | None = None,
+        list_timeout: Duration = LIST_TIMEOUT,
+        inactivity: Duration | None = WATCH_INACTIVITY,
+        min_watch_timeout: Duration = MIN_WATCH_TIMEOUT,
         backoff: wait.Backoff = _BACKOFF,
         send_list: Callable[[Deadline], ObjectList] | None = None,
     ) -> None:
+        check_instance("lister_watcher", lister_watcher, ListWatch, "use a cache.ListWatch")
+        valid = f"use an object with {', '.join(_STORE_METHODS)}"
+        check_methods("store", store, _STORE_METHODS, valid)
+        check_instance("backoff", backoff, wait.Backoff, "use a wait.Backoff")
+        if name is not None:
+            check_text("name", name)
+        for what, function in (("on_error", on_error), ("send_list", send_list)):
+            if function is not None:
+                check_function(what, function)
+        limit = to_seconds(list_timeout, what="list_timeout", allow_zero=False)
         send = send_list or lister_watcher.list
         self._watch = CollectionWatch(
             lister_watcher,
-            send_list=lambda deadline: send(deadline.at_most(list_timeout)),
+            send_list=lambda deadline: send(deadline.at_most(limit)),
             decide=self._decide,
             on_open=lambda: self._errors.pop("watch", None),
             name=name,
-            relist_interval=relist_interval,
-            inactivity=inactivity,
-            min_watch_timeout=min_watch_timeout,
+            relist_interval=parse_interval("relist_interval", relist_interval),
+            inactivity=parse_interval("inactivity", inactivity),
+            min_watch_timeout=to_seconds(min_watch_timeout, what="min_watch_timeout"),
             publishes=True,
         )
         self.name = self._watch.name

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypedDict
 
 import msgspec
 
+from pytest_kwait.apimachinery.arguments import check_function, check_instance, check_text
+from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.cache.handlers import (
     HandlerRegistration,
     ResourceEventHandlerFuncs,
     Resyncer,
+    check_handler,
     parse_resync_period,
 )
+from pytest_kwait.cache.listwatch import ListWatch
 from pytest_kwait.cache.reflector import Reflector, is_permanent
 from pytest_kwait.cache.store import (
     DeletedFinalStateUnknown,
@@ -28,12 +32,11 @@ from pytest_kwait.cache.store import (
 from pytest_kwait.cache.sync import Signal
 from pytest_kwait.cache.transform import TransformError, apply_transform
 from pytest_kwait.client.responses import Item
+from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
-    from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.cache.handlers import ResourceEventHandler
-    from pytest_kwait.cache.listwatch import ListWatch
     from pytest_kwait.cache.store import Delta, Indexers, Object
     from pytest_kwait.cache.transform import TransformFunc
     from pytest_kwait.client.resource import Resource
@@ -166,7 +169,7 @@ class SharedInformer:
     Args:
         lister_watcher: the collection.
         indexers: index functions of the store, by name.
-        relist_interval: seconds after which the collection is listed again despite a working
+        relist_interval: the time after which the collection is listed again despite a working
             watch; None for never.
         on_error: called in the informer's thread with the error of a list or watch; None to log.
         name: its name in messages; None for the collection's.
@@ -180,12 +183,17 @@ class SharedInformer:
         lister_watcher: ListWatch,
         *,
         indexers: Indexers | None = None,
-        relist_interval: float | None = None,
+        relist_interval: Duration | None = None,
         on_error: Callable[[Exception], object] | None = None,
         name: str | None = None,
         transform: TransformFunc | None = None,
         resync: Duration | None = None,
     ) -> None:
+        check_instance("lister_watcher", lister_watcher, ListWatch, "use a cache.ListWatch")
+        if name is not None:
+            check_text("name", name)
+        if transform is not None:
+            check_function("transform", transform)
         self.name = name or lister_watcher.name
         self.resource = lister_watcher.resource
         self.clock = lister_watcher.clock
@@ -273,16 +281,16 @@ class SharedInformer:
         self._resync.stop()
         self._reflector.stop()
 
-    def join(self, timeout: float) -> bool:
+    def join(self, timeout: Duration) -> bool:
         """Wait for the informer's thread to end after `stop`.
 
         Args:
-            timeout: seconds of real time.
+            timeout: the limit, in real time.
 
         Returns:
             True if it has ended.
         """
-        return self._worker.join(timeout)
+        return self._worker.join(to_seconds(timeout, what="timeout"))
 
     def add_event_handler(
         self,
@@ -310,10 +318,16 @@ class SharedInformer:
 
         Raises:
             RuntimeError: the informer was stopped.
-            InvalidArgument: `resync` is not a duration.
+            InvalidArgument: `resync` is not a duration, no handler, or both forms of one.
         """
+        functions = ResourceEventHandlerFuncs(add, update, delete)
         if handler is None:
-            handler = ResourceEventHandlerFuncs(add, update, delete)
+            handler = functions
+        elif functions != ResourceEventHandlerFuncs():
+            raise InvalidArgument("handler", handler, "None where functions are given")
+        check_handler(handler)
+        if name is not None:
+            check_text("name", name)
         period = self._default_resync
         if resync is not None:
             period = parse_resync_period(resync, f"{name or 'a handler'} of {self.name}")
@@ -321,7 +335,7 @@ class SharedInformer:
             if self._stopped:
                 raise RuntimeError(f"the informer of {self.name} was stopped, it calls no handlers")
             place = f"{name or f'handler {len(self._handlers) + 1}'} of {self.name}"
-            registration = HandlerRegistration(handler, place)
+            registration = HandlerRegistration(handler, place, self)
             for delta in self.store.snapshot():
                 registration.notify(delta, initial=True)
             if self._listed:
@@ -334,6 +348,8 @@ class SharedInformer:
 
     def remove_event_handler(self, registration: HandlerRegistration) -> None:
         """Stop calling a handler; no-op if it is not registered here."""
+        valid = "use what add_event_handler returned"
+        check_instance("registration", registration, HandlerRegistration, valid)
         with self._lock:
             if registration in self._handlers:
                 self._handlers.remove(registration)
@@ -359,6 +375,7 @@ class SharedInformer:
         Raises:
             RuntimeError: the informer was started.
         """
+        check_function("transform", transform)
         with self._lock:
             if self.started or self._stopped:
                 raise RuntimeError(f"the informer of {self.name} was started, it is too late")

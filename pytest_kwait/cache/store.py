@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from pytest_kwait.apimachinery.arguments import check_function, check_instance, check_text
 from pytest_kwait.apimachinery.selectors import LabeledObject, compile_label_selector, get_labels
+from pytest_kwait.client.resource import Resource
 from pytest_kwait.client.responses import decode_object
 from pytest_kwait.errors import PLAIN_TRACEBACKS, ApiError, InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
-    from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Item
 
 KeyFunc: TypeAlias = Callable[[Mapping[str, Any]], str]
@@ -64,10 +65,12 @@ def meta_namespace_key_func(obj: Mapping[str, Any]) -> str:
     Raises:
         InvalidArgument: the object has no `metadata.name`.
     """
-    metadata = obj.get("metadata")
+    given: object = obj
+    metadata = given.get("metadata") if isinstance(given, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     if not isinstance(metadata, Mapping) or not name:
-        raise InvalidArgument("object", dict(obj), "an object with metadata.name")
+        value = dict(given) if isinstance(given, Mapping) else given
+        raise InvalidArgument("object", value, "an object with metadata.name")
     namespace = metadata.get("namespace")
     return f"{namespace}/{name}" if namespace else str(name)
 
@@ -85,6 +88,7 @@ def split_meta_namespace_key(key: str) -> tuple[str, str]:
     Raises:
         InvalidArgument: the key has more than one slash.
     """
+    check_text("key", key)
     parts = key.split("/")
     if len(parts) == 1:
         return "", parts[0]
@@ -95,6 +99,7 @@ def split_meta_namespace_key(key: str) -> tuple[str, str]:
 
 def meta_namespace_index_func(obj: Mapping[str, Any]) -> Iterable[str]:
     """Index by namespace: one value, empty for cluster-scoped objects."""
+    check_instance("object", obj, Mapping, "use an object as a mapping")
     return (obj.get("metadata", {}).get("namespace") or "",)
 
 
@@ -146,6 +151,7 @@ class Store:
     """
 
     def __init__(self, key_func: KeyFunc = meta_namespace_key_func) -> None:
+        check_function("key_func", key_func)
         self._key_func = key_func
         self._lock = threading.RLock()
         self._entries: dict[str, _Entry] = {}
@@ -232,6 +238,7 @@ class Store:
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the object with a key (`namespace/name`, or `name`); None without one."""
+        check_instance("key", key, str, "use namespace/name, or name")
         entry = self._entries.get(key)
         return None if entry is None else _decode(entry.raw)
 
@@ -257,6 +264,7 @@ class Store:
 
         Used to decode only some fields.
         """
+        check_instance("namespace", namespace or "", str, "use a string, or None for all")
         prefix = f"{namespace}/" if namespace else ""
         with self._lock:
             return tuple(
@@ -307,13 +315,13 @@ class Indexer(Store):
         self, key_func: KeyFunc = meta_namespace_key_func, indexers: Indexers | None = None
     ) -> None:
         super().__init__(key_func)
-        self._indexers: dict[str, IndexFunc] = dict(indexers or {})
+        self._indexers: dict[str, IndexFunc] = _copy_indexers(indexers or {})
         self._indices: dict[str, dict[str, dict[str, None]]] = {name: {} for name in self._indexers}
         self._namespaces: dict[str, Mapping[str, tuple[str, ...]]] = {}
 
     def raws(self, namespace: str | None = None) -> Sequence[tuple[str, bytes]]:
         """Return keys and JSON of all objects, or of one namespace's by its index."""
-        if not namespace or not self._by_namespace():
+        if not isinstance(namespace, str) or not namespace or not self._by_namespace():
             return super().raws(namespace)
         with self._lock:
             keys = self._indices[NAMESPACE_INDEX].get(namespace, ())
@@ -325,6 +333,7 @@ class Indexer(Store):
         Raises:
             InvalidArgument: a name is taken; then none of them is added.
         """
+        indexers = _copy_indexers(indexers)
         with self._lock:
             for name in indexers:
                 if name in self._indexers:
@@ -349,6 +358,7 @@ class Indexer(Store):
 
     def index(self, index_name: str, obj: Object) -> Objects:
         """Return the objects that share a value of the index with `obj`, each once."""
+        check_instance("obj", obj, Mapping, "use an object as a mapping")
         with self._lock:
             index = self._index(index_name)
             values = tuple(self._indexers[index_name](obj))
@@ -430,6 +440,13 @@ class Indexer(Store):
         return indexed
 
 
+def _copy_indexers(indexers: Indexers) -> dict[str, IndexFunc]:
+    check_instance("indexers", indexers, Mapping, "use a mapping of names to functions")
+    for name, function in indexers.items():
+        check_function(f"indexers[{name!r}]", function)
+    return dict(indexers)
+
+
 def _identity(obj: Mapping[str, Any]) -> tuple[str, str]:
     metadata = obj.get("metadata") or {}
     return metadata.get("uid") or "", metadata.get("resourceVersion") or ""
@@ -444,6 +461,8 @@ class NamespaceLister:
     """
 
     def __init__(self, indexer: Indexer, resource: Resource, namespace: str) -> None:
+        _check_lister(indexer, resource)
+        check_text("namespace", namespace)
         self._indexer = indexer
         self._resource = resource
         self._namespace = namespace
@@ -475,6 +494,7 @@ class Lister:
     """
 
     def __init__(self, indexer: Indexer, resource: Resource) -> None:
+        _check_lister(indexer, resource)
         self._indexer = indexer
         self._resource = resource
 
@@ -503,6 +523,11 @@ class Lister:
         return self.by_namespace(namespace)
 
 
+def _check_lister(indexer: object, resource: object) -> None:
+    check_instance("indexer", indexer, Indexer, "use a cache.Indexer, as an informer's store")
+    check_instance("resource", resource, Resource, "use a resource, as an informer's resource")
+
+
 def _select(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> list[Object]:
     matches = compile_label_selector(selector)
     if not selector:
@@ -516,6 +541,7 @@ def _select(raws: Sequence[tuple[str, bytes]], selector: Selector | None) -> lis
 
 
 def _get(indexer: Indexer, resource: Resource, key: str, name: str) -> Object:
+    check_text("name", name)
     obj = indexer.get_by_key(key)
     if obj is None:
         # Source: apimachinery/pkg/api/errors, NewNotFound.

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import check_function, check_instance, check_text
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
+from pytest_kwait.wait.context import check_context
 from pytest_kwait.wait.loop import check_result
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Signal(threading.Event):
         Returns:
             A function that removes the callback.
         """
+        check_function("call", call)
         with self._interest:
             waiting = not self.is_set()
             if waiting:
@@ -93,6 +96,7 @@ class DoneChecker(Protocol):
 
 def is_done(checker: DoneChecker) -> bool:
     """Return whether it is done."""
+    _check_checker("checker", checker)
     return checker.done.is_set()
 
 
@@ -108,6 +112,10 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
         what: the awaited work, for the log; empty for no log.
         checkers: the checkers; True at once without any.
     """
+    check_context("context", context)
+    check_instance("what", what, str, "use a string, empty for no log")
+    for checker in checkers:
+        _check_checker("checkers", checker)
     pending = list(checkers)
 
     def log(message: str, **facts: object) -> None:
@@ -141,6 +149,13 @@ def wait_for(context: wait.Context, what: str, *checkers: DoneChecker) -> bool:
         log("Timed out waiting", cause=str(context.cause()), instances=names)
         return False
     return True
+
+
+def _check_checker(what: str, value: object) -> None:
+    done, name = getattr(value, "done", None), getattr(value, "name", None)
+    if isinstance(value, type) or not (isinstance(done, Signal) and isinstance(name, str)):
+        valid = "use an informer, a handler's registration, or another object with name and done"
+        raise InvalidArgument(what, value, valid)
 
 
 def _format_log_line(message: str, facts: dict[str, object]) -> str:
@@ -179,12 +194,18 @@ class _SyncedCheck:
     has_synced: InformerSynced
 
     @property
-    def _owner(self) -> object:
+    def owner(self) -> object:
+        """The informer, registration or function."""
         return getattr(self.has_synced, "__self__", self.has_synced)
 
     @property
+    def informer(self) -> object:
+        """The informer, or that of a handler's registration."""
+        return getattr(self.owner, "informer", self.owner)
+
+    @property
     def name(self) -> str:
-        owner = self._owner
+        owner = self.owner
         name = getattr(owner, "name", None)
         if isinstance(name, str):
             return name
@@ -192,19 +213,19 @@ class _SyncedCheck:
 
     @property
     def clock(self) -> Clock | None:
-        clock: Clock | None = getattr(self._owner, "clock", None)
+        clock: Clock | None = getattr(self.owner, "clock", None)
         return clock
 
     @property
     def permanent_error(self) -> Exception | None:
-        error = getattr(self._owner, "permanent_error", None)
+        error = getattr(self.informer, "permanent_error", None)
         return error if isinstance(error, Exception) else None
 
     def why_not(self) -> str:
         """Return the name, with the reason if one is known."""
-        if getattr(self._owner, "started", True) is False:
+        if getattr(self.informer, "started", True) is False:
             return f"{self.name} (not started)"
-        error = getattr(self._owner, "last_error", None)
+        error = getattr(self.informer, "last_error", None)
         return f"{self.name} (last error: {error})" if error is not None else self.name
 
 
@@ -237,6 +258,8 @@ def wait_for_cache_sync(
     """
     awaited = [check for item in synced for check in _iterate_checks(item)]
     limit = CACHE_SYNC_TIMEOUT if timeout is None else to_seconds(timeout, what="timeout")
+    if name is not None:
+        check_text("name", name)
     context = make_stop_context(stop, _get_clock(awaited))
     if name is None:
         return _wait(awaited, context, limit)
@@ -271,7 +294,7 @@ def wait_for_named_cache_sync(
 
 def make_stop_context(stop: Stop | None, clock: Clock = SYSTEM_CLOCK) -> wait.Context:
     """Return a context that ends with `stop`, or never without one."""
-    return wait.background(clock) if stop is None else wait.context_for_channel(stop, clock)
+    return wait.background(clock) if stop is None else wait.context.make_stop_context(stop, clock)
 
 
 def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) -> bool:
@@ -289,10 +312,17 @@ def _wait(awaited: Sequence[_SyncedCheck], context: wait.Context, limit: float) 
     except wait.ErrWaitTimeout:
         if context.err() is not None:
             return False
-        missing = [check.why_not() for check in awaited if not check.has_synced()]
+        missing = [check for check in awaited if not check.has_synced()]
         if missing:
+            # An informer that is named stands for its handlers.
+            informers = {id(check.owner) for check in missing}
+            named = dict.fromkeys(
+                check.why_not()
+                for check in missing
+                if check.owner is check.informer or id(check.informer) not in informers
+            )
             waited = format_duration(limit)
-            raise WaitTimeout(f"caches not synced after {waited}: {', '.join(missing)}") from None
+            raise WaitTimeout(f"caches not synced after {waited}: {', '.join(named)}") from None
     return True
 
 
@@ -300,9 +330,8 @@ def _raise_if_permanent(awaited: Sequence[_SyncedCheck]) -> None:
     for check in awaited:
         error = check.permanent_error
         if error is not None and not check.has_synced():
-            raise WaitFailed(
-                f"the cache of {check.name} cannot sync: list failed: {error}"
-            ) from error
+            name = getattr(check.informer, "name", check.name)
+            raise WaitFailed(f"the cache of {name} cannot sync: list failed: {error}") from error
 
 
 def _iterate_checks(synced: object) -> Iterator[_SyncedCheck]:
@@ -316,6 +345,7 @@ def _iterate_checks(synced: object) -> Iterator[_SyncedCheck]:
     if not callable(has_synced) or isinstance(synced, type):
         valid = "an informer, an informer factory or a has_synced function"
         raise InvalidArgument("synced", synced, valid)
+    check_function("synced", has_synced)
     yield _SyncedCheck(has_synced)
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pytest_kwait.wait import Context
 
 
+VALID_QPS = "a number of requests per second above zero"
+"""The valid values of `qps`, for errors."""
+
+
 class RateLimiter(Protocol):
     """Decides when the next request may be sent."""
 
@@ -59,7 +63,7 @@ class TokenBucket:
 
     def __init__(self, qps: float, burst: int, clock: Clock = SYSTEM_CLOCK) -> None:
         if type(qps) not in (int, float) or not 0 < qps < math.inf:
-            raise InvalidArgument("qps", qps, "a number of requests per second above zero")
+            raise InvalidArgument("qps", qps, VALID_QPS)
         if type(burst) is not int or burst < 1:
             raise InvalidArgument("burst", burst, "a whole number of requests, at least 1")
         self.qps = float(qps)

@@ -16,9 +16,16 @@ from __future__ import annotations
 import contextlib
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_kwait.apimachinery.arguments import (
+    check_flag,
+    check_function,
+    check_instance,
+    check_methods,
+    check_text,
+)
 from pytest_kwait.errors import InvalidArgument, KwaitError, describe_value
 from pytest_kwait.scheduler.framework.cycle_state import (
     CycleState,
@@ -45,7 +52,7 @@ from pytest_kwait.scheduler.plugins.pod_topology_spread import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 __all__ = [
     "DEFAULT_PREDICATES",
@@ -150,7 +157,8 @@ def register_predicate(name: str, function: Predicate) -> None:
     Raises:
         InvalidArgument: an empty name, or no callable.
     """
-    _PREDICATES[_validate_name(name)] = _wrap_predicate(name, function)
+    check_text("name", name)
+    _PREDICATES[name] = _wrap_predicate(name, function, "function")
 
 
 def register_priority(name: str, function: Priority) -> None:
@@ -164,7 +172,8 @@ def register_priority(name: str, function: Priority) -> None:
     Raises:
         InvalidArgument: an empty name, or no callable.
     """
-    _PRIORITIES[_validate_name(name)] = _wrap_priority(name, function)
+    check_text("name", name)
+    _PRIORITIES[name] = _wrap_priority(name, function, "function")
 
 
 def resolve_predicate(predicate: str | Predicate) -> tuple[str, PredicatePerPod]:
@@ -198,12 +207,6 @@ def _find(known: Mapping[str, _Function], what: str, name: str) -> _Function:
     return function
 
 
-def _validate_name(name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise InvalidArgument("name", name, "use a string that is not empty")
-    return name
-
-
 def _name_of(definition: object) -> str:
     function = definition.function if isinstance(definition, PerPod) else definition
     return str(getattr(function, "__name__", function))
@@ -213,9 +216,9 @@ class AlgorithmError(KwaitError):
     """An error of a predicate, a priority or an algorithm of the user, or its invalid answer."""
 
 
-def _wrap_predicate(name: str, predicate: Predicate) -> PredicatePerPod:
-    if not (isinstance(predicate, PerPod) or callable(predicate)):
-        raise InvalidArgument("predicate", predicate, "use a name or a function")
+def _wrap_predicate(name: str, predicate: Predicate, what: str = "predicate") -> PredicatePerPod:
+    if not isinstance(predicate, PerPod):
+        check_function(what, predicate, "use a name or a function")
     function = predicate
 
     def prepare(cycle: CycleState) -> NodeCheck | PreFilterResult | None:
@@ -252,9 +255,9 @@ def _checked(name: str, cycle: CycleState, check: Callable[[NodeInfo], Any]) -> 
     return checked
 
 
-def _wrap_priority(name: str, priority: Priority) -> PriorityPerPod:
-    if not (isinstance(priority, PerPod) or callable(priority)):
-        raise InvalidArgument("priority", priority, "use a name or a function")
+def _wrap_priority(name: str, priority: Priority, what: str = "priority") -> PriorityPerPod:
+    if not isinstance(priority, PerPod):
+        check_function(what, priority, "use a name or a function")
     function = priority
 
     def prepare(cycle: CycleState, fitting: Sequence[NodeInfo]) -> Sequence[int] | None:
@@ -348,6 +351,9 @@ class FitError(KwaitError):
         may_preempt: bool = True,
     ) -> None:
         super().__init__(rejections, predicates)
+        check_instance("predicates", predicates, Collection, "use the names of predicates")
+        check_instance("reason", reason, str, "use a text")
+        check_flag("may_preempt", may_preempt)
         self.rejections, self._text = _parse_rejections(rejections)
         self.predicates = predicates
         self.reason = reason
@@ -407,6 +413,12 @@ def format_fit_error(
 
     Source: kube-scheduler, framework/types.go `FitError.Error`; framework/preemption/preemption.go.
     """
+    valid = "use a list of Rejection"
+    check_instance("rejections", rejections, Sequence, valid)
+    check_instance("tried", tried or (), Sequence, valid)
+    check_instance("reason", reason, str, "use a text")
+    check_instance("preemption", preemption or "", str, "use a text, or None")
+    check_flag("may_preempt", may_preempt)
     if not rejections:
         return NO_NODES
     nodes = len(rejections)
@@ -463,8 +475,11 @@ class Algorithm:
         *,
         percentage_of_nodes_to_score: int = 0,
     ) -> None:
-        if isinstance(predicates, str):
-            raise InvalidArgument("predicates", predicates, "use a list of names")
+        if isinstance(predicates, str) or not isinstance(predicates, Iterable):
+            valid = "use a list of names or functions: ['NodeName']"
+            raise InvalidArgument("predicates", predicates, valid)
+        valid = "use a mapping of names or functions to weights: {'NodeAffinity': 2}"
+        check_instance("priorities", priorities, Mapping, valid)
         self._predicates = [resolve_predicate(predicate) for predicate in predicates]
         self._priorities = [
             (*resolve_priority(priority), _validate_weight(priority, weight))
@@ -546,6 +561,7 @@ class Algorithm:
         Raises:
             InvalidPod: the pod is invalid.
         """
+        check_instance("info", info, NodeInfo, "use a NodeInfo")
         cycle = _make_cycle_state(pod, node_lister)
         for name, predicate in self._predicates:
             try:
@@ -627,6 +643,7 @@ class Algorithm:
 
 
 def _make_cycle_state(pod: Mapping[str, Any], node_lister: NodeLister) -> CycleState:
+    check_methods("node_lister", node_lister, ("list",), "use an object with list()")
     return CycleState(PodInfo(pod), node_lister.list(), node_lister)
 
 

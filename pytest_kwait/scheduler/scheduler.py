@@ -6,15 +6,22 @@ Source: kube-scheduler, scheduler.go.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import (
+    check_flag,
+    check_function,
+    check_instance,
+    check_methods,
+    check_number,
+)
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.cache.factory import SharedInformerFactory
 from pytest_kwait.cache.sync import make_stop_context, wait_for_cache_sync
-from pytest_kwait.client.rate_limiter import NoLimit, RateLimiter, TokenBucket
+from pytest_kwait.client.rate_limiter import VALID_QPS, NoLimit, RateLimiter, TokenBucket
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
@@ -34,6 +41,7 @@ from pytest_kwait.scheduler.schedule_one import (
     format_error,
 )
 from pytest_kwait.scheduler.scheduling_queue import MAX_UNSCHEDULABLE, SchedulingQueue
+from pytest_kwait.wait.context import check_clock
 from pytest_kwait.worker import Worker
 
 if TYPE_CHECKING:
@@ -47,6 +55,8 @@ _EVENT_THREADS = 4
 _EVENT_FLUSH = 1.0
 _log = logging.getLogger(__name__)
 
+_VALID_NAMES = "use one or more names, or names to algorithms"
+_METRICS_METHODS = ("attempt", "pod_scheduled", "queue_length")
 _SERIES_FLUSH_PERIOD: Final = 1.0
 _QUEUE_FLUSH_PERIOD: Final = 30.0
 
@@ -101,6 +111,10 @@ class Config:
     metrics: SchedulerMetrics
     clock: Clock
 
+    def __post_init__(self) -> None:
+        check_function("next_pod", self.next_pod)
+        check_function("error", self.error)
+
 
 class ConfigFactory:
     """Creates the parts of a scheduler.
@@ -153,12 +167,24 @@ class ConfigFactory:
         metrics: SchedulerMetrics | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
+        if algorithm is not None:
+            check_algorithm("algorithm", algorithm)
+        if informers is not None:
+            valid = "use a SharedInformerFactory, or None for own informers"
+            check_instance("informers", informers, SharedInformerFactory, valid)
+        if binder is not None:
+            check_function("binder", binder, "use a function binder(pod, node, deadline=…)")
+        if metrics is not None:
+            valid = f"use an object with {', '.join(_METRICS_METHODS)}"
+            check_methods("metrics", metrics, _METRICS_METHODS, valid)
+        check_flag("pop_from_backoff", pop_from_backoff)
+        check_clock("clock", clock)
         self._algorithms = _algorithms_by_name(scheduler_names, algorithm)
         self._session = client if isinstance(client, ApiSession) else ApiSession.of(client)
         self._clock = clock
         self._metrics = metrics or NoMetrics()
         self._informers = informers
-        self._timeout = to_seconds(request_timeout, what="request_timeout")
+        self._timeout = to_seconds(request_timeout, what="request_timeout", allow_zero=False)
         self._binder = binder or DefaultBinder(self._session)
         self._dispatchers = (
             APIDispatcher(
@@ -240,17 +266,29 @@ class ConfigFactory:
         )
 
 
+def check_algorithm(what: str, value: object) -> None:
+    """Check an algorithm.
+
+    Raises:
+        InvalidArgument: it has no method `schedule`, or an async one.
+    """
+    check_methods(what, value, ("schedule",), "use an object with schedule(pod, node_lister)")
+
+
 def _algorithms_by_name(
     names: Sequence[str] | Mapping[str, SchedulingAlgorithm], algorithm: SchedulingAlgorithm | None
 ) -> Mapping[str, SchedulingAlgorithm]:
-    if isinstance(names, str) or not names or not all(names):
-        raise InvalidArgument(
-            "scheduler_names", names, "use one or more names, or names to algorithms"
-        )
+    given: object = names
+    if isinstance(given, str) or not isinstance(given, Collection) or not given:
+        raise InvalidArgument("scheduler_names", given, _VALID_NAMES)
+    if not all(isinstance(name, str) and name for name in given):
+        raise InvalidArgument("scheduler_names", given, _VALID_NAMES)
     if isinstance(names, Mapping):
         if algorithm is not None:
             valid = "None where scheduler_names has the algorithms"
             raise InvalidArgument("algorithm", algorithm, valid)
+        for name, named in names.items():
+            check_algorithm(f"scheduler_names[{name!r}]", named)
         return dict(names)
     return dict.fromkeys(names, algorithm or Algorithm())
 
@@ -270,6 +308,7 @@ def _make_rate_limiter(qps: float | None, burst: int | None, clock: Clock) -> Ra
         if burst is not None:
             raise InvalidArgument("burst", burst, "use None if qps is None")
         return NoLimit()
+    check_number("qps", qps, VALID_QPS)
     return TokenBucket(qps, max(1, int(2 * qps)) if burst is None else burst, clock)
 
 
@@ -286,6 +325,7 @@ class Scheduler:
     """
 
     def __init__(self, config: Config) -> None:
+        check_instance("config", config, Config, "use what ConfigFactory.create() returns")
         self.config = config
         self._ctx = wait.background(config.clock)
         self._flushed_at = config.clock.monotonic()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_kwait import wait
+from pytest_kwait.apimachinery.arguments import check_function
 from pytest_kwait.apimachinery.validation import check_name
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.errors import PLAIN_TRACEBACKS, InvalidArgument
@@ -132,7 +133,6 @@ def choose_algorithm(
         raise InvalidArgument("algorithm", algorithm, "an object, not its class")
     if callable(getattr(algorithm, "schedule", None)):
         return cast("SchedulingAlgorithm", algorithm)
-    if not callable(algorithm):
-        valid = "an object with schedule(pod, node_lister), or such a function"
-        raise InvalidArgument("algorithm", algorithm, valid)
-    return _FunctionAlgorithm(algorithm)
+    valid = "an object with schedule(pod, node_lister), or such a function"
+    check_function("algorithm", algorithm, valid)
+    return _FunctionAlgorithm(cast("PlacementFunction", algorithm))

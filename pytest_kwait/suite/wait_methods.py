@@ -766,8 +766,9 @@ class WaitMethods:
             selector: a label selector, text or mapping.
             pods: the pods themselves, as dicts, models or a PodList, or their names.
             pod_info: the lookup of a pod at its host; the kubelets if not given. Any error that it
-                raises means that the pod is not known yet. It is called in a thread of its own,
-                which is abandoned when the limit passes.
+                raises means that the pod is not known yet; a result that is no pod, or a coroutine,
+                is an invalid argument. It is called in a thread of its own, which is abandoned when
+                the limit passes.
         """
 
     def wait_for_node_ready(

@@ -7,9 +7,20 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_kwait.apimachinery.arguments import (
+    check_function,
+    check_instance,
+    check_number,
+)
 from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
-from pytest_kwait.wait.context import Context, ErrWaitTimeout, background
+from pytest_kwait.wait.context import (
+    Context,
+    ErrWaitTimeout,
+    background,
+    check_clock,
+    check_context,
+)
 from pytest_kwait.wait.loop import (
     ConditionFunc,
     ConditionWithContextFunc,
@@ -45,6 +56,7 @@ class DelayFunc:
     """
 
     def __init__(self, delay: Callable[[], float]) -> None:
+        check_function("delay", delay)
         self._delay = delay
 
     def __call__(self) -> float:
@@ -88,6 +100,7 @@ def jitter(duration: Duration, max_factor: float) -> float:
 
     Source: util/wait/wait.go Jitter.
     """
+    check_number("max_factor", max_factor)
     seconds = to_seconds(duration)
     return seconds + _random.random() * (max_factor if max_factor > 0 else 1.0) * seconds
 
@@ -106,7 +119,8 @@ class Backoff:
         cap: a pause that would exceed it becomes `cap`, and no steps are left. 0 for none.
 
     Raises:
-        InvalidArgument: `duration` or `cap` is not a duration, or negative.
+        InvalidArgument: `duration` or `cap` is not a duration, or negative, or another argument
+            is no number.
 
     Source: util/wait/backoff.go Backoff.
     """
@@ -125,6 +139,9 @@ class Backoff:
         steps: int = 0,
         cap: Duration = 0.0,
     ) -> None:
+        check_number("factor", factor)
+        check_number("jitter", jitter)
+        check_instance("steps", steps, int, "use a whole number")
         self.duration = to_seconds(duration, what="duration")
         self.factor = factor
         self.jitter = jitter
@@ -160,6 +177,7 @@ class Backoff:
         Source: util/wait/backoff.go DelayWithReset.
         """
         reset = to_seconds(reset_interval, what="reset_interval")
+        check_clock("clock", clock)
         if self.factor <= 0:
             return self.delay_func()
         if reset == 0:
@@ -232,7 +250,10 @@ class ExponentialBackoffManager:
         jitter: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._initial = Backoff(initial, factor, jitter, _ENDLESS, maximum)
+        first = to_seconds(initial, what="initial")
+        longest = to_seconds(maximum, what="maximum")
+        check_clock("clock", clock)
+        self._initial = Backoff(first, factor, jitter, _ENDLESS, longest)
         self._backoff = replace(self._initial)
         self._reset = to_seconds(reset, what="reset")
         self._clock = clock
@@ -258,6 +279,7 @@ class JitteredBackoffManager:
     """
 
     def __init__(self, duration: Duration, jitter: float) -> None:
+        check_number("jitter", jitter)
         self._duration = to_seconds(duration)
         self._jitter = jitter
 
@@ -309,6 +331,7 @@ def exponential_backoff(
 
     Source: util/wait/backoff.go ExponentialBackoff.
     """
+    check_function("condition", condition)
     exponential_backoff_with_context(background(clock), backoff, lambda _ctx: condition())
 
 
@@ -324,6 +347,9 @@ def exponential_backoff_with_context(
 
     Source: util/wait/backoff.go ExponentialBackoffWithContext.
     """
+    check_context("ctx", ctx)
+    check_instance("backoff", backoff, Backoff, "use a wait.Backoff")
+    check_function("condition", condition)
     if backoff.steps < 1:
         raise ErrWaitTimeout
     raise_interruption(

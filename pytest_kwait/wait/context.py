@@ -11,12 +11,17 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
+from pytest_kwait.apimachinery.arguments import check_function, check_instance, check_methods
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, Deadline
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitTimeout
 
 # The interval of checks of a foreign event or a function: only one event can be waited on.
 _SLICE = 0.05
+
+_VALID_STOP = "use a threading.Event, a wait.Context, or a function without arguments"
+_VALID_CAUSE = "use an exception, or None"
+_CLOCK_METHODS = ("monotonic", "wait")
 
 
 class ErrWaitTimeout(WaitTimeout):
@@ -57,6 +62,8 @@ def interrupted(err: BaseException | None) -> bool:
 
     Source: util/wait/error.go Interrupted.
     """
+    if err is not None:
+        check_instance("err", err, BaseException, _VALID_CAUSE)
     checked_errors: set[int] = set()
     while err is not None and id(err) not in checked_errors:
         if isinstance(err, WaitTimeout | Canceled):
@@ -76,6 +83,8 @@ def error_interrupted(cause: BaseException | None = None) -> ErrWaitTimeout:
     """
     if isinstance(cause, ErrWaitTimeout):
         return cause
+    if cause is not None:
+        check_instance("cause", cause, BaseException, _VALID_CAUSE)
     error = ErrWaitTimeout() if cause is None else ErrWaitTimeout(str(cause))
     error.__cause__ = cause
     return error
@@ -106,6 +115,8 @@ class Context:
         channel: threading.Event | None = None,
         stop: Callable[[], bool] | None = None,
     ) -> None:
+        if parent is None:
+            check_clock("clock", clock)
         self.clock = clock
         """The clock of every wait under this context."""
         self.deadline: Deadline = Deadline(
@@ -151,6 +162,8 @@ class Context:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Return True once the context has ended, False after `seconds` (None: no limit)."""
+        if seconds is not None and not isinstance(seconds, int | float):
+            raise InvalidArgument("seconds", seconds, "use a number of seconds, or None")
         remaining = self.deadline.remaining
         pause = remaining if seconds is None else min(remaining, seconds)
         if pause > 0 and self.err() is None:
@@ -174,6 +187,8 @@ class Context:
 
     def cancel(self, cause: BaseException | None = None) -> None:
         """Cancel this context and its children with `cause`; no-op once ended."""
+        if cause is not None:
+            check_instance("cause", cause, BaseException, _VALID_CAUSE)
         if self.err() is None:  # a deadline that has passed unnoticed came first
             self._end(Canceled, cause)
 
@@ -229,6 +244,24 @@ def background(clock: Clock = SYSTEM_CLOCK) -> Context:
     return Context(clock)
 
 
+def check_context(what: str, value: object) -> None:
+    """Check a context.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    check_instance(what, value, Context, "use a wait.Context")
+
+
+def check_clock(what: str, value: object) -> None:
+    """Check a clock.
+
+    Raises:
+        InvalidArgument: it is none.
+    """
+    check_methods(what, value, _CLOCK_METHODS, "use a Clock, as pytest_kwait.testing.FakeClock()")
+
+
 def context_for_channel(channel: Stop, clock: Clock = SYSTEM_CLOCK) -> Context:
     """Return a context that is cancelled once `channel` is set, or returns True.
 
@@ -239,18 +272,25 @@ def context_for_channel(channel: Stop, clock: Clock = SYSTEM_CLOCK) -> Context:
 
     Source: util/wait/wait.go ContextForChannel.
     """
-    if isinstance(channel, Context):
-        return channel
-    if isinstance(channel, threading.Event):
-        return Context(clock, channel=channel)
-    return Context(clock, stop=parse_stop(channel))
+    return make_stop_context(channel, clock, "channel")
 
 
-def parse_stop(stop: Any) -> Callable[[], bool]:
+def make_stop_context(stop: Stop, clock: Clock = SYSTEM_CLOCK, what: str = "stop") -> Context:
+    """Return `context_for_channel`, whose errors name the argument `what`."""
+    check_clock("clock", clock)
+    if isinstance(stop, Context):
+        return stop
+    if isinstance(stop, threading.Event):
+        return Context(clock, channel=stop)
+    return Context(clock, stop=parse_stop(stop, what))
+
+
+def parse_stop(stop: Any, what: str = "stop") -> Callable[[], bool]:
     """Return a function that says whether to stop.
 
     Args:
         stop: an event, a function without arguments, or a context.
+        what: the argument's name in the error.
 
     Raises:
         InvalidArgument: it is none of them.
@@ -259,20 +299,22 @@ def parse_stop(stop: Any) -> Callable[[], bool]:
         return lambda: stop.err() is not None
     is_set: Callable[[], bool] = getattr(stop, "is_set", stop)
     if not callable(is_set):
-        raise InvalidArgument(
-            "stop", stop, "use a threading.Event, a wait.Context, or a function without arguments"
-        )
+        raise InvalidArgument(what, stop, _VALID_STOP)
+    check_function(what, is_set)
     return is_set
 
 
 def with_cancel(parent: Context) -> tuple[Context, CancelFunc]:
     """Return a context that ends with `parent`, and the function that cancels it."""
+    check_context("parent", parent)
     context = Context(parent.clock, parent=parent)
     return context, context.cancel
 
 
 def with_deadline(parent: Context, deadline: Deadline) -> tuple[Context, CancelFunc]:
     """As `with_cancel`, but ends at `deadline` at the latest, with `DeadlineExceeded`."""
+    check_context("parent", parent)
+    check_instance("deadline", deadline, Deadline, "use a Deadline, as Deadline.after(5)")
     context = Context(parent.clock, parent=parent, at=deadline.at)
     return context, context.cancel
 
@@ -283,5 +325,6 @@ def with_timeout(parent: Context, timeout: Duration) -> tuple[Context, CancelFun
     Raises:
         InvalidArgument: `timeout` is not a duration, or negative.
     """
+    check_context("parent", parent)
     seconds = to_seconds(timeout, what="timeout")
     return with_deadline(parent, Deadline.after(seconds, parent.clock))

@@ -9,8 +9,20 @@ import enum
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
+from pytest_kwait.apimachinery.arguments import (
+    check_answer,
+    check_flag,
+    check_function,
+    check_number,
+)
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.wait.context import Canceled, Context, DeadlineExceeded, ErrWaitTimeout
+from pytest_kwait.wait.context import (
+    Canceled,
+    Context,
+    DeadlineExceeded,
+    ErrWaitTimeout,
+    check_context,
+)
 
 ConditionFunc: TypeAlias = Callable[[], bool]
 """Returns True once done; raises to stop."""
@@ -87,6 +99,9 @@ class FixedTimer:
     """
 
     def __init__(self, interval: float) -> None:
+        check_number("interval", interval)
+        if interval <= 0:
+            raise InvalidArgument("interval", interval, "use a number above zero")
         self.interval = interval
         self._due = 0.0
 
@@ -118,12 +133,15 @@ class VariableTimer:
     """
 
     def __init__(self, delay: Callable[[], float]) -> None:
+        check_function("delay", delay)
         self._delay = delay
         self._due = 0.0
 
     def start(self, ctx: Context) -> None:
         """Start the first interval."""
-        self._due = ctx.clock.monotonic() + self._delay()
+        seconds = self._delay()
+        check_number("result of delay", seconds)
+        self._due = ctx.clock.monotonic() + seconds
 
     def wait(self, ctx: Context) -> Tick:
         """Return when the interval is over."""
@@ -165,7 +183,8 @@ def loop_condition_until_context(
         condition: the condition; its exceptions propagate.
 
     Raises:
-        InvalidArgument: the condition returned something other than a bool.
+        InvalidArgument: an argument of another type, or the condition returned something other
+            than a bool.
 
     Returns:
         None once the condition is true, else the reason of the end: returned, not raised, so that
@@ -173,6 +192,10 @@ def loop_condition_until_context(
 
     Source: util/wait/loop.go loopConditionUntilContext.
     """
+    check_context("ctx", ctx)
+    check_flag("immediate", immediate)
+    check_flag("sliding", sliding)
+    check_function("condition", condition)
     try:
         if not sliding:
             timer.start(ctx)
@@ -214,6 +237,7 @@ def check_result(result: object, what: str = "condition") -> bool:
     """
     if result is True or result is False:
         return result
+    check_answer(f"result of {what}", result)
     valid = "return True once done, False to be called again"
     if isinstance(result, tuple) and len(result) == 2:
         valid = f"this is Go's pair of done and error: {valid}, and raise the error"

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
+from pytest_kwait.apimachinery.arguments import check_function, check_instance
 from pytest_kwait.apimachinery.times import Duration, to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.backoff import Backoff
@@ -20,7 +21,8 @@ from pytest_kwait.wait.context import (
     ErrWaitTimeout,
     Stop,
     background,
-    context_for_channel,
+    check_context,
+    make_stop_context,
 )
 from pytest_kwait.wait.loop import (
     ConditionFunc,
@@ -71,6 +73,7 @@ def poll_until_context_timeout(
 
     Source: util/wait/poll.go PollUntilContextTimeout.
     """
+    check_context("ctx", ctx)
     limited = ctx.limited(timeout)
     try:
         poll_until_context_cancel(limited, interval, immediate, condition)
@@ -119,7 +122,7 @@ def poll_until(
 
     Source: util/wait/poll.go PollUntil.
     """
-    poll_until_with_context(context_for_channel(stop, clock), interval, _with_context(condition))
+    poll_until_with_context(make_stop_context(stop, clock), interval, _with_context(condition))
 
 
 def poll_until_with_context(
@@ -187,7 +190,7 @@ def poll_immediate_until(
 
     Source: util/wait/poll.go PollImmediateUntil.
     """
-    ctx = context_for_channel(stop, clock)
+    ctx = make_stop_context(stop, clock)
     poll_immediate_until_with_context(ctx, interval, _with_context(condition))
 
 
@@ -252,7 +255,7 @@ def wait_for(
 
     Source: util/wait/wait.go WaitFor.
     """
-    wait_for_with_context(context_for_channel(done, clock), wait, _with_context(condition))
+    wait_for_with_context(make_stop_context(done, clock, "done"), wait, _with_context(condition))
 
 
 def wait_for_with_context(
@@ -272,6 +275,7 @@ def _poll(
 
     Source: util/wait/poll.go poll.
     """
+    check_function("wait", wait, "use a WaitFunc, as wait.poller(1, 30)")
     if (
         loop_condition_until_context(ctx, _WaitFuncTimer(wait), immediate, True, condition)
         is not None
@@ -280,6 +284,7 @@ def _poll(
 
 
 def _with_context(condition: ConditionFunc) -> ConditionWithContextFunc:
+    check_function("condition", condition)
     return lambda _ctx: condition()
 
 
@@ -314,7 +319,9 @@ class _WaitFuncTimer:
             return Tick.DONE
         if self._ticks is None:
             self._context = ctx.child()
-            self._ticks = iter(self._wait(self._context))
+            ticks = self._wait(self._context)
+            check_instance("answer of wait", ticks, Iterable, "return an iterable of ticks")
+            self._ticks = iter(ticks)
         return Tick.LAST if next(self._ticks, _NO_MORE) is _NO_MORE else Tick.FIRED
 
     def next(self, ctx: Context) -> None:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.arguments import (
+    check_answer,
+    check_flag,
+    check_function,
+    check_instance,
+    check_methods,
+    check_number,
+)
+from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.wait.backoff import BackoffManager, JitteredBackoffManager
-from pytest_kwait.wait.context import Context, Stop, context_for_channel
+from pytest_kwait.wait.context import Context, Stop, check_context, make_stop_context
 from pytest_kwait.wait.loop import VariableTimer, loop_condition_until_context
 
 if TYPE_CHECKING:
@@ -98,7 +107,7 @@ def jitter_until(
 
     Source: util/wait/backoff.go JitterUntil.
     """
-    backoff_until(f, JitteredBackoffManager(period, jitter_factor), sliding, stop, clock=clock)
+    backoff_until(f, _make_backoff(period, jitter_factor), sliding, stop, clock=clock)
 
 
 def jitter_until_with_context(
@@ -112,7 +121,12 @@ def jitter_until_with_context(
 
     Source: util/wait/backoff.go JitterUntilWithContext.
     """
-    backoff_until_with_context(ctx, f, JitteredBackoffManager(period, jitter_factor), sliding)
+    backoff_until_with_context(ctx, f, _make_backoff(period, jitter_factor), sliding)
+
+
+def _make_backoff(period: Duration, jitter_factor: float) -> BackoffManager:
+    check_number("jitter_factor", jitter_factor)
+    return JitteredBackoffManager(to_seconds(period, what="period"), jitter_factor)
 
 
 def backoff_until(
@@ -125,9 +139,13 @@ def backoff_until(
 ) -> None:
     """Call `f` until `stop` is set, with the pauses that `backoff` decides.
 
+    Raises:
+        InvalidArgument: an argument of another type, or `f` is async.
+
     Source: util/wait/backoff.go BackoffUntil.
     """
-    backoff_until_with_context(context_for_channel(stop, clock), lambda _ctx: f(), backoff, sliding)
+    check_function("f", f)
+    backoff_until_with_context(make_stop_context(stop, clock), lambda _ctx: f(), backoff, sliding)
 
 
 def backoff_until_with_context(
@@ -137,9 +155,13 @@ def backoff_until_with_context(
 
     Source: util/wait/backoff.go BackoffUntilWithContext.
     """
+    check_context("ctx", ctx)
+    check_function("f", f)
+    check_methods("backoff", backoff, ("backoff",), "use an object with backoff()")
+    check_flag("sliding", sliding)
 
     def never(ctx: Context) -> bool:
-        f(ctx)
+        check_answer("result of f", f(ctx))
         return False
 
     if ctx.err() is None:
@@ -156,6 +178,9 @@ def handle_crash(
 
     Source: util/runtime/runtime.go HandleCrash.
     """
+    check_function("f", f)
+    for handler in handlers:
+        check_function("handlers", handler)
 
     def guarded() -> None:
         try:
@@ -180,6 +205,7 @@ class Group:
 
     def start(self, f: Callable[[], object]) -> None:
         """Call `f` in a new thread, which does not keep the process alive."""
+        check_function("f", f)
         thread = threading.Thread(target=self._run, args=(f,), daemon=True)
         with self._lock:
             self._threads.append(thread)
@@ -189,10 +215,14 @@ class Group:
         self, stop: threading.Event, f: Callable[[threading.Event], object]
     ) -> None:
         """Call `f(stop)` in a new thread; it should return once `stop` is set."""
+        check_instance("stop", stop, threading.Event, "use a threading.Event")
+        check_function("f", f)
         self.start(lambda: f(stop))
 
     def start_with_context(self, ctx: Context, f: Callable[[Context], object]) -> None:
         """Call `f(ctx)` in a new thread; it should return once the context has ended."""
+        check_context("ctx", ctx)
+        check_function("f", f)
         self.start(lambda: f(ctx))
 
     def wait(self) -> None:

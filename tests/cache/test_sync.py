@@ -331,3 +331,34 @@ def test_real_informer_that_is_not_started_is_said_so() -> None:
         cache.wait_for_cache_sync(cache.SharedInformer(pods_of(live)), timeout=2)
 
     assert str(caught.value) == "caches not synced after 2s: pods (not started)"
+
+
+def test_an_informer_is_named_once_with_its_handlers_and_factory() -> None:
+    live = Live(clock=FakeClock())
+    live.answer = listed()
+    informer, other = cache.SharedInformer(pods_of(live)), cache.SharedInformer(pods_of(live, "ci"))
+    handlers = [informer.add_event_handler(add=print), informer.add_event_handler(name="mine")]
+    alone = other.add_event_handler(add=print)
+
+    with pytest.raises(WaitTimeout) as caught:
+        cache.wait_for_cache_sync(informer, *handlers, informer.has_synced, alone, timeout=2)
+
+    assert str(caught.value) == (
+        "caches not synced after 2s: pods (not started), handler 1 of pods in namespace ci "
+        "(not started)"
+    )
+
+
+def test_a_handler_of_a_refused_informer_fails_the_wait(
+    informers: list[cache.SharedInformer],
+) -> None:
+    live, failed = Live(), threading.Event()
+    live.answer = refused()
+    informer = cache.SharedInformer(pods_of(live), on_error=lambda error: failed.set())
+    informers.append(informer)
+    handler = informer.add_event_handler(add=print)
+    informer.start()
+    assert failed.wait(PATIENCE)
+
+    with pytest.raises(WaitFailed, match=r"^the cache of pods cannot sync: list failed: GET "):
+        cache.wait_for_cache_sync(handler)

@@ -463,8 +463,10 @@ def test_what_an_error_function_raises_is_one_pods_failure(harness: SchedulerHar
 def test_an_async_binder_is_one_pods_failure(harness: SchedulerHarness) -> None:
     async def bind(pod: Obj, where: str, *, deadline: object) -> None: ...
 
+    with pytest.raises(InvalidArgument, match=r"^binder=.* use a function that is not async"):
+        harness.run(binder=bind)
     harness.server.put(node("n1"))
-    harness.run(binder=bind)
+    harness.run(binder=lambda *pod, deadline: bind(*pod, deadline=deadline))
     harness.server.put(queued_pod("a"))
     assert harness.until_told("a", "FailedScheduling")["note"] == (
         "the binder is a coroutine function; it must bind and return"

@@ -163,8 +163,8 @@ def test_what_is_no_channel_is_refused(stop: Any) -> None:
     with pytest.raises(InvalidArgument) as caught:
         wait.context_for_channel(stop)
     assert str(caught.value) == (
-        f"stop={stop} is not valid: use a threading.Event, a wait.Context, or a function without "
-        "arguments"
+        f"channel={stop} is not valid: use a threading.Event, a wait.Context, or a function "
+        "without arguments"
     )
 
 

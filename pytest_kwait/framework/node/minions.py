@@ -8,11 +8,13 @@ Source: kubernetes v0.7 cmd/integration/integration.go, podsOnMinions.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import msgspec
 
+from pytest_kwait.apimachinery.arguments import check_answer, check_function
 from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import JOBS, NODES, PODS
@@ -42,7 +44,7 @@ from pytest_kwait.framework.workload.fields import desired_pods, parse_controlle
 from pytest_kwait.wait.context import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kubernetes.client import ApiClient
 
@@ -328,14 +330,22 @@ class PodsOnMinions(PlacedPodsCondition):
 
 
 def _unknown_reason(pod_info: PodInfo, placed: PlacedPod) -> str | None:
-    """Return why a user's lookup does not know a pod; any error means that it does not yet."""
+    """Return why a user's lookup does not know a pod; any error means that it does not yet.
+
+    Raises:
+        InvalidArgument: it returned no pod, such as None for one that it does not know.
+    """
     try:
-        pod_info(placed.host, placed.pod)
+        answer: object = pod_info(placed.host, placed.pod)
     except LookupError as error:
         return str(error.args[0]) if error.args else f"{placed.host} does not know it"
     except Exception as error:
         text = f": {error}" if str(error) else ""
         return f"{placed.host} could not be asked: {type(error).__name__}{text}"
+    check_answer("result of pod_info", answer)
+    if not isinstance(answer, Mapping) and not hasattr(answer, "openapi_types"):
+        valid = "return the pod as its host knows it, or raise LookupError"
+        raise InvalidArgument("result of pod_info", answer, valid)
     return None
 
 
@@ -368,8 +378,9 @@ def wait_for_pods_on_minions(
         selector: a label selector, text or mapping.
         pods: the pods themselves, as dicts, models or a PodList, or their names.
         pod_info: the lookup of a pod at its host; the kubelets if not given. Any error that it
-            raises means that the pod is not known yet. It is called in a thread of its own, which
-            is abandoned when the limit passes.
+            raises means that the pod is not known yet; a result that is no pod, or a coroutine, is
+            an invalid argument. It is called in a thread of its own, which is abandoned when the
+            limit passes.
 
     Raises:
         InvalidArgument: not exactly one of controller, selector and pods, or an invalid one.
@@ -384,8 +395,8 @@ def wait_for_pods_on_minions(
         raise InvalidArgument(
             "arguments", arguments, "give exactly one of controller, selector and pods"
         )
-    if pod_info is not None and not callable(pod_info):
-        raise InvalidArgument("pod_info", pod_info, "use a callable (host, pod), or None")
+    if pod_info is not None:
+        check_function("pod_info", pod_info, "use a callable (host, pod), or None")
     if controller is not None:
         return PodsOnMinions(
             namespace,

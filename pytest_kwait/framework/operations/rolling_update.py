@@ -407,12 +407,12 @@ class _RollingUpdate:
         return cast("list[dict[str, Any]]", result)
 
     def _told_whole(self, report: WaitReport, begun: float) -> WaitReport:
-        """Return the report of a failed part, with the earlier changes in its timeline."""
+        """Return the report of a failed part, with the update's time and earlier changes."""
         for change in (*report.timeline.first, *report.timeline.latest):
             self._timeline.record(
                 begun + change.at, change.text, is_provisional=change.is_provisional
             )
-        return replace(report, timeline=self._timeline)
+        return replace(report, timeline=self._timeline, elapsed=begun + report.elapsed)
 
     @property
     def _elapsed(self) -> float:

@@ -27,6 +27,7 @@ from pytest_kwait.apimachinery.go_values import (
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.scheduler.command import CommandError
 from pytest_kwait.scheduler.command.feature_gates import describe_gates
+from pytest_kwait.scheduler.command.verflag import parse_version_flag, shown_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,6 +151,8 @@ INT32_FLAG = FlagType("int32", lambda text: parse_int(text, INT32))
 FLOAT = FlagType("float32", parse_float)
 DURATION = FlagType("duration", parse_duration)
 IP = FlagType("ip", parse_ip)
+VERSION = FlagType("version", parse_version_flag)
+"""Without a value it is true; each value has its effect, a version to report or what to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,8 @@ class Flag:
         """Return its names with the type of its value, and its description."""
         names = ", ".join(self.options)
         names_text = names if self.kind is BOOL else f"{names} {self.kind.name}"
+        if self.kind is VERSION:
+            names_text += "[=true]"
         default = self._format_default()
         return names_text, self.help + (f" (default {default})" if default else "")
 
@@ -518,7 +523,13 @@ FLAGS = (
         short="v",
     ),
     Flag(_GLOBAL, "help", BOOL, False, "Show this, and exit.", short="h"),
-    Flag(_GLOBAL, "version", BOOL, False, "Show the version, and exit."),
+    Flag(
+        _GLOBAL,
+        "version",
+        VERSION,
+        (),
+        "Show the version, and exit; with raw all facts of it. With vX.Y.Z... report that version.",
+    ),
 )
 
 
@@ -576,7 +587,7 @@ class Flags:
     logging_format: str
     v: int
     help: bool
-    version: bool
+    version: tuple[str, ...]
     given: frozenset[str]
 
     def errors(self) -> list[str]:
@@ -630,7 +641,10 @@ class Flags:
 
     def pairs(self) -> list[tuple[str, Any]]:
         """Return each flag with its value, sorted by name."""
-        return [(flag.name, getattr(self, flag.field)) for flag in sorted(FLAGS, key=_flag_field)]
+        values = [(flag.name, getattr(self, flag.field)) for flag in sorted(FLAGS, key=_flag_field)]
+        return [
+            (name, shown_version(value) if name == "version" else value) for name, value in values
+        ]
 
 
 def help_text() -> str:
@@ -687,7 +701,9 @@ def parse_flags(argv: Sequence[str]) -> Flags:
     texts, positional = _split_argv(argv)
     values: dict[str, Any] = {flag.field: flag.default for flag in FLAGS}
     for flag, flag_texts in texts.items():
-        if flag.kind is STRINGS:
+        if flag.kind is VERSION:
+            values[flag.field] = tuple(map(flag.convert, flag_texts))
+        elif flag.kind is STRINGS:
             values[flag.field] = tuple(part for text in flag_texts for part in flag.convert(text))
         else:
             values[flag.field] = flag.convert(flag_texts[-1])
@@ -726,7 +742,7 @@ def _split_argv(argv: Sequence[str]) -> tuple[dict[Flag, list[str]], list[str]]:
         if flag is None:
             raise CommandError(_unknown_flag_error(name if name.startswith("--") else arg))
         if not equals:
-            following = "true" if flag.kind is BOOL else next(rest, None)
+            following = "true" if flag.kind in (BOOL, VERSION) else next(rest, None)
             if following is None:
                 flag_text = name if name.startswith("--") else f"'{name[1:]}' in {name}"
                 raise CommandError(f"flag needs an argument: {flag_text}")

@@ -20,7 +20,7 @@ from pytest_kwait.cache.sync import wait_for_cache_sync
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.transport import pin_settings
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
-from pytest_kwait.errors import KwaitError
+from pytest_kwait.errors import ApiError, KwaitError
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
 from pytest_kwait.scheduler.algorithm import Algorithm
 from pytest_kwait.scheduler.command import CommandError, expand_home
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.cache.handlers import HandlerRegistration
+    from pytest_kwait.cache.shared_informer import SharedInformer
+    from pytest_kwait.clock import Clock
     from pytest_kwait.scheduler.command.configuration import Configuration, Profile
     from pytest_kwait.scheduler.command.feature_gates import FeatureGates
     from pytest_kwait.scheduler.command.flags import Flags
@@ -342,10 +345,9 @@ class SchedulerProgram:
     def _fill_caches(self) -> bool:
         """Return True once the caches have synced, False if stopped before."""
         self._informers.start()
-        # As kube-scheduler it does not give up: an API server may come at any time.
-        if not wait_for_cache_sync(
-            *self._config.watch.synced, name=PROGRAM, stop=self._stop, timeout=MAX_SECONDS
-        ):
+        # As kube-scheduler it does not give up: an API server, or rights, may come at any time.
+        caches = [_RetriedCache(cache) for cache in self._config.watch.synced]
+        if not wait_for_cache_sync(*caches, name=PROGRAM, stop=self._stop, timeout=MAX_SECONDS):
             return False
         self._synced.set()
         return True
@@ -385,6 +387,29 @@ class SchedulerProgram:
     def _check_synced(self) -> None:
         if not self._synced.is_set():
             raise UnhealthyError("handlers are not fully synchronized")
+
+
+class _RetriedCache:
+    """An informer or handler whose list is tried again after any refusal, as upstream's reflectors.
+
+    Args:
+        cache: the informer, or the handler's registration.
+    """
+
+    def __init__(self, cache: SharedInformer | HandlerRegistration) -> None:
+        self._cache = cache
+        self.name = cache.name
+        self.clock: Clock = getattr(cache, "clock", SYSTEM_CLOCK)
+
+    def has_synced(self) -> bool:
+        """Return whether it has synced."""
+        return self._cache.has_synced()
+
+    @property
+    def permanent_error(self) -> Exception | None:
+        """The error that ended the informer; a server's refusal does not."""
+        error: Exception | None = getattr(self._cache, "permanent_error", None)
+        return None if isinstance(error, ApiError) else error
 
 
 def describe_competition(configuration: Configuration, is_lease_held: Callable[[], bool]) -> str:

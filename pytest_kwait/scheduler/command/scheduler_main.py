@@ -17,7 +17,6 @@ import threading
 import traceback
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NoReturn, TextIO
@@ -30,6 +29,7 @@ from pytest_kwait.scheduler.command.configuration_file import (
 )
 from pytest_kwait.scheduler.command.feature_gates import FeatureGates
 from pytest_kwait.scheduler.command.flags import PROGRAM, help_text, parse_flags
+from pytest_kwait.scheduler.command.verflag import format_version, reported_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,19 +170,18 @@ def run(argv: Sequence[str], stop: threading.Event) -> int:
         if flags.help:
             sys.stdout.write(help_text())
             return 0
-        version = metadata.version("pytest-kwait")
-        if flags.version:
-            sys.stdout.write(f"{PROGRAM} {version}\n")
+        if shown := format_version(flags.version, PROGRAM):
+            sys.stdout.write(shown)
             return 0
         with capture_logs(flags.v, as_json=flags.logging_format == "json"):
-            _run(flags, stop, version)
+            _run(flags, stop)
     except KwaitError as error:
         sys.stderr.write(f"Error: {' '.join(str(error).split())}\n")
         return 1
     return 0
 
 
-def _run(flags: Flags, stop: threading.Event, version: str) -> None:
+def _run(flags: Flags, stop: threading.Event) -> None:
     gates = FeatureGates.parse(flags.feature_gates)
     configuration = load_configuration(flags)
     if flags.v >= _CONFIGURATION_VERBOSITY:
@@ -195,6 +194,7 @@ def _run(flags: Flags, stop: threading.Event, version: str) -> None:
     from pytest_kwait.scheduler.command.program import SchedulerProgram
 
     program = SchedulerProgram(flags, configuration, gates)
+    version = reported_version(flags.version).removeprefix("v")
     _scheduler_main_log.info("Starting %s %s", PROGRAM, version)
     program.run(stop)
 

@@ -5,9 +5,12 @@ Source: kube-scheduler, framework/interface.go, framework/cycle_state.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from pytest_kwait.apimachinery.arguments import check_flag, check_function, check_text
+from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pytest_kwait.scheduler.framework.node_info import NodeInfo
@@ -30,6 +33,13 @@ class Rejection:
     reasons: tuple[str, ...]
     resolvable: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.reasons, tuple | list):
+            raise InvalidArgument("reasons", self.reasons, "use a tuple of texts: ('busy',)")
+        for reason in self.reasons:
+            check_text("reasons", reason)
+        check_flag("resolvable", self.resolvable)
+
 
 """The result of a check that passes."""
 
@@ -48,6 +58,13 @@ class PreFilterResult:
     names: frozenset[str]
     check: NodeCheck | None = None
 
+    def __post_init__(self) -> None:
+        names: object = self.names
+        if isinstance(names, str) or not isinstance(names, Collection):
+            raise InvalidArgument("names", names, "use a set of node names")
+        if self.check is not None:
+            check_function("check", self.check, "use a function of a node, or None")
+
 
 class NoNodeError(Exception):
     """A predicate's error for a pod that cannot fit any node.
@@ -57,6 +74,7 @@ class NoNodeError(Exception):
     """
 
     def __init__(self, reason: str) -> None:
+        check_text("reason", reason)
         super().__init__(reason)
         self.reason = reason
 
@@ -125,3 +143,6 @@ class PerPod(Generic[_Function]):
     """
 
     function: _Function
+
+    def __post_init__(self) -> None:
+        check_function("function", self.function)

@@ -265,6 +265,8 @@ def _add(counts: dict[_Key, int], key: _Key, sign: int) -> None:
 
 
 def _uid(pod: Mapping[str, Any]) -> str:
+    if not isinstance(pod, dict):
+        raise InvalidPod("pod", pod, "use a mapping")
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
     if not isinstance(uid, str) or not uid:

@@ -4,6 +4,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import V1Pod
 
 from pytest_kwait import wait
 from pytest_kwait.client.resource import (
@@ -256,6 +257,48 @@ def test_any_error_of_a_custom_pod_info_is_not_yet(
     assert reason(caught) == (
         f"0 of 1 pods known to their hosts: node-1 could not be asked: {text}"
     )
+
+
+async def find_later(host: str, pod: Any) -> Any:
+    return pod
+
+
+@MODES
+@pytest.mark.parametrize("answer", [None, False, True, "", "web", 3, []])
+def test_a_pod_info_without_a_pod_for_an_answer_knows_none(
+    client: ApiClient, session: FakeSession, mode: Any, answer: object
+) -> None:
+    session.put(PODS, web("a"))
+    pod_info: Any = lambda host, pod: answer  # noqa: E731 - what users write
+    with pytest.raises(InvalidArgument) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode)
+    assert str(caught.value) == (
+        f"result of pod_info={answer!r} is not valid: return the pod as its host knows it, or "
+        "raise LookupError"
+    )
+
+
+@MODES
+@pytest.mark.parametrize("what", ["pod_info", "result of pod_info"])
+def test_an_async_pod_info_knows_no_pod(
+    client: ApiClient, session: FakeSession, mode: Any, what: str
+) -> None:
+    session.put(PODS, web("a"))
+    pod_info: Any = find_later if what == "pod_info" else lambda *given: find_later(*given)
+    with pytest.raises(InvalidArgument) as caught:
+        wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode)
+    assert caught.value.what == what
+    assert caught.value.valid == "use a function that is not async: its result is not awaited"
+
+
+@MODES
+def test_a_pod_info_may_answer_with_a_model(
+    client: ApiClient, session: FakeSession, mode: Any
+) -> None:
+    session.put(PODS, web("a"))
+    pod_info: Any = lambda host, pod: V1Pod()  # noqa: E731 - what users write
+    pods = wait_for_pods_on_minions(client, "ci-1", selector=WEB, pod_info=pod_info, mode=mode)
+    assert names(pods) == ["a"]
 
 
 @MODES

@@ -154,6 +154,8 @@ def test_a_controller_that_is_deleted_makes_no_more(
         "replicationcontroller ci-1/web can no longer have 2 pods again after its rolling update: "
         "the replicationcontroller was deleted",
     )
+    last = caught.value.evidence["timeline"][-1]
+    assert caught.value.waited == last["at"] == 7
 
 
 @pytest.mark.parametrize("strict", [False, True])

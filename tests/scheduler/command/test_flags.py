@@ -74,7 +74,7 @@ def test_defaults_match_kube_scheduler() -> None:
         logging_format="text",
         v=0,
         help=False,
-        version=False,
+        version=(),
         given=frozenset(),
     )
 

@@ -8,18 +8,20 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_kwait.errors import ApiError, WaitFailed
 from pytest_kwait.scheduler.command.configuration import Configuration, LeaderElection, Profile
 from pytest_kwait.scheduler.command.program import SchedulerProgram, describe_competition
 from pytest_kwait.testing import FakeClock
 
 
 class _LateCaches:
-    """Caches that sync after ten minutes without an API server."""
+    """Caches that sync after ten minutes, without an API server or without rights until then."""
 
     name = "pods"
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.clock = FakeClock()
+        self.permanent_error = error
 
     def has_synced(self) -> bool:
         return self.clock.monotonic() >= 600
@@ -28,8 +30,7 @@ class _LateCaches:
         """Start no informers."""
 
 
-def test_caches_are_awaited_without_limit(caplog: pytest.LogCaptureFixture) -> None:
-    caches = _LateCaches()
+def fill_caches(caches: _LateCaches) -> bool:
     program = object.__new__(SchedulerProgram)
     program.__dict__.update(
         _informers=caches,
@@ -37,13 +38,35 @@ def test_caches_are_awaited_without_limit(caplog: pytest.LogCaptureFixture) -> N
         _stop=threading.Event(),
         _synced=threading.Event(),
     )
+    return program._fill_caches()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        None,
+        ApiError("Unauthorized", status=401, reason="Unauthorized"),
+        ApiError("pods is forbidden", status=403, reason="Forbidden"),
+        ApiError("the server could not find the requested resource", status=404),
+    ],
+)
+def test_caches_are_awaited_without_limit(
+    caplog: pytest.LogCaptureFixture, error: Exception | None
+) -> None:
+    """As kube-scheduler's reflectors, which list again after any refusal."""
+    caches = _LateCaches(error)
     with caplog.at_level("INFO", logger="pytest_kwait.cache"):
-        assert program._fill_caches()
+        assert fill_caches(caches)
     assert caches.clock.monotonic() >= 600
     assert [record.message for record in caplog.records] == [
         'Waiting for caches to sync controller="kwait-scheduler"',
         'Caches are synced controller="kwait-scheduler"',
     ]
+
+
+def test_an_informer_that_has_ended_ends_the_program() -> None:
+    with pytest.raises(WaitFailed, match=r"^the cache of pods cannot sync: list failed: broken$"):
+        fill_caches(_LateCaches(RuntimeError("broken")))
 
 
 _ADVICE = (
