@@ -24,13 +24,13 @@ _texts = st.text(
 @given(_texts, _texts, _texts)
 def test_output_has_no_control_characters(message: str, step: str, printed: str) -> None:
     lines = (
-        change(1.0, "ADDED", 2, recorded_pod(2, message=message, reason=step)),
-        RawLine(2.0, "STEP", text=step),
-        log(3.0, printed),
-        change(4.0, "MODIFIED", 3, recorded_pod(3, "Failed", message=message, reason=step)),
+        change(0.1, "ADDED", 2, recorded_pod(2, message=message, reason=step)),
+        RawLine(0.1, "STEP", text=step),
+        log(0.2, printed),
+        change(0.3, "MODIFIED", 3, recorded_pod(3, "Failed", message=message, reason=step)),
     )
     with tempfile.TemporaryDirectory() as folder:
-        file = str(recording(Path(folder, "recording.jsonl.gz"), lines))
+        file = str(recording(Path(folder, "recording.jsonl.gz"), lines, 0.5))
         missing = str(Path(folder, f"missing{message}".replace("\0", "")))
         outputs = [
             _run("--timeline", file),

@@ -16,7 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_kwait.apimachinery.secret_mask import SecretMask
-from pytest_kwait.engine.failure.redaction import SECRET_VALUES, make_redactor, redact_object
+from pytest_kwait.engine.failure.redaction import (
+    SECRET_VALUES,
+    SecretValues,
+    make_redactor,
+    redact_object,
+)
 from pytest_kwait.plugin.failures import _mask_secret_values
 from pytest_kwait.simulator.recording.journal import hide_values as hide_in_object
 from pytest_kwait.suite.artifacts.dump import to_yaml
@@ -52,6 +57,8 @@ _FORMS = (
     lambda value: json.dumps(value)[1:-1],
     lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
 )
+_LONG = 70_000
+"""Characters of a failure text that is cut."""
 _text = st.tuples(_line, st.sampled_from(_FORMS), _line)
 
 
@@ -62,6 +69,7 @@ def test_no_text_that_a_run_writes_has_a_value_of_a_secret(
     """Logs, events, objects, messages, recordings and reports."""
     values = [value for data in secrets for value in data.values()]
     written = [f"{before}{form(value)}{after}" for before, form, after in texts for value in values]
+    vars(SECRET_VALUES).update(vars(SecretValues()))
     for data in secrets:
         SECRET_VALUES.learn({"kind": "Secret", "stringData": data})
     with tempfile.TemporaryDirectory() as path:
@@ -99,7 +107,8 @@ def _write_all(folder: Path, texts: list[str]) -> list[str]:
         begun=[WaitStarted("b", "r", text, text, STARTED) for text in texts],
     )
     outputs.append(gzip.decompress(make_recording(history, recorded, STARTED + 9, redact)).decode())
-    long = "".join(f"{text}\n" for text in texts) * 2000
+    long = "\n".join(texts)
+    long *= _LONG // len(long) + 1
     outputs += [limit_failure_text(text, redact) for text in (*texts, long)]
     report: Any = SimpleNamespace(
         longrepr="\n".join(texts),
