@@ -501,7 +501,7 @@ def test_a_followed_pod_that_does_not_come_is_named(
     client: ApiClient, session: FakeSession
 ) -> None:
     session.put(PODS, web("a"))
-    given = ["a", {"metadata": {"name": "b", "uid": "old"}}]
+    given: list[Any] = ["a", {"metadata": {"name": "b", "uid": "old"}}]
 
     with pytest.raises(WaitTimeout) as caught:
         wait_for_pods_on_minions(client, "ci-1", pods=given, follow_name=True, timeout=1)
