@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 PLANTED = ("planted_tests.py", "planted_operator.py")
 CORRECT = ("test_repaired_tests.py", "test_repaired_operator.py", "test_correct_tests.py")
 BAR = 0.9
-"""The share of the planted races that must be found: 18 of 20."""
+"""The share of the planted races that must be found: 20 of 22."""
 
 _VERDICT = re.compile(r"^(\S.*: (\d+) of (\d+) passed\n(?: +.*\n)*)", re.MULTILINE)
 

@@ -163,6 +163,27 @@ def check_changes_of_sites(kwait: Kwait, start: Start, race: Race | None) -> Non
         served(kwait, name)
 
 
+def check_many_sites(kwait: Kwait, start: Start, race: Race | None) -> None:
+    """Each of many Sites is served."""
+    start.operator(race)
+    names = ("docs", "help", "home", "news", "shop")
+    for name in names:
+        kwait.create(site(name))
+    for name in names:
+        served(kwait, name)
+
+
+def check_text_of_site(kwait: Kwait, start: Start, race: Race | None) -> None:
+    """A page has the text of the config map that its Site names."""
+    start.operator(race)
+    texts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "texts"}}
+    kwait.create({**texts, "data": {"text": "Hello"}})
+    look_around(kwait)
+    kwait.create(site("home", text_from="texts"))
+    served(kwait, "home")
+    assert "Hello" in kwait.get("configmap/home-page")["data"]["index.html"]
+
+
 TESTS: dict[Race, Callable[[Kwait, Start, Race | None], None]] = {
     Race.LOST_UPDATE: check_labels_of_new_site,
     Race.CACHE_READ_AFTER_WRITE: check_ports,
@@ -174,5 +195,7 @@ TESTS: dict[Race, Callable[[Kwait, Start, Race | None], None]] = {
     Race.STATUS_OVERWRITE: check_conditions,
     Race.LEASE_RACE: check_leaders,
     Race.WATCH_WITHOUT_RESYNC: check_changes_of_sites,
+    Race.REFUSED_REQUEST: check_many_sites,
+    Race.EVENT_ORDER: check_text_of_site,
 }
 """The test that each race fails now and then."""

@@ -1,4 +1,4 @@
-"""An operator of Sites over the official client, and ten races that can be planted in it.
+"""An operator of Sites over the official client, and twelve races that can be planted in it.
 
 A Site has a page, which it owns, a port, which no other Site of its namespace has, and a record,
 which outlives it unless the operator removes it. All three are kept in config maps. The operator
@@ -85,15 +85,21 @@ class Race(Enum):
     STATUS_OVERWRITE = "all conditions are written from the cache, without a resource version"
     LEASE_RACE = "the lease is read, then taken by a patch without a resource version"
     WATCH_WITHOUT_RESYNC = "after the end of a watch, the next begins at the present version"
+    REFUSED_REQUEST = "a request that a busy server refuses, with 429 or 503, is not tried again"
+    EVENT_ORDER = "the config map with the text of a Site is taken to be in the cache before it"
 
 
-def site(name: str, text: str = "Welcome") -> dict[str, Any]:
-    """Return a Site."""
+def site(name: str, text: str = "Welcome", text_from: str = "") -> dict[str, Any]:
+    """Return a Site.
+
+    Args:
+        text_from: the config map that has its text instead.
+    """
     return {
         "apiVersion": f"{GROUP}/{VERSION}",
         "kind": "Site",
         "metadata": {"name": name},
-        "spec": {"text": text},
+        "spec": {"textFrom": text_from} if text_from else {"text": text},
     }
 
 
@@ -232,6 +238,50 @@ class _Worker(threading.Thread):
         return None
 
 
+class _SiteClient:
+    """Lists and changes the Sites of a namespace, as one program.
+
+    Args:
+        race: the planted race, if any.
+    """
+
+    def __init__(self, client: Any, namespace: str, race: Race | None) -> None:
+        self._custom = kubernetes.client.CustomObjectsApi(client)
+        self._place = (GROUP, VERSION, namespace, PLURAL)
+        self._race = race
+
+    def list(self, **options: Any) -> Any:
+        """List or watch Sites."""
+        return self._custom.list_namespaced_custom_object(*self._place, **options)
+
+    def patch(
+        self, found: dict[str, Any], change: dict[str, Any], part: str = ""
+    ) -> dict[str, Any]:
+        """Change a Site or its status; a conflict if it has changed since it was read."""
+        if self._race is not Race.STATUS_OVERWRITE or part != "status":
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            change = {**change, "metadata": {**change.get("metadata", {}), **version}}
+        method = getattr(self._custom, f"patch_namespaced_custom_object{part and '_' + part}")
+        place = (*self._place, found["metadata"]["name"])
+        changed: dict[str, Any] = method(
+            *place, change, _content_type="application/merge-patch+json"
+        )
+        return changed
+
+    def set_condition(self, found: dict[str, Any], kind: str, **status: Any) -> None:
+        """Set a condition of a Site to True, and other fields of its status."""
+        metadata = found["metadata"]
+        others = [
+            each for each in found.get("status", {}).get("conditions", []) if each["type"] != kind
+        ]
+        condition = {
+            "type": kind,
+            "status": "True",
+            "observedGeneration": metadata["generation"],
+        }
+        self.patch(found, {"status": {**status, "conditions": [*others, condition]}}, "status")
+
+
 class SiteOperator:
     """The operator of the Sites of one namespace.
 
@@ -242,26 +292,20 @@ class SiteOperator:
     """
 
     def __init__(self, kubeconfig: Path, namespace: str, race: Race | None = None) -> None:
-        client = connect(kubeconfig)
+        client = connect(kubeconfig, "site-operator/1")
         self.race = race
         self.namespace = namespace
-        self.custom = kubernetes.client.CustomObjectsApi(client)
+        self.client = _SiteClient(client, namespace, race)
         self.core: Any = kubernetes.client.CoreV1Api(client)
-        self.prober = _Prober(self)
+        self.prober = _Prober(kubeconfig, namespace, race)
         self._client = client
         self._seen: dict[str, tuple[Any, ...]] = {}
         self._worker = _Worker(self._reconcile)
-        self._sites = _Informer(self.list_sites, self._enqueue, race)
+        self._sites = _Informer(self.client.list, self._enqueue, race)
         self._maps = _Informer(
             partial(self.core.list_namespaced_config_map, namespace), lambda _: None, None
         )
         self._stopped = threading.Event()
-
-    @property
-    def list_sites(self) -> Callable[..., Any]:
-        """The method that lists Sites."""
-        place = (GROUP, VERSION, self.namespace, PLURAL)
-        return partial(self.custom.list_namespaced_custom_object, *place)
 
     def start(self) -> None:
         """Start to work; return once the operator is ready."""
@@ -288,33 +332,6 @@ class SiteOperator:
             part.join(10)
         self._client.close()
 
-    def patch(
-        self, found: dict[str, Any], change: dict[str, Any], part: str = ""
-    ) -> dict[str, Any]:
-        """Change a Site or its status; a conflict if it has changed since it was read."""
-        if self.race is not Race.STATUS_OVERWRITE or part != "status":
-            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
-            change = {**change, "metadata": {**change.get("metadata", {}), **version}}
-        method = getattr(self.custom, f"patch_namespaced_custom_object{part and '_' + part}")
-        place = (GROUP, VERSION, self.namespace, PLURAL, found["metadata"]["name"])
-        changed: dict[str, Any] = method(
-            *place, change, _content_type="application/merge-patch+json"
-        )
-        return changed
-
-    def set_condition(self, found: dict[str, Any], kind: str, **status: Any) -> None:
-        """Set a condition of a Site to True, and other fields of its status."""
-        metadata = found["metadata"]
-        others = [
-            each for each in found.get("status", {}).get("conditions", []) if each["type"] != kind
-        ]
-        condition = {
-            "type": kind,
-            "status": "True",
-            "observedGeneration": metadata["generation"],
-        }
-        self.patch(found, {"status": {**status, "conditions": [*others, condition]}}, "status")
-
     def _enqueue(self, obj: dict[str, Any]) -> None:
         """Reconcile a Site unless only labels, annotations or conditions have changed."""
         metadata = obj["metadata"]
@@ -334,7 +351,8 @@ class SiteOperator:
         try:
             self._sync(name, self._sites.get(name))
         except ApiException as error:
-            if error.status != 409 or self.race is not Race.LOST_UPDATE:
+            ignored = {Race.LOST_UPDATE: (409,), Race.REFUSED_REQUEST: (429, 503)}
+            if self.race is None or error.status not in ignored.get(self.race, ()):
                 raise
 
     def _sync(self, name: str, found: dict[str, Any] | None) -> None:
@@ -350,7 +368,7 @@ class SiteOperator:
             return
         if self.race is Race.FINALIZER_RACE and not status.get("recorded"):
             self._write_map(f"{name}-record", {"host": f"{name}.example.com"})
-            self.patch(found, {"status": {"recorded": True}}, "status")
+            self.client.patch(found, {"status": {"recorded": True}}, "status")
             return
         if self.race is not Race.MISSED_DELETE:
             found = self._set_finalizer(found)
@@ -358,7 +376,7 @@ class SiteOperator:
         cached = self.race is Race.CACHE_READ_AFTER_WRITE
         port = self._cached_port(name) if cached else self._port(name)
         self._write_page(found)
-        self.set_condition(
+        self.client.set_condition(
             found, "Ready", port=port, observedGeneration=metadata["generation"], recorded=True
         )
 
@@ -368,14 +386,14 @@ class SiteOperator:
         finalizers = found["metadata"].get("finalizers", [])
         if FINALIZER in finalizers:
             return found
-        return self.patch(found, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
+        return self.client.patch(found, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
 
     def _finalize(self, found: dict[str, Any]) -> None:
         finalizers = found["metadata"].get("finalizers", [])
         if FINALIZER in finalizers:
             self._delete_map(f"{found['metadata']['name']}-record")
             others = [each for each in finalizers if each != FINALIZER]
-            self.patch(found, {"metadata": {"finalizers": others}})
+            self.client.patch(found, {"metadata": {"finalizers": others}})
 
     # The port
 
@@ -404,7 +422,7 @@ class SiteOperator:
             "labels": {SITE_LABEL: name},
             "ownerReferences": [{**owner, "controller": True}],
         }
-        data = {"index.html": f"<h1>{found['spec']['text']}</h1>\n"}
+        data = {"index.html": f"<h1>{self._text(found['spec'])}</h1>\n"}
         if self.race is Race.DOUBLE_CREATE:
             del metadata["name"]
             metadata["generateName"] = f"{name}-page-"
@@ -420,6 +438,18 @@ class SiteOperator:
             if page is not None and [ref.uid for ref in page.metadata.owner_references] != [uid]:
                 raise _TryLater(f"the page of another Site {name} is not gone")
         self._write_map(metadata.get("name", ""), data, metadata)
+
+    def _text(self, spec: dict[str, Any]) -> str:
+        """Return the text of a Site, from the server if a config map has it."""
+        source = spec.get("textFrom")
+        if source is None:
+            return str(spec["text"])
+        if self.race is Race.EVENT_ORDER:
+            return str((self._maps.get(source) or {}).get("data", {}).get("text", ""))
+        texts = self._read_map(source)
+        if texts is None:
+            raise _TryLater(f"config map {source} is not there yet")
+        return str(texts.data["text"])
 
     def _remove_orphans(self) -> None:
         """Remove the pages whose Sites are gone."""
@@ -466,11 +496,12 @@ def _free_port(taken: dict[str, str]) -> str:
 class _Prober:
     """Reports Sites as reachable once they are ready, with a watch of its own."""
 
-    def __init__(self, operator: SiteOperator) -> None:
-        self._operator = operator
+    def __init__(self, kubeconfig: Path, namespace: str, race: Race | None) -> None:
+        self._connection = connect(kubeconfig, "site-prober/1")
+        self._client = _SiteClient(self._connection, namespace, race)
         self._worker = _Worker(self._probe)
         self._sites = _Informer(
-            operator.list_sites, lambda obj: self._worker.add(obj["metadata"]["name"]), None
+            self._client.list, lambda obj: self._worker.add(obj["metadata"]["name"]), None
         )
 
     def start(self) -> None:
@@ -484,13 +515,14 @@ class _Prober:
             part.stop()
         for part in (self._worker, self._sites):
             part.join(10)
+        self._connection.close()
 
     def _probe(self, name: str) -> None:
         found = self._sites.get(name)
         conditions = (found or {}).get("status", {}).get("conditions", [])
         kinds = {each["type"] for each in conditions}
         if found is not None and "Ready" in kinds and "Reachable" not in kinds:
-            self._operator.set_condition(found, "Reachable")
+            self._client.set_condition(found, "Reachable")
 
 
 class Candidate(threading.Thread):
@@ -510,7 +542,7 @@ class Candidate(threading.Thread):
         self.terms: list[tuple[float, float]] = []
         """From when to when it led, in seconds of the monotonic clock."""
         self.led = threading.Event()
-        client = connect(kubeconfig)
+        client = connect(kubeconfig, f"candidate-{identity}/1")
         self._leases: Any = kubernetes.client.CoordinationV1Api(client)
         self._client = client
         self._namespace = namespace

@@ -22,6 +22,7 @@ FOLDER = "conformance/explore"
 PLANTED = (
     f"{FOLDER}/planted_tests.py::test_same_name_again",
     f"{FOLDER}/planted_operator.py::test_operator[stale_owner]",
+    f"{FOLDER}/planted_operator.py::test_operator[refused_request]",
 )
 CORRECT = tuple(
     test.replace("planted_tests", "test_repaired_tests").replace(
@@ -92,6 +93,9 @@ def test_planted_races_are_found_and_reproduced(race: str) -> None:
     commands = re.findall(r"^ +(pytest .+)$", verdict, re.MULTILINE)
     assert commands
     assert all("--kwait-explore 1 --kwait-seed " in command for command in commands)
+    if "refused_request" in race:
+        # Whatever else runs, the operator's own request has its own number.
+        assert re.search("@request .+ by kubernetes-admin/site-operator 1$", verdict, re.MULTILINE)
     if "test_same_name_again" in race:
         assert reproduces(commands[0]), commands[0]
 
@@ -99,7 +103,8 @@ def test_planted_races_are_found_and_reproduced(race: str) -> None:
 @pytest.mark.usefixtures("_alone")
 def test_correct_tests_pass_until_the_time_is_up() -> None:
     """A line shows the progress meanwhile."""
-    status, said = run_on_a_terminal("-n=2", "--kwait-explore=5s", "--kwait-seed=1", *CORRECT)
+    arguments = ("-p", "conformance.explore.moved_time", "-n=2", "--kwait-explore=10m")
+    status, said = run_on_a_terminal(*arguments, "--kwait-seed=1", *CORRECT)
     outcomes = {test: passed == runs for test, passed, runs in OUTCOME.findall(said)}
 
     assert status == 0, said

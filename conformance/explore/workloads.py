@@ -58,10 +58,17 @@ def look_around(kwait: Kwait) -> None:
         kwait.list("secrets")
 
 
-def connect(kubeconfig: Path) -> Any:
-    """Return a client of its own."""
+def connect(kubeconfig: Path, program: str = "") -> Any:
+    """Return a client of its own.
+
+    Args:
+        program: the user agent; empty for that of the official client.
+    """
     read: Any = kubernetes.config.new_client_from_config
-    return read(str(kubeconfig))
+    client = read(str(kubeconfig))
+    if program:
+        client.user_agent = program
+    return client
 
 
 @contextmanager

@@ -115,9 +115,19 @@ def _by_label(client: ApiClient, namespace: str) -> Any:
     return wait_for_pods_with_label_running_ready(client, namespace, "app=three", 3, timeout=LIMIT)
 
 
-def _gate(name: str) -> dict[str, Any]:
-    """Return a container that ends badly until the config map says that it may run."""
-    return container(script='test "$LATE" = yes || exit 1; sleep 300', env=_from(_MAP, name))
+def _crashing(name: str, policy: str, *, in_init: bool = False) -> dict[str, Any]:
+    """Return a pod of which a container ends badly twice: the third crash would end a wait."""
+    mount = {"name": "starts", "mountPath": "/starts"}
+    script = "cd /starts; test -e two && exit 0; test -e one && touch two; touch one; exit 1"
+    if in_init:
+        first = container("first", script, volumeMounts=[mount])
+        containers = {"initContainers": [first]}
+        main = container()
+    else:
+        containers = {}
+        main = container(script=script.replace("exit 0", "sleep 300"), volumeMounts=[mount])
+    volumes = [{"name": "starts", "emptyDir": {}}]
+    return pod(name, main, restartPolicy=policy, volumes=volumes, **containers)
 
 
 _MAP, _SECRET = "configMapKeyRef", "secretKeyRef"
@@ -189,7 +199,7 @@ def starts(namespace: str) -> list[Start]:
         ),
         Start(
             "a container that crashes twice, then runs",
-            [config_map("crash", key="no"), pod("crash", _gate("crash"), restartPolicy="Always")],
+            [_crashing("crash", "Always")],
             lambda client, namespace: wait_for(
                 client,
                 namespace,
@@ -197,22 +207,11 @@ def starts(namespace: str) -> list[Start]:
                 lambda pod: _is_ready(pod) and _restarts(pod) >= 2,
                 timeout=LIMIT,
             ),
-            _patching("configmap", "crash", *_OPEN),
         ),
         Start(
             "an init container that fails twice, then is done",
-            [
-                config_map("init", key="no"),
-                pod(
-                    "init",
-                    restartPolicy="OnFailure",
-                    initContainers=[
-                        container("first", 'test "$LATE" = yes', env=_from(_MAP, "init"))
-                    ],
-                ),
-            ],
+            [_crashing("init", "OnFailure", in_init=True)],
             _ready("init"),
-            _patching("configmap", "init", *_OPEN),
         ),
         Start(
             "a slow init container",

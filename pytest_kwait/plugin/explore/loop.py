@@ -10,12 +10,13 @@ from __future__ import annotations
 import copy
 import os
 import shutil
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.clock import Deadline
+from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import InvalidArgument, KwaitError
 from pytest_kwait.plugin.artifacts import ArtifactCollector
 from pytest_kwait.plugin.cleanup import namespaces_in_use
@@ -48,6 +49,12 @@ if TYPE_CHECKING:
 _SHRINK_SECONDS = 120.0
 """Seconds that the shrinking of one failure may take."""
 
+_SHRINK_LENGTHS = 20
+"""Times the length of the failed run that it may take instead, if that is more."""
+
+_MAX_SHRINK_SECONDS = 600.0
+"""Seconds that it may take however long the run was."""
+
 _SHRINK_PART = 0.25
 """Part of the remaining time of the exploration that it may take instead."""
 
@@ -75,6 +82,7 @@ class _Current:
         self.decisions: tuple[str, ...] = ()
         self.omitted = 0
         self.failure: ExploredFailure | None = None
+        self.seconds = 0.0
         self.reports: list[pytest.TestReport] = []
 
     @property
@@ -125,6 +133,8 @@ class Explorer:
         self._shrinks = shrinks
         self._known: dict[str, set[str]] = {}
         self._passed: set[str] = set()
+        self._harmless: defaultdict[str, set[str]] = defaultdict(set)
+        """The decisions of runs that passed, by test."""
         self._records_waits = True
         collector = run.find(ArtifactCollector)
         if collector is not None:
@@ -215,6 +225,7 @@ class Explorer:
             explored = False
         result = ExploredRun(index, seed, current.outcome, is_explored=explored)
         if current.outcome != "failed":
+            self._harmless[item.nodeid].update(current.decisions)
             if item.nodeid not in self._passed:
                 self._passed.add(item.nodeid)
                 result.reports = current.reports
@@ -247,7 +258,8 @@ class Explorer:
     ) -> Shrunk | None:
         if limit is not None and limit.expired:
             return None
-        seconds = _SHRINK_SECONDS
+        seconds = max(_SHRINK_SECONDS, _SHRINK_LENGTHS * failed.seconds)
+        seconds = min(seconds, _MAX_SHRINK_SECONDS)
         if limit is not None:
             seconds = min(seconds, limit.remaining * _SHRINK_PART)
         self._queue.shrink()
@@ -262,10 +274,10 @@ class Explorer:
             fails = current.failure is not None and current.failure.signature == failure.signature
             return Trial(fails, current.decisions)
 
-        recorded = self._records_waits
+        recorded, harmless = self._records_waits, self._harmless[item.nodeid]
         self._record_waits(False)
         try:
-            return shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)))
+            return shrink(failed.decisions, attempt, Budget(Deadline.after(seconds)), harmless)
         finally:
             self._record_waits(recorded)
 
@@ -274,11 +286,13 @@ class Explorer:
         properties = list(item.user_properties)
         prepare_rerun(item)
         self.current = current
+        started = SYSTEM_CLOCK.monotonic()
         try:
             self._config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
         finally:
             self.end_perturbing()
             self.current = None
+            current.seconds = SYSTEM_CLOCK.monotonic() - started
             item.user_properties[:] = properties
         return current
 

@@ -39,6 +39,7 @@ from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, sc
 from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
 from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
 from pytest_kwait.simulator.network.egress import parse_egress
+from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.selectors import parse_labels
 
 if TYPE_CHECKING:
@@ -391,9 +392,17 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
         raise bad_request(f"only: {only!r} is invalid: use a list of strings or null")
     # Not at import: few clusters explore.
     from pytest_kwait.simulator.exploration.exploration import Exploration, InvalidExploration
+    from pytest_kwait.simulator.exploration.requests import find_client
 
+    ended = [
+        name_of(namespace)
+        for namespace in cluster.list("namespaces")
+        if "deletionTimestamp" in namespace["metadata"]
+    ]
     try:
-        exploration = Exploration(cluster.clock, seed, level, only)
+        exploration = Exploration(
+            cluster.clock, seed, level, only, client=find_client(request), ended=ended
+        )
     except InvalidExploration as error:
         raise bad_request(str(error)) from None
     if cluster.clock.exploration is not None:

@@ -288,7 +288,7 @@ def explore_request(cluster: Cluster, request: ApiRequest, target: RequestInfo) 
 
 
 async def explore_update(
-    cluster: Cluster, kind: Kind, target: RequestInfo, version: object
+    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, version: object
 ) -> None:
     """Hold an update until another write of its object, if an exploration decides so.
 
@@ -300,4 +300,5 @@ async def explore_update(
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import hold_update
 
-        await hold_update(cluster.clock.exploration, cluster.store, kind.bucket, target, version)
+        exploration, bucket = cluster.clock.exploration, kind.bucket
+        await hold_update(exploration, cluster.store, bucket, request, target, version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.exploration.exploration import LateCalls, make_stable_name
-from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,7 @@ class ExploredEvents:
             write: writes it, given the text of the event.
         """
         name = make_stable_name(name_of(obj))
-        event = self.exploration.event(f"event {self._component} {reason} {name}")
+        text = f"event {self._component} {reason} {name}"
+        event = self.exploration.event(text, namespace_of(obj))
         seconds = self.exploration.decide("event-delay", event) or 0.0
         self._late.add(seconds, lambda: write(event))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS_BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 MAX_SEED = 2**63 - 1
 
@@ -110,13 +110,22 @@ class Exploration:
         level: one of `LEVELS`.
         only: names of perturbations, and single decisions as `NAME@EVENT`; None for all of the
             level. A decision that the seed does not make is not made by naming it.
+        client: the client whose events have no client in their text.
+        ended: namespaces that were deleted before; what happens in them is left alone.
 
     Raises:
         InvalidExploration: the seed, the level or a name is invalid.
     """
 
     def __init__(
-        self, clock: ExplorationClock, seed: int, level: object, only: Iterable[str] | None = None
+        self,
+        clock: ExplorationClock,
+        seed: int,
+        level: object,
+        only: Iterable[str] | None = None,
+        *,
+        client: str = "",
+        ended: Collection[str] = (),
     ) -> None:
         if not 0 <= seed <= MAX_SEED:
             raise InvalidExploration(f"seed: {seed} is invalid: use 0 to {MAX_SEED}")
@@ -130,6 +139,10 @@ class Exploration:
         self.dropped = 0
         """The number of decisions that are not recorded any more."""
         self._clock = clock
+        self._client = client
+        self._ended = frozenset(ended)
+        self._ended_watches: defaultdict[str, deque[str]] = defaultdict(deque)
+        """Watches that this exploration has ended, by their text."""
         self._key = seed.to_bytes(8, "big")
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
@@ -141,22 +154,48 @@ class Exploration:
         }
         self._names, self._decisions = _parse_selection(self.only or ())
 
-    def event(self, text: str) -> str:
-        """Return `text` with its number: the first such event is 1."""
+    def event(self, text: str, *places: object) -> str:
+        """Return `text` with its number: the first such event is 1.
+
+        Args:
+            places: the namespace of the event, among other parts of its key. In one that was
+                deleted before, the event is empty, has no number and is left alone.
+        """
+        if not self._ended.isdisjoint(places):
+            return ""
         self._counts[text] += 1
         return f"{text} {self._counts[text]}"
+
+    def add_client(self, text: str, client: str) -> str:
+        """Return the text of an event with its client, so that each client has its own numbers."""
+        return text if client in ("", self._client) else f"{text} by {client}"
+
+    def start_watch(self, text: str) -> tuple[str, str]:
+        """Return the event of a watch, and that of its start.
+
+        A watch that goes on after one that the exploration has ended is the same event.
+        """
+        if not self._ended_watches[text]:
+            event = self.event(text)
+            return event, event
+        event = self._ended_watches[text].popleft()
+        return event, self.event(f"{event} RESTARTED")
+
+    def end_watch(self, text: str, event: str) -> None:
+        """Note that the exploration has ended a watch: the client's next one goes on."""
+        self._ended_watches[text].append(event)
 
     def decide(self, name: str, event: str) -> float | None:
         """Decide whether to perturb an event, and record it if so.
 
         Args:
             name: the perturbation.
-            event: the numbered text of the event.
+            event: the numbered text of the event; empty to leave it.
 
         Returns:
             The size in real seconds, 1.0 for a perturbation without a size; None to leave it.
         """
-        if self.has_ended or not self._allows(name, event):
+        if self.has_ended or not event or not self._allows(name, event):
             return None
         chance = self._chances[name]
         digest = blake2b(f"{name}\0{event}".encode(), key=self._key, digest_size=8).digest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.exploration.exploration import make_stable_name
-from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -19,7 +19,7 @@ _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 
 def hold_sync(exploration: Exploration, pod: Obj, begin: Callable[[], object]) -> bool:
     """Return whether a sync of a pod begins later, by `begin`."""
-    event = exploration.event(f"sync {make_stable_name(name_of(pod))}")
+    event = exploration.event(f"sync {make_stable_name(name_of(pod))}", namespace_of(pod))
     seconds = exploration.decide("sync-delay", event)
     if seconds is None:
         return False
@@ -29,7 +29,7 @@ def hold_sync(exploration: Exploration, pod: Obj, begin: Callable[[], object]) -
 
 def hold_status(exploration: Exploration, pod: Obj, write: Callable[[], object]) -> Held | None:
     """Return the held write of a pod's status, which `write` makes; None to write it now."""
-    event = exploration.event(f"status {make_stable_name(name_of(pod))}")
+    event = exploration.event(f"status {make_stable_name(name_of(pod))}", namespace_of(pod))
     seconds = exploration.decide("status-batch", event)
     return None if seconds is None else exploration.hold(seconds, write)
 
@@ -44,7 +44,7 @@ def delay_step(
         step_name: the step, as the event has it.
         resume: resumes the sync, which yields None meanwhile.
     """
-    event = exploration.event(f"{step_name} {make_stable_name(name_of(pod))}")
+    event = exploration.event(f"{step_name} {make_stable_name(name_of(pod))}", namespace_of(pod))
     seconds = exploration.decide(name, event)
     if seconds is None:
         return

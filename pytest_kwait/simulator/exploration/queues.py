@@ -74,7 +74,8 @@ class ExploredQueue(Generic[Key]):
             return
         self._known[key] = None
         exploration = self.exploration
-        event = exploration.event(f"work {self._label} {_key_text(self._name, key)}")
+        parts = key if isinstance(key, tuple) else str(key).split("/")
+        event = exploration.event(f"work {self._label} {_key_text(self._name, key)}", *parts)
         if self._pause is None:
             seconds = exploration.decide("controller-reelection", event)
             if seconds is not None:

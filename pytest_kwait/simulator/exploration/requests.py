@@ -7,19 +7,25 @@ object has landed; the conflict, if any, is the store's own.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.exploration.exploration import make_stable_name
-from pytest_kwait.simulator.faults import TOO_MANY_REQUESTS, get_request_verb
+from pytest_kwait.simulator.faults import (
+    TOO_MANY_REQUESTS,
+    FaultableRequest,
+    get_request_verb,
+)
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from pytest_kwait.simulator.exploration.exploration import Exploration
-    from pytest_kwait.simulator.faults import FaultableRequest, RequestTarget
+    from pytest_kwait.simulator.faults import RequestTarget
+    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.store import Change, Store
 
 _CONNECTIONS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -28,11 +34,33 @@ _RETRIED_METHODS = frozenset({"DELETE", "GET", "HEAD", "PUT"})
 """Methods that HTTP clients repeat on their own."""
 _RETRY_AFTER = 1
 """Seconds. Source: k8s.io/apiserver pkg/server/filters/maxinflight.go, `retryAfter`."""
+_SERVICE_ACCOUNT = re.compile("system:serviceaccount:[^:]*:")
+_UNSAFE = re.compile(r"[^\w.:@+-]")
+"""Characters that a list of perturbations cannot have."""
+_MAX_CLIENT_LENGTH = 60
 _UNAVAILABLE = "the server is currently unable to handle the request"
 
 
+class ExplorableRequest(FaultableRequest, Protocol):
+    """A request, as far as an exploration needs it."""
+
+    caller: Caller
+
+
+def find_client(request: ExplorableRequest) -> str:
+    """Return the stable name of a request's client: `USER/PROGRAM`.
+
+    The user of a service account has no namespace, as tests generate those. The program is the
+    first word of the user agent, without its version.
+    """
+    user = _SERVICE_ACCOUNT.sub("", request.caller.user)
+    program = re.split("[/ ]", request.header("User-Agent"), maxsplit=1)[0]
+    parts = [_UNSAFE.sub("-", part[:_MAX_CLIENT_LENGTH]) for part in (user, program) if part]
+    return make_stable_name("/".join(parts))
+
+
 def refuse_request(
-    exploration: Exploration, request: FaultableRequest, target: RequestTarget, subresource: str
+    exploration: Exploration, request: ExplorableRequest, target: RequestTarget, subresource: str
 ) -> None:
     """Refuse a request, if the exploration decides so.
 
@@ -44,9 +72,12 @@ def refuse_request(
     if exploration.level == "gentle" and request.method not in _RETRIED_METHODS:
         return
     verb = get_request_verb(request, target)
-    subject = f"{verb} {target.namespace or ''}/{target.resource}/{target.name}/{subresource}"
+    client = find_client(request)
+    place = f"{target.namespace or ''}/{target.resource}/{target.name}/{subresource}"
+    subject = f"{verb} {place} {client}"
     resource = f"{target.resource}/{subresource}" if subresource else target.resource
-    event = exploration.event(f"request {verb} {resource} {_name(target)}".rstrip())
+    text = f"request {verb} {resource} {_name(target)}".rstrip()
+    event = exploration.event(exploration.add_client(text, client), target.namespace)
     headers = {"Retry-After": str(_RETRY_AFTER)}
     details = {"retryAfterSeconds": _RETRY_AFTER}
     if exploration.decide_refusal("too-many-requests", event, subject):
@@ -60,6 +91,7 @@ async def hold_update(
     exploration: Exploration,
     store: Store,
     bucket: str,
+    request: ExplorableRequest,
     target: RequestTarget,
     version: str,
 ) -> None:
@@ -75,7 +107,8 @@ async def hold_update(
     entry = store.get(bucket, key)
     if entry is None or version != str(entry.revision):
         return
-    event = exploration.event(f"write {target.resource} {_name(target)}")
+    text = f"write {target.resource} {_name(target)}"
+    event = exploration.event(exploration.add_client(text, find_client(request)), target.namespace)
     seconds = exploration.decide("update-conflict", event)
     if seconds is None:
         return
@@ -95,15 +128,21 @@ async def hold_update(
 
 
 def find_webhook_delay(
-    exploration: Exploration, webhook: str, timeout: float
+    exploration: Exploration, webhook: str, timeout: float, request: str, name: str, namespace: str
 ) -> Callable[[], Awaitable[None]] | None:
     """Return what waits before the call of a webhook, if the exploration decides so.
 
     Args:
         webhook: the name of the webhook.
         timeout: its timeout in seconds; it keeps at least half of it.
+        request: the operation and the resource that it is called for.
+        name: the name of the object; empty until it is generated.
+        namespace: the namespace of the object; of a namespace its own name.
     """
-    seconds = exploration.decide("webhook-delay", exploration.event(f"webhook {webhook}"))
+    stable_name = "*" if request.endswith(" namespaces") else make_stable_name(name)
+    text = f"webhook {webhook} {request} {stable_name}".rstrip()
+    event = exploration.event(text, namespace)
+    seconds = exploration.decide("webhook-delay", event)
     return None if seconds is None else lambda: exploration.pause(min(seconds, timeout / 2))
 
 

@@ -41,14 +41,21 @@ class ExploredWatch:
         resource: the plural name of the resource.
         namespace: the namespace; empty for all.
         actions: what the watch offers.
+        client: the client that watches.
     """
 
     def __init__(
-        self, exploration: Exploration, resource: str, namespace: str, actions: WatchActions
+        self,
+        exploration: Exploration,
+        resource: str,
+        namespace: str,
+        actions: WatchActions,
+        client: str = "",
     ) -> None:
         self.exploration = exploration
-        self._subject = f"watch {namespace}/{resource}"
-        self._label = exploration.event(f"watch {resource}")
+        self._subject = f"watch {namespace}/{resource} {client}"
+        self._text = exploration.add_client(f"watch {resource}", client)
+        self._label, self._start = exploration.start_watch(self._text)
         self._actions = actions
         self._late = LateCalls(exploration)
         self._has_ended = False
@@ -70,9 +77,10 @@ class ExploredWatch:
         """
         if not 0 < revision < latest:
             return None
-        if not self.exploration.decide_refusal("watch-expired", self._label, self._subject):
+        if not self.exploration.decide_refusal("watch-expired", self._start, self._subject):
             self.exploration.accept(self._subject)
             return None
+        self.exploration.end_watch(self._text, self._label)
         return expired(f"too old resource version: {revision} ({latest})")
 
     def skips_bookmark(self) -> bool:
@@ -85,18 +93,22 @@ class ExploredWatch:
         self._has_ended = True
         self._late.clear()
 
-    def send(self, chunk: bytes, change: str, name: str, revision: int) -> None:
+    def send(
+        self, chunk: bytes, change: str, name: str, revision: int, namespace: str = ""
+    ) -> None:
         """Send an event now or later, or end the watch in front of it.
 
         Args:
             chunk: the event.
             change: its type.
             name: the name of its object.
+            namespace: the namespace of its object; empty for none.
         """
         if self._has_ended:
             return
         decide = self.exploration.decide
-        event = self.exploration.event(f"{self._label} {change} {make_stable_name(name)}")
+        text = f"{self._label} {change} {make_stable_name(name)}"
+        event = self.exploration.event(text, name, namespace)
         stop = None
         if not self._held_initial:
             if decide("watch-cut", event) is not None:
@@ -106,6 +118,7 @@ class ExploredWatch:
                 stop = self._actions.end
         if stop is not None:
             self.close()
+            self.exploration.end_watch(self._text, self._label)
             stop()
             return
         self._enqueue(chunk, decide("watch-delay", event) or 0.0)
@@ -113,7 +126,7 @@ class ExploredWatch:
         if bookmark is not None and decide("bookmark-extra", event) is not None:
             self._enqueue(bookmark(revision), 0.0)
 
-    def send_initial(self, chunk: bytes, name: str) -> None:
+    def send_initial(self, chunk: bytes, name: str, namespace: str = "") -> None:
         """Send an event of the initial state, now or later.
 
         No watch ends before all of them are sent: their revisions are in no order, so a client that
@@ -122,10 +135,12 @@ class ExploredWatch:
         Args:
             chunk: the event.
             name: the name of its object; empty for the bookmark at the end.
+            namespace: the namespace of its object; empty for none.
         """
         late = 0.0
         if name:
-            event = self.exploration.event(f"{self._label} ADDED {make_stable_name(name)}")
+            text = f"{self._label} ADDED {make_stable_name(name)}"
+            event = self.exploration.event(text, name, namespace)
             late = self.exploration.decide("watch-delay", event) or 0.0
         self._enqueue(chunk, late, is_initial=True)
 

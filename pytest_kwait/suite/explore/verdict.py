@@ -183,18 +183,21 @@ def describe_cause(failure: ExploredFailure) -> list[str]:
         if failure.applied is None:
             return ["not shrunk"]
         return [f"not shrunk: {_count_perturbations(failure.applied)} in this run"]
+    number = _count_perturbations(failure.applied)
     bounded = "" if shrunk.is_complete else "; the bounds of shrinking were reached"
-    again = f"failed in {count_runs(shrunk.failed, shrunk.runs)}{bounded}"
+    again = f"failed in {count_runs(shrunk.failed, shrunk.runs)}"
     if shrunk.only == [] and shrunk.is_confirmed:
-        return [f"fails without perturbations ({again})"]
+        return [f"fails without perturbations ({again}{bounded})"]
     if shrunk.only is None:
-        if shrunk.is_confirmed:
-            return [f"all {_count_perturbations(failure.applied)} of the seed ({again})"]
         if not shrunk.runs:
-            heading = f"not shrunk: {_count_perturbations(failure.applied)} in this run"
-            return [f"{heading}; the time was up"]
-        heading = f"not reproduced: {_count_perturbations(failure.applied)} in this run"
-        return [f"{heading}; it failed in {count_runs(0, shrunk.runs)} with the same seed"]
+            return [f"not shrunk: {number} in this run; the time was up"]
+        if shrunk.failed < shrunk.runs:
+            heading = "not reproducible" if shrunk.is_confirmed else "not reproduced"
+            return [f"{heading}: {number} in this run; it {again} with the same seed{bounded}"]
+        return [f"all {number} of the seed ({again}{bounded})"]
+    if shrunk.is_probabilistic:
+        again += f", all {number} of the seed in {shrunk.seed_failed} of {shrunk.seed_runs}"
+    again += bounded
     confirmed = again if shrunk.runs else "not confirmed: the time was up"
     decisions, hidden_count = shrunk.only[:_MAX_SHOWN], len(shrunk.only) - _MAX_SHOWN
     return [

@@ -115,6 +115,69 @@ def test_request_is_refused_before_anything_is_done(
     ]
 
 
+def test_requests_of_each_client_have_their_own_events(served: Served) -> None:
+    event = "request get configmaps a by admin/kopf 2"
+    seed = find_seed("harsh", [("too-many-requests", event)])
+    explore(served, seed, only=[f"too-many-requests@{event}"])
+    path = f"{MAPS}/a"
+    statuses = [
+        served.send("GET", path, User_Agent=agent).status
+        for agent in ("kopf/1", "kr8s/1", "kr8s/1", "python-requests/2", "kopf/1", "kopf/1")
+    ]
+    statuses += [served.send("GET", path).status for _ in range(3)]
+    assert statuses == [404] * 4 + [429] + [404] * 4
+    assert [one["event"] for one in served.json("DELETE", PATH)["applied"]] == [event]
+
+
+def test_a_client_is_refused_whatever_another_one_is(served: Served) -> None:
+    events = [f"request get configmaps a by admin/{name} 1" for name in ("kopf", "kr8s")]
+    seed = find_seed("harsh", [("too-many-requests", event) for event in events])
+    explore(served, seed, only=[f"too-many-requests@{event}" for event in events])
+    agents = ("kopf/1", "kr8s/1")
+    statuses = [served.send("GET", f"{MAPS}/a", User_Agent=each).status for each in agents]
+    assert statuses == [429, 429]
+
+
+def test_updates_lists_and_watches_have_the_client(served: Served) -> None:
+    made = create_map(served)
+    events = {
+        "update-conflict": "write configmaps a by admin/kopf 1",
+        "list-expired": "list configmaps by admin/kopf 1",
+        "watch-expired": "watch configmaps by admin/kopf 1",
+    }
+    seed = find_seed("harsh", events.items())
+    explore(served, seed, only=[f"{name}@{event}" for name, event in events.items()])
+    hold_for(served.api.clock.exploration, 0)
+    version = made["metadata"]["resourceVersion"]
+    agent = {"User_Agent": "kopf/1"}
+    assert served.send("PUT", f"{MAPS}/a", {**made, "data": {"a": "b"}}, **agent).status == 200
+    token = encode_continue_token(int(version), "0")
+    for status, headers in ((200, {}), (410, agent)):
+        answer = served.send("GET", f"{MAPS}?limit=1&continue={token}", **headers)
+        assert answer.status == status
+    watch = f"{MAPS}?watch=1&resourceVersion={version}"
+    changed = next(served.watch(watch))
+    expired = next(served.watch(watch, **{"User-Agent": "kopf/1"}))
+    assert (changed["type"], expired["object"]["code"]) == ("MODIFIED", 410)
+    applied = served.json("DELETE", PATH)["applied"]
+    assert {one["name"]: one["event"] for one in applied} == events
+
+
+def test_a_namespace_that_was_deleted_before_is_left_alone(served: Served) -> None:
+    # A finalizer holds it, as its pods do for a while.
+    spec = {"finalizers": ["example.com/hold"]}
+    served.json("POST", "/api/v1/namespaces", {"metadata": {"name": "old"}, "spec": spec})
+    served.json("DELETE", "/api/v1/namespaces/old")
+    names = ["too-many-requests", "service-unavailable"]
+    explore(served, 3, only=names)
+    for namespace in ("old", "default"):
+        path = f"/api/v1/namespaces/{namespace}/secrets"
+        assert {served.send("GET", path).status for _ in range(300)} >= {200}
+    applied = served.json("DELETE", PATH)["applied"]
+    assert {one["event"] for one in applied} <= {f"request list secrets {n}" for n in range(301)}
+    assert applied
+
+
 def test_gentle_exploration_refuses_only_what_clients_repeat(served: Served) -> None:
     seed = find_seed("gentle", [("too-many-requests", "request create configmaps 1")])
     explore(served, seed, "gentle", ["too-many-requests"])

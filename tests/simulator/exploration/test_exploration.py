@@ -125,6 +125,41 @@ def test_events_are_numbered_by_their_text() -> None:
     ]
 
 
+def test_each_client_has_its_own_numbers() -> None:
+    exploration = Exploration(ManualClock(), 1, "usual", client="admin/pytest")
+    clients = ["admin/pytest", "operator/kopf", "", "operator/kopf"]
+    texts = [exploration.add_client("request get pods web", client) for client in clients]
+    assert [exploration.event(text) for text in texts] == [
+        "request get pods web 1",
+        "request get pods web by operator/kopf 1",
+        "request get pods web 2",
+        "request get pods web by operator/kopf 2",
+    ]
+
+
+def test_events_of_a_namespace_that_was_deleted_before_are_left_alone() -> None:
+    exploration = Exploration(ManualClock(), 1, "harsh", ended=["t-old"])
+    event = exploration.event("work job-controller pi", "t-old", "pi")
+    decisions = [exploration.decide("work-order", event) for _ in range(100)]
+    assert (event, decisions, exploration.applied) == ("", [None] * 100, [])
+    assert exploration.event("work job-controller pi", "t-new", "pi") == "work job-controller pi 1"
+
+
+def test_a_watch_that_goes_on_after_an_end_of_the_exploration_is_the_same_one() -> None:
+    exploration = Exploration(ManualClock(), 1, "usual")
+    first = exploration.start_watch("watch pods")
+    second = exploration.start_watch("watch pods")
+    assert (first, second) == (("watch pods 1",) * 2, ("watch pods 2",) * 2)
+    exploration.end_watch("watch pods", "watch pods 2")
+    exploration.end_watch("watch pods", "watch pods 1")
+    assert [exploration.start_watch(f"watch {kind}") for kind in ("jobs", *["pods"] * 3)] == [
+        ("watch jobs 1", "watch jobs 1"),
+        ("watch pods 2", "watch pods 2 RESTARTED 1"),
+        ("watch pods 1", "watch pods 1 RESTARTED 1"),
+        ("watch pods 3", "watch pods 3"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "stable"),
     [

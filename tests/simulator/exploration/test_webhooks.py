@@ -19,7 +19,7 @@ from tests.simulator.manual_clock import ManualClock
 if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookCall
 
-EVENT = ("webhook-delay", "webhook w.example.com 1")
+EVENT = ("webhook-delay", "webhook w.example.com create configmaps a 1")
 
 
 def call_webhook(api: SimulatedCluster) -> WebhookCall:

@@ -89,12 +89,34 @@ def test_the_smallest_confirmed_set_stands_for_a_failure() -> None:
     [
         (None, ["not shrunk: 4 perturbations in this run"]),
         (Shrunk([], 3, 3), ["fails without perturbations (failed in 3 of 3 runs)"]),
-        (Shrunk(None, 1, 2), ["all 4 perturbations of the seed (failed in 1 of 2 runs)"]),
+        (Shrunk(None, 3, 3), ["all 4 perturbations of the seed (failed in 3 of 3 runs)"]),
         (
-            Shrunk(None, 0, 3),
+            Shrunk(None, 0, 5),
             [
-                "not reproduced: 4 perturbations in this run; it failed in 0 of 3 runs with the "
+                "not reproduced: 4 perturbations in this run; it failed in 0 of 5 runs with the "
                 "same seed"
+            ],
+        ),
+        (
+            Shrunk(None, 3, 5),
+            [
+                "not reproducible: 4 perturbations in this run; it failed in 3 of 5 runs with the "
+                "same seed"
+            ],
+        ),
+        (
+            Shrunk(None, 1, 2, is_complete=False),
+            [
+                "not reproducible: 4 perturbations in this run; it failed in 1 of 2 runs with the "
+                "same seed; the bounds of shrinking were reached"
+            ],
+        ),
+        (
+            Shrunk([DECISION], 4, 5, True, 3, 5),
+            [
+                "1 perturbation (failed in 4 of 5 runs, all 4 perturbations of the seed in 3 of "
+                "5):",
+                f"  {DECISION}",
             ],
         ),
         (Shrunk(None, 0, 0), ["not shrunk: 4 perturbations in this run; the time was up"]),

@@ -66,7 +66,15 @@ class WebhookInvocation:
             # Not at import: few clusters explore.
             from pytest_kwait.simulator.exploration.requests import find_webhook_delay
 
-            delay = find_webhook_delay(cluster.clock.exploration, hook.name, hook.seconds)
+            text = f"{attributes.operation.lower()} {attributes.kind.plural}"
+            delay = find_webhook_delay(
+                cluster.clock.exploration,
+                hook.name,
+                hook.seconds,
+                text,
+                attributes.name,
+                attributes.namespace,
+            )
             self._call = replace(self._call, delay=delay)
 
     @staticmethod

@@ -311,7 +311,11 @@ async def wait_for_revision(
 
 
 async def find_page(
-    cluster: Cluster, kind: Kind, namespace: str | None, options: ListOptions
+    cluster: Cluster,
+    request: ApiRequest,
+    kind: Kind,
+    namespace: str | None,
+    options: ListOptions,
 ) -> Page:
     """Return a page, once the cluster has reached its resource version.
 
@@ -329,11 +333,12 @@ async def find_page(
     if options.token:
         requested, start = decode_continue_token(options.token)
     await wait_for_revision(cluster, requested)
-    return await _build_page(cluster, kind, namespace, options, requested, start)
+    return await _build_page(cluster, request, kind, namespace, options, requested, start)
 
 
 async def _build_page(
     cluster: Cluster,
+    request: ApiRequest,
     kind: Kind,
     namespace: str | None,
     options: ListOptions,
@@ -346,7 +351,7 @@ async def _build_page(
     if start and requested > 0:
         revision = requested
         try:
-            if _explores_expiry(cluster, kind, revision):
+            if _explores_expiry(cluster, request, kind, revision):
                 raise expired(_COMPACTED_TEXT)
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
@@ -371,12 +376,15 @@ async def _build_page(
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 
-def _explores_expiry(cluster: Cluster, kind: Kind, revision: int) -> bool:
+def _explores_expiry(cluster: Cluster, request: ApiRequest, kind: Kind, revision: int) -> bool:
     """Return whether an exploration has the history of a continue token compacted."""
     exploration = cluster.clock.exploration
     if exploration is None or revision >= cluster.store.revision:
         return False
-    subject = f"list {kind.plural}"
+    # Not at import: few clusters explore.
+    from pytest_kwait.simulator.exploration.requests import find_client
+
+    subject = exploration.add_client(f"list {kind.plural}", find_client(request))
     if exploration.decide_refusal("list-expired", exploration.event(subject), subject):
         return True
     exploration.accept(subject)

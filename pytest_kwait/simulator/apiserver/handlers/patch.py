@@ -147,7 +147,7 @@ async def patch_object(
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import find_patch_version
 
-        await explore_update(cluster, kind, target, find_patch_version(data))
+        await explore_update(cluster, request, kind, target, find_patch_version(data))
     key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
     stored = await run_write(
         cluster,

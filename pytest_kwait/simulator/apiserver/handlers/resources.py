@@ -179,7 +179,7 @@ class ResourceHandler:
             return await serve_watch(self._cluster, request, kind, target.namespace, options)
         if kind.bucket == COMPONENT_STATUSES:
             return list_response(request, kind, list_component_statuses(options), {})
-        page = await find_page(self._cluster, kind, target.namespace, options)
+        page = await find_page(self._cluster, request, kind, target.namespace, options)
         return list_response(request, kind, page.entries, page.metadata)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
@@ -204,7 +204,7 @@ class ResourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._cluster, kind, target, version)
+        await explore_update(self._cluster, request, kind, target, version)
         key = key_of(target.name, target.namespace or "")
         strategy = self._cluster.strategy(kind)
         entry = self._cluster.store.get(kind.bucket, key)
@@ -250,7 +250,7 @@ class ResourceHandler:
         _ = request.form
         options = await read_delete_options(request)
         chosen = await read_list_options(request, kind)
-        page = await find_page(self._cluster, kind, target.namespace, chosen)
+        page = await find_page(self._cluster, request, kind, target.namespace, chosen)
         for entry in page.entries:
             try:
                 await run_write(self._cluster, self._deletion(request, kind, entry.obj, options))

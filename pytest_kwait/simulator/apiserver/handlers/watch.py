@@ -265,6 +265,7 @@ class WatchStream:
         revision: int,
     ) -> None:
         self._cluster = cluster
+        self._request = request
         self._latest = cluster.clock.get_shared(_LatestChunk, _LatestChunk)
         self._revision = revision
         self._kind = kind
@@ -369,12 +370,14 @@ class WatchStream:
         # The events of an earlier exploration are sent before later ones.
         if explored is None or (explored.exploration is not exploration and not explored.is_late):
             # Not at import: few clusters explore.
+            from pytest_kwait.simulator.exploration.requests import find_client
             from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
 
             namespace, _, resource = self.place
             bookmark = self._bookmark if self._options.bookmarks else None
             actions = WatchActions(self._buffer.send, bookmark, self.end, self.cut)
-            explored = ExploredWatch(exploration, resource, namespace, actions)
+            client = find_client(self._request)
+            explored = ExploredWatch(exploration, resource, namespace, actions, client)
             self._explored = explored
         return explored
 
@@ -393,7 +396,9 @@ class WatchStream:
         elif explored is None or not explored.is_late:
             self._buffer.send(chunk)
             return
-        explored.send(chunk, change.type, change.new.obj["metadata"]["name"], change.revision)
+        metadata = change.new.obj["metadata"]
+        namespace = metadata.get("namespace", "")
+        explored.send(chunk, change.type, metadata["name"], change.revision, namespace)
 
     def _selects(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
@@ -405,21 +410,22 @@ class WatchStream:
         if self._explored is None:
             self._buffer.begin(chunk for chunk, _ in chunks)
             return
-        for chunk, name in chunks:
-            self._explored.send_initial(chunk, name)
+        for chunk, metadata in chunks:
+            namespace = metadata.get("namespace", "")
+            self._explored.send_initial(chunk, metadata.get("name", ""), namespace)
 
     def _initial_chunks(
         self, entries: Iterable[Entry], revision: int
-    ) -> Iterator[tuple[bytes, str]]:
-        """Yield each event with the name of its object, empty for a bookmark."""
+    ) -> Iterator[tuple[bytes, Obj]]:
+        """Yield each event with the metadata of its object, empty for a bookmark."""
         for stored_entry in entries:
             entry = (
                 self._entry_to_watched_version(stored_entry) if self._kind.custom else stored_entry
             )
             if self._selects(entry):
-                yield self._chunk("ADDED", entry), entry.obj["metadata"]["name"]
+                yield self._chunk("ADDED", entry), entry.obj["metadata"]
         if self._options.initial_events and self._options.bookmarks:
-            yield self._bookmark(revision, initial=True), ""
+            yield self._bookmark(revision, initial=True), {}
 
     def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
         return filter(None, map(self._change_chunk, changes))

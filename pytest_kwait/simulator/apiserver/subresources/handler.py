@@ -433,7 +433,7 @@ class SubresourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._cluster, kind, target, version)
+        await explore_update(self._cluster, request, kind, target, version)
         stored = await run_write(
             self._cluster,
             lambda: self._cluster.update(kind, obj, subresource=target.subresource, caller=caller),
