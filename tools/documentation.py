@@ -80,6 +80,9 @@ class Block:
         return self.comment.removeprefix("file: ") if self.comment.startswith("file: ") else ""
 
 
+_PULLING = re.compile(r"ErrImagePu(?:ll?)?\b")
+"""Also where the end of a line is cut off."""
+
 _KINDS = {
     "": Kind.OUTPUT,
     "sh": Kind.COMMANDS,
@@ -118,10 +121,12 @@ def read_session(block: Block) -> list[tuple[str, str]]:
 def matches(shown: str, output: str) -> bool:
     """Return whether an output is as a page shows it.
 
-    `…` is any text, and alone any lines; the length of rules and times in seconds may differ.
+    `…` is any text, and alone any lines; the length of rules and times in seconds may differ. An
+    image that cannot be pulled has one of two reasons, in turn.
     """
     pattern = "".join(_line_pattern(line) for line in shown.splitlines())
-    return re.fullmatch(pattern, output.rstrip("\n") + "\n") is not None
+    output = _PULLING.sub("ImagePullBackOff", output.rstrip("\n") + "\n")
+    return re.fullmatch(pattern, output) is not None
 
 
 def write_annotated(folder: Path) -> list[Path]:

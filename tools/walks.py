@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PACKAGE = "pytest_kwait"
 ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 60.0
+_END_SECONDS = 60.0
 _BACKGROUND = "background"
 _CLOCK = "simulator.clock"
 _WORKQUEUE = "simulator.controllers.workqueue"
@@ -253,9 +254,15 @@ def _run_suite(root: Path, count: int, *options: str) -> Walk:
         output = Path(folder, "walk.json")
         Path(folder, "test_walk.py").write_text(_SUITE.format(count=count))
         command = _command(output, "pytest", "-q", "-p", "no:cacheprovider", *options, at_once=True)
-        subprocess.run(
-            command, cwd=folder, env=_environment(root), stdout=subprocess.DEVNULL, check=False
+        suite = subprocess.Popen(
+            command, cwd=folder, env=_environment(root), stdout=subprocess.DEVNULL
         )
+        try:
+            suite.wait()
+        finally:
+            # After a test's limit: it ends its workers and its cluster, which write in the folder.
+            suite.send_signal(signal.SIGINT)
+            suite.wait(_END_SECONDS)
         return _read(output)
 
 

@@ -105,7 +105,7 @@ def template(name: str, *, restart: str = "Always") -> dict[str, Any]:
     """Return metadata and spec of a pod that no scheduler binds."""
     sleeper = container(command=["sleep", "300"])
     labels = {"app": name}
-    made = pod(name, sleeper, labels=labels, schedulerName="nobody", restartPolicy=restart)
+    made = pod(name, sleeper, labels=labels, schedulerName="absent", restartPolicy=restart)
     return {part: made[part] for part in ("metadata", "spec")}
 
 

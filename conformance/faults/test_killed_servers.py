@@ -36,7 +36,7 @@ LIMIT = 3.0
 UNDER_WAY = 1.0
 """Seconds after which every wait watches."""
 
-NODE = "nobody"
+NODE = "without-kubelet"
 """A node without a kubelet."""
 
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)

@@ -16,10 +16,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 
 from pytest_kwait.clock import SYSTEM_CLOCK
@@ -33,6 +35,7 @@ SCRIPTS = Path(__file__).with_name("scripts")
 """The folder of the scripts."""
 
 
+@cache
 def find_kubectl() -> tuple[Path | None, str]:
     """Return a kubectl of the recorded version, or the reason why there is none.
 
@@ -51,6 +54,12 @@ def find_kubectl() -> tuple[Path | None, str]:
         f"there is no kubectl 1.{minor}{others}: put one on the PATH, or run"
         " python -m tools.controlplane build"
     )
+
+
+def needs_kubectl() -> pytest.MarkDecorator:
+    """Return the marker that skips a test, with the reason, where there is no kubectl."""
+    program, reason = find_kubectl()
+    return pytest.mark.skipif(program is None, reason=reason or "kubectl")
 
 
 def _candidates() -> Iterator[Path]:

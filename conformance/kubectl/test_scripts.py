@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conformance.kubectl.script import SCRIPTS, find_kubectl, load_script, play_script
+from conformance.kubectl.script import SCRIPTS, load_script, needs_kubectl, play_script
 from conformance.recordings import list_scripts, read_recording
 
 if TYPE_CHECKING:
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
 
 
-@pytest.fixture(scope="session")
-def kubectl() -> Path:
-    """The program."""
-    program, reason = find_kubectl()
-    if program is None:
-        pytest.skip(reason)
-    return program
+pytestmark = needs_kubectl()
 
 
 @pytest.mark.parametrize("path", list_scripts(SCRIPTS), ids=lambda path: path.stem)

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from conformance.kubectl.script import find_kubectl
+from conformance.kubectl.script import needs_kubectl
 from e2e.objects import container, pod
 
 if TYPE_CHECKING:
@@ -27,20 +27,19 @@ _SCRIPT = (
     "while read line; do echo got $line; done; sleep 600"
 )
 
+pytestmark = needs_kubectl()
+
 
 @pytest.fixture
-def arguments(kwait: Kwait) -> list[str]:
+def arguments(kwait: Kwait, kubectl: Path) -> list[str]:
     """The first arguments of kubectl's commands; the pod `web` runs."""
-    program, reason = find_kubectl()
-    if program is None:
-        pytest.skip(reason)
     kwait.create(pod("web", container(script=_SCRIPT, stdin=True)))
     kwait.wait_for_pods_running_ready(1)
-    return [str(program), f"--kubeconfig={kwait.cluster.kubeconfig}", f"-n={kwait.namespace}"]
+    return [str(kubectl), f"--kubeconfig={kwait.cluster.kubeconfig}", f"-n={kwait.namespace}"]
 
 
 @pytest.fixture
-def kubectl(arguments: list[str]) -> Callable[..., tuple[int, bytes, str]]:
+def run_kubectl(arguments: list[str]) -> Callable[..., tuple[int, bytes, str]]:
     """Runs kubectl; returns its exit code, output and errors."""
 
     def run(*more: str, stdin: bytes = b"") -> tuple[int, bytes, str]:
@@ -53,23 +52,23 @@ def kubectl(arguments: list[str]) -> Callable[..., tuple[int, bytes, str]]:
     return run
 
 
-def test_exec_by_spdy(kubectl: Callable[..., tuple[int, bytes, str]]) -> None:
+def test_exec_by_spdy(run_kubectl: Callable[..., tuple[int, bytes, str]]) -> None:
     """Input, both outputs and the exit code."""
     script = "cat; echo error >&2; exit 3"
-    assert kubectl("exec", "-i", "web", "--", "sh", "-c", script, stdin=b"in") == (
+    assert run_kubectl("exec", "-i", "web", "--", "sh", "-c", script, stdin=b"in") == (
         3,
         b"in",
         "error\ncommand terminated with exit code 3\n",
     )
     much = b"x" * 3_000_000
-    assert kubectl("exec", "-i", "web", "--", "cat", stdin=much) == (0, much, "")
-    code, output, error = kubectl("exec", "web", "--", "nothing")
+    assert run_kubectl("exec", "-i", "web", "--", "cat", stdin=much) == (0, much, "")
+    code, output, error = run_kubectl("exec", "web", "--", "nothing")
     assert (code, output) == (1, b"")
     assert 'exec: "nothing": executable file not found in $PATH' in error
 
 
 def test_attach_by_spdy(
-    kubectl: Callable[..., tuple[int, bytes, str]], arguments: list[str]
+    run_kubectl: Callable[..., tuple[int, bytes, str]], arguments: list[str]
 ) -> None:
     """What the program prints about the input that it gets."""
     with subprocess.Popen(
@@ -87,13 +86,13 @@ def test_attach_by_spdy(
 
 
 def test_files_are_copied_by_spdy(
-    kubectl: Callable[..., tuple[int, bytes, str]], tmp_path: Path
+    run_kubectl: Callable[..., tuple[int, bytes, str]], tmp_path: Path
 ) -> None:
     """To a container and back."""
     here, there, back = tmp_path / "here", "web:/tmp/there", tmp_path / "back"
     here.write_bytes(bytes(range(256)) * 1000)
-    assert kubectl("cp", str(here), there)[0] == 0
-    assert kubectl("cp", there, str(back))[0] == 0
+    assert run_kubectl("cp", str(here), there)[0] == 0
+    assert run_kubectl("cp", there, str(back))[0] == 0
     assert back.read_bytes() == here.read_bytes()
 
 

@@ -19,6 +19,7 @@ from pytest_kwait.testing import FakeClock
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.selectors import Selector
+    from pytest_kwait.cache.store import Object
     from pytest_kwait.clock import Deadline
 
 PATIENCE = 60.0
@@ -253,3 +254,32 @@ class Live:
 
 def pods_of(session: Any, namespace: str | None = None, **more: Any) -> ListWatch:
     return ListWatch(session, PODS, namespace, **more)
+
+
+class Recorder:
+    """A handler whose calls can be awaited."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self._called = threading.Condition()
+
+    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
+        self._note("initial " if is_in_initial_list else "", "add", obj)
+
+    def on_update(self, old: Object, new: Object) -> None:
+        self._note("", "update", new)
+
+    def on_delete(self, obj: Object) -> None:
+        self._note("", "delete", obj)
+
+    def _note(self, prefix: str, what: str, obj: Object) -> None:
+        metadata = obj["metadata"]
+        with self._called:
+            self.calls.append(f"{prefix}{what} {metadata['name']}@{metadata['resourceVersion']}")
+            self._called.notify_all()
+
+    def after(self, count: int) -> list[str]:
+        """Return the calls once there are so many."""
+        with self._called:
+            assert self._called.wait_for(lambda: len(self.calls) >= count, PATIENCE), self.calls
+            return list(self.calls)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_kwait.client.responses import Item, WatchEvent
 
 
-class Recorder:
+class RecordingSubscriber:
     """A subscriber that records its calls, and raises when it gets the object `poison`."""
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class Watching:
         self.outcomes.append(outcome)
         return self._decide(outcome)
 
-    def subscribe(self) -> Recorder:
-        recorder = Recorder()
+    def subscribe(self) -> RecordingSubscriber:
+        recorder = RecordingSubscriber()
         deadline = Deadline.after(1000.0, self.watch.lister_watcher.clock)
         assert self.watch.subscribe(recorder, deadline) is not None
         return recorder
@@ -211,7 +211,7 @@ def test_lists_are_limited_by_the_latest_deadline_of_the_subscribers() -> None:
     script = Script()
     watching = Watching(script)
     for seconds in (5.0, 20.0):
-        watching.watch.subscribe(Recorder(), Deadline.after(seconds, script.clock))
+        watching.watch.subscribe(RecordingSubscriber(), Deadline.after(seconds, script.clock))
     watching.watch.run(Deadline.after(600.0, script.clock))
 
     assert script.calls[0].deadline is not None
@@ -224,7 +224,9 @@ def test_stopped_and_failing_ones_take_no_subscriber() -> None:
     late: list[object] = []
 
     def decide(outcome: Outcome) -> Recovery:
-        late.append(watching.watch.subscribe(Recorder(), Deadline.after(9.0, script.clock)))
+        late.append(
+            watching.watch.subscribe(RecordingSubscriber(), Deadline.after(9.0, script.clock))
+        )
         return Recovery(relist=outcome.error is not None)
 
     watching = Watching(script, decide)
@@ -232,7 +234,9 @@ def test_stopped_and_failing_ones_take_no_subscriber() -> None:
 
     assert late[0] is None
     assert watching.watch.stopped
-    assert watching.watch.subscribe(Recorder(), Deadline.after(9.0, script.clock)) is None
+    assert (
+        watching.watch.subscribe(RecordingSubscriber(), Deadline.after(9.0, script.clock)) is None
+    )
 
 
 @pytest.mark.parametrize("last", [False, True])
@@ -240,7 +244,7 @@ def test_leaving_ends_it_only_with_the_last_subscription(last: bool) -> None:
     script = Script()
     watching = Watching(script)
     deadline = Deadline.after(9.0, script.clock)
-    first = watching.watch.subscribe(Recorder(), deadline)
+    first = watching.watch.subscribe(RecordingSubscriber(), deadline)
     assert first is not None
     if not last:
         watching.subscribe()
@@ -267,11 +271,11 @@ def test_shared_ones_are_made_once_and_end_with_their_last_subscription() -> Non
         return made[-1]
 
     deadline = Deadline.after(None, live.clock)
-    recorders = [Recorder(), Recorder()]
+    recorders = [RecordingSubscriber(), RecordingSubscriber()]
     subscriptions = [
         here.subscribe(pods_of(live, "ci"), make, recorder, deadline) for recorder in recorders
     ]
-    other = here.subscribe(pods_of(live, "other"), make, Recorder(), deadline)
+    other = here.subscribe(pods_of(live, "other"), make, RecordingSubscriber(), deadline)
     assert len(made) == len(here.open) == 2
     for subscription in (*subscriptions, other):
         subscription.close()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.store import Object
 
 
-class Recorder:
+class RecordingHandler:
     """A handler that writes down its calls."""
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Recorder:
 
 
 @pytest.fixture
-def recorder() -> Recorder:
-    return Recorder()
+def recorder() -> RecordingHandler:
+    return RecordingHandler()
 
 
 @pytest.fixture
-def registration(recorder: Recorder) -> Iterator[HandlerRegistration]:
+def registration(recorder: RecordingHandler) -> Iterator[HandlerRegistration]:
     registration = HandlerRegistration(recorder, "handler 1 of pods")
     yield registration
     registration.stop()
@@ -53,7 +53,7 @@ def all_delivered(registration: HandlerRegistration) -> None:
 
 
 def test_handler_hears_every_change_in_order_in_its_own_thread(
-    recorder: Recorder, registration: HandlerRegistration
+    recorder: RecordingHandler, registration: HandlerRegistration
 ) -> None:
     store = cache.Store()
     for delta in store.add(pod_at("a", 1)):
@@ -125,7 +125,7 @@ def test_update_function_gets_both_states() -> None:
     ],
 )
 def test_filter_turns_updates_into_what_they_mean(
-    recorder: Recorder, before: bool, after: bool, expected: list[Any]
+    recorder: RecordingHandler, before: bool, after: bool, expected: list[Any]
 ) -> None:
     handler = cache.FilteringResourceEventHandler(lambda obj: bool(obj["passes"]), recorder)
 
@@ -138,7 +138,7 @@ def test_filter_turns_updates_into_what_they_mean(
     ("passes", "expected"), [(True, [("add", "a", True), ("delete", "a", False)]), (False, [])]
 )
 def test_filter_passes_on_additions_and_deletions(
-    recorder: Recorder, passes: bool, expected: list[Any]
+    recorder: RecordingHandler, passes: bool, expected: list[Any]
 ) -> None:
     handler = cache.FilteringResourceEventHandler(lambda obj: passes, recorder)
 

@@ -18,6 +18,7 @@ from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import (
     PATIENCE,
     Live,
+    Recorder,
     bookmark,
     connection_refused,
     event,
@@ -30,59 +31,22 @@ from tests.cache.fakes import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_kwait.cache.store import Object
-
-
-class Recorder:
-    """A handler whose calls can be awaited."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self._called = threading.Condition()
-
-    def on_add(self, obj: Object, is_in_initial_list: bool) -> None:
-        self._note("initial " if is_in_initial_list else "", "add", obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._note("", "update", new)
-
-    def on_delete(self, obj: Object) -> None:
-        self._note("", "delete", obj)
-
-    def _note(self, prefix: str, what: str, obj: Object) -> None:
-        metadata = obj["metadata"]
-        with self._called:
-            self.calls.append(f"{prefix}{what} {metadata['name']}@{metadata['resourceVersion']}")
-            self._called.notify_all()
-
-    def after(self, count: int) -> list[str]:
-        """Return the calls once there are so many."""
-        with self._called:
-            assert self._called.wait_for(lambda: len(self.calls) >= count, PATIENCE), self.calls
-            return list(self.calls)
 
 
 Inform: TypeAlias = Callable[..., cache.SharedInformer]
 
 
 @pytest.fixture
-def inform() -> Iterator[Inform]:
-    made: list[cache.SharedInformer] = []
-
+def inform(informer_of: Inform) -> Inform:
     def inform(session: Any, *handlers: Any, **options: Any) -> cache.SharedInformer:
-        informer = cache.SharedInformer(pods_of(session), **options)
-        made.append(informer)
+        informer = informer_of(session, **options)
         for handler in handlers:
             informer.add_event_handler(handler)
         informer.start()
         return informer
 
-    yield inform
-    for informer in made:
-        informer.stop()
-        assert informer.join(PATIENCE)
+    return inform
 
 
 def synced(informer: cache.SharedInformer) -> None:

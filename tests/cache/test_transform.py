@@ -10,26 +10,12 @@ import pytest
 from pytest_kwait import cache, wait
 from pytest_kwait.errors import WaitFailed
 from pytest_kwait.testing import FakeClock
-from tests.cache.fakes import PATIENCE, Live, event, item, listed, pod_at, pods_of
+from tests.cache.fakes import PATIENCE, Live, event, item, listed, pod_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 SECRET = {"data": "secret"}
-
-
-@pytest.fixture
-def informer_of() -> Iterator[Callable[..., cache.SharedInformer]]:
-    made: list[cache.SharedInformer] = []
-
-    def informer_of(live: Live, **options: Any) -> cache.SharedInformer:
-        made.append(cache.SharedInformer(pods_of(live), **options))
-        return made[-1]
-
-    yield informer_of
-    for informer in made:
-        informer.stop()
-        assert informer.join(PATIENCE)
 
 
 def without_spec(obj: dict[str, Any]) -> dict[str, Any]:

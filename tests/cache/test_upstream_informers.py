@@ -14,13 +14,12 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from pytest_kwait import cache
 from pytest_kwait.testing import FakeClock
 from tests.cache.fakes import (
     PATIENCE,
     Live,
+    Recorder,
     Script,
     ScriptedWatch,
     event,
@@ -30,26 +29,11 @@ from tests.cache.fakes import (
     pods_of,
     refused,
 )
-from tests.cache.test_shared_informer import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_kwait.cache.store import Object
-
-
-@pytest.fixture
-def informer_of() -> Iterator[Callable[..., cache.SharedInformer]]:
-    made: list[cache.SharedInformer] = []
-
-    def informer_of(live: Live, **options: Any) -> cache.SharedInformer:
-        made.append(cache.SharedInformer(pods_of(live), **options))
-        return made[-1]
-
-    yield informer_of
-    for informer in made:
-        informer.stop()
-        assert informer.join(PATIENCE)
 
 
 def test_a_watch_that_reports_an_error_is_closed() -> None:

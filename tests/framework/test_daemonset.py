@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.client.resource import DAEMON_SETS, PODS
@@ -18,6 +17,7 @@ from pytest_kwait.framework.daemonset import (
     wait_for_daemon_sets,
 )
 from pytest_kwait.framework.registry import WAITS, condition_of
+from tests.framework.sources import enter
 from tests.framework.workload_samples import stuck
 from tests.objects import owned_pod, workload
 
@@ -48,12 +48,6 @@ def on(node: str | None, name: str = "", **parts: Any) -> Any:
 
 def late(node: str, **parts: Any) -> Any:
     return owned_pod("web", f"web-{node}", nodeName=node, **parts)
-
-
-def put(awaited: Any, position: int, obj: Any) -> None:
-    uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
-    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 def everywhere() -> Any:
@@ -198,20 +192,20 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
 @pytest.mark.parametrize(("awaited", "obj", "pods", "verdict"), ROWS.values(), ids=ROWS.keys())
 def test_verdicts(awaited: Any, obj: Any, pods: list[Any], verdict: Verdict) -> None:
     if obj is not None:
-        put(awaited, 0, obj)
+        enter(awaited, obj)
         awaited.sources()
     for each in pods:
-        put(awaited, 1, each)
+        enter(awaited, each, position=1)
 
     assert awaited.verdict() == verdict
 
 
 def test_pods_move_and_go() -> None:
     awaited = only("a", "b")
-    put(awaited, 0, agent())
-    put(awaited, 1, on("a", "x"))
-    put(awaited, 1, on("a", "y"))
-    put(awaited, 1, on("b", "z"))
+    enter(awaited, agent())
+    enter(awaited, on("a", "x"), position=1)
+    enter(awaited, on("a", "y"), position=1)
+    enter(awaited, on("b", "z"), position=1)
     book = awaited.sources()[1].sink
     assert (book.single, book.occupied) == (1, 2)
 
@@ -219,7 +213,7 @@ def test_pods_move_and_go() -> None:
     assert (book.single, book.occupied) == (2, 2)
     assert awaited.verdict() == Met()
     assert [pod["metadata"]["name"] for pod in awaited.result()] == ["x", "z"]
-    put(awaited, 1, owned_pod("web", "z", nodeName="b"))
+    enter(awaited, owned_pod("web", "z", nodeName="b"), position=1)
     assert (book.single, book.occupied) == (1, 1)
     book.drop("uid-x")
     book.drop("uid-z")
@@ -229,15 +223,15 @@ def test_pods_move_and_go() -> None:
 def test_all_sets_of_a_namespace() -> None:
     awaited = condition_of(wait_for_daemon_sets)("ci-1")
     assert awaited.verdict() == Met()
-    put(awaited, 0, agent())
-    put(awaited, 0, agent(3, 1, name="b", uid="uid-b"))
-    put(awaited, 0, agent(0, 0, observed=0, name="c", uid="uid-c"))
+    enter(awaited, agent())
+    enter(awaited, agent(3, 1, name="b", uid="uid-b"))
+    enter(awaited, agent(0, 0, observed=0, name="c", uid="uid-c"))
 
     assert awaited.verdict() == Pending(
         "1 of 3 ready: 1 web with 2 of 2 pods, 1 b with 1 of 3 pods, 1 c not observed yet"
     )
     some = condition_of(wait_for_daemon_sets)("ci-1", 2)
-    put(some, 0, agent(3, 1))
+    enter(some, agent(3, 1))
     assert some.verdict() == Met()
     assert [each["kind"] for each in some.result()] == ["DaemonSet"]
 
@@ -338,15 +332,14 @@ def test_bad_arguments(name: str, args: tuple[Any, ...], text: str) -> None:
 
 def test_nulls_are_as_good_as_nothing() -> None:
     for awaited in (everywhere(), only("a"), status()):
-        put(
+        enter(
             awaited,
-            0,
             {"metadata": {"name": "web", "uid": "uid-web"}, "spec": None, "status": None},
         )
 
         assert isinstance(awaited.verdict(), Pending)
 
     awaited = everywhere()
-    put(awaited, 0, agent(1))
-    put(awaited, 1, {**on("a"), "spec": None, "status": None})
+    enter(awaited, agent(1))
+    enter(awaited, {**on("a"), "spec": None, "status": None}, position=1)
     assert awaited.verdict() == Pending("0 of 1 node with one pod: 1 Pending")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS, REPLICATION_CONTROLLERS
@@ -17,6 +16,7 @@ from pytest_kwait.framework.rc import (
     wait_for_rc_to_stabilize,
 )
 from pytest_kwait.framework.registry import WAITS, condition_of
+from tests.framework.sources import enter
 from tests.framework.workload_samples import stuck
 from tests.objects import condition, deployment, job, owned_pod, workload
 
@@ -37,12 +37,6 @@ def web(replicas: int = 2, there: int = 2, *, metadata: Any = None, **status: An
         metadata=metadata or {},
         status={"replicas": there, **status},
     )
-
-
-def put(awaited: Any, position: int, obj: Any) -> None:
-    uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
-    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 def a_pod(controller: str = "rc/web") -> Any:
@@ -169,10 +163,10 @@ ROWS: dict[str, tuple[Any, Any, list[Any], Verdict]] = {
 @pytest.mark.parametrize(("awaited", "obj", "pods", "verdict"), ROWS.values(), ids=ROWS.keys())
 def test_verdicts(awaited: Any, obj: Any, pods: list[Any], verdict: Verdict) -> None:
     if obj is not None:
-        put(awaited, 0, obj)
+        enter(awaited, obj)
         awaited.sources()
     for each in pods:
-        put(awaited, 1, each)
+        enter(awaited, each, position=1)
 
     assert awaited.verdict() == verdict
 

@@ -16,7 +16,8 @@ from pytest_kwait.framework.replicaset import (
     wait_for_replica_set_target_available_replicas,
     wait_for_replica_set_target_spec_replicas,
 )
-from tests.framework.workload_samples import enter, stuck
+from tests.framework.sources import enter
+from tests.framework.workload_samples import stuck
 from tests.objects import condition, owned_pod, replica_set
 
 if TYPE_CHECKING:

@@ -163,6 +163,7 @@ def test_a_comment_says_what_a_block_is() -> None:
         ("a\n", "a\nb\n", False),
         ("a.c\n", "abc\n", False),
         ("===== 1 passed in 2.31s =====\n", "=== 1 passed in 61.2s (0:01:01) ====\n", True),
+        ("(ImagePullBackOff)… ImagePullB…\n", "(ErrImagePull); 3 pods: ErrImagePu...\n", True),
     ],
 )
 def test_shown_output_may_leave_text_out(shown: str, output: str, expected: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conformance.kubectl.script import find_kubectl
+from conformance.kubectl.script import find_kubectl, needs_kubectl
 from conformance.runs.inner_runs import begin, make_once, run
 from conformance.runs.recording.answers import QUESTIONS, without_ages
 from e2e.service_accounts import bind, kubeconfig_of_default
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait import Cluster, Kwait
 
 ROOT = Path(__file__).parents[3]
-KUBECTL, MISSING = find_kubectl()
+KUBECTL, _ = find_kubectl()
 KWAIT = [
     sys.executable,
     "-P",
@@ -36,7 +36,7 @@ KWAIT = [
 
 RECORDED = "--kwait-record=failed"
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason=MISSING or "kubectl")
+pytestmark = needs_kubectl()
 
 
 @pytest.fixture(autouse=True)

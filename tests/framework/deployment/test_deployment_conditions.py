@@ -16,7 +16,8 @@ from pytest_kwait.framework.deployment import (
     wait_for_observed_deployment,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.workload_samples import enter, stuck
+from tests.framework.sources import enter
+from tests.framework.workload_samples import stuck
 from tests.objects import condition, deployment, owned_pod, replica_set
 
 if TYPE_CHECKING:

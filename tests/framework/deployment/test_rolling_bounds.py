@@ -10,7 +10,7 @@ from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.deployment import wait_for_deployment_complete_and_check_rolling
 from pytest_kwait.framework.registry import condition_of
 from pytest_kwait.framework.workload.fields import Bounds, rolling_bounds
-from tests.framework.workload_samples import enter
+from tests.framework.sources import enter
 from tests.objects import deployment, replica_set
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -20,6 +19,7 @@ from pytest_kwait.framework.endpoints import (
     wait_for_endpoint_ports,
 )
 from pytest_kwait.framework.registry import condition_of
+from tests.framework.sources import enter
 from tests.objects import condition, pod
 
 if TYPE_CHECKING:
@@ -284,33 +284,26 @@ ROWS = {
 }
 
 
-def enter(row: Row) -> None:
-    def put(position: int, obj: Any) -> None:
-        uid = f"uid-{obj['metadata']['name']}"
-        whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        row.awaited.sources()[position].sink.put(whole, msgspec.json.encode(whole), 0.0)
-
+def enter_row(row: Row) -> None:
     if row.service is not None:
-        put(0, row.service)
-    for each in row.slices:
-        put(1, each)
-    for each in row.pods:
-        put(2, each)
+        enter(row.awaited, row.service)
+    enter(row.awaited, *row.slices, position=1)
+    enter(row.awaited, *row.pods, position=2)
     row.awaited.sources()
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     row = ROWS[name]
-    enter(row)
+    enter_row(row)
 
     assert row.awaited.verdict() == row.verdict
 
 
 def test_a_slice_that_changes_counts_as_it_is() -> None:
     awaited = count(1)
-    enter(Row(awaited, Met(), slices=[sliced(endpoint("a"), endpoint("b"))]))
-    enter(Row(awaited, Met(), slices=[sliced(endpoint("b"))]))
+    enter_row(Row(awaited, Met(), slices=[sliced(endpoint("a"), endpoint("b"))]))
+    enter_row(Row(awaited, Met(), slices=[sliced(endpoint("b"))]))
     assert awaited.verdict() == Met()
     awaited.sources()[1].sink.drop("uid-web-1")
     awaited.sources()[1].sink.drop("unknown")
@@ -321,7 +314,7 @@ def test_a_slice_that_changes_counts_as_it_is() -> None:
 
 def test_the_pods_are_those_of_the_selector_of_now() -> None:
     awaited = count(1)
-    enter(Row(awaited, Met(), pods=[member("a")]))
+    enter_row(Row(awaited, Met(), pods=[member("a")]))
     sources = awaited.sources()
     assert [each.selector for each in sources] == [
         None,
@@ -330,10 +323,10 @@ def test_the_pods_are_those_of_the_selector_of_now() -> None:
     ]
     assert awaited.sources() is sources
 
-    enter(Row(awaited, Met(), web_service(selector={"app": "b", "tier": "c"})))
+    enter_row(Row(awaited, Met(), web_service(selector={"app": "b", "tier": "c"})))
     assert awaited.sources()[2].selector == "app=b,tier=c"
     assert awaited.pods.alive == 0
-    enter(Row(awaited, Met(), web_service(selector={})))
+    enter_row(Row(awaited, Met(), web_service(selector={})))
     assert len(awaited.sources()) == 2
 
 

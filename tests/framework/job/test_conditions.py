@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
@@ -17,6 +16,7 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_pods_succeeded,
 )
 from pytest_kwait.framework.registry import condition_of
+from tests.framework.sources import enter
 from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
@@ -27,17 +27,10 @@ BACKOFF = {"reason": "BackoffLimitExceeded", "message": "Job has reached the lim
 STUCK = ("ErrImagePull", "manifest unknown")
 
 
-def enter(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
-    def put(position: int, obj: Any) -> None:
-        book = awaited.sources()[position].sink
-        uid = f"uid-{obj['metadata']['name']}"
-        whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        book.put(whole, msgspec.json.encode(whole), 0.0)
-
+def enter_job(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
     if the_job is not None:
-        put(0, the_job)
-        for each in pods:
-            put(1, each)
+        enter(awaited, the_job)
+        enter(awaited, *pods, position=1)
 
 
 @dataclass
@@ -308,7 +301,7 @@ ROWS = {
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     row = ROWS[name]
-    enter(row.awaited, row.job, row.pods)
+    enter_job(row.awaited, row.job, row.pods)
 
     assert row.awaited.verdict() == row.verdict
 
@@ -319,7 +312,7 @@ def test_selector_is_the_jobs_own() -> None:
         "matchLabels": {"app": "x"},
         "matchExpressions": [{"key": "k", "operator": "Exists"}],
     }
-    enter(awaited, created_job(spec={"selector": selector}), [])
+    enter_job(awaited, created_job(spec={"selector": selector}), [])
 
     assert [source.selector for source in awaited.sources()] == [None, "app=x,k"]
     assert [source.field_selector for source in awaited.sources()] == [
@@ -330,6 +323,6 @@ def test_selector_is_the_jobs_own() -> None:
 
 def test_a_job_without_selector_never_selects_every_pod() -> None:
     awaited = running(1)
-    enter(awaited, {"metadata": {"name": "sleepers", "uid": "u"}, "spec": {}}, [])
+    enter_job(awaited, {"metadata": {"name": "sleepers", "uid": "u"}, "spec": {}}, [])
 
     assert awaited.sources()[1].selector == "batch.kubernetes.io/controller-uid=u"

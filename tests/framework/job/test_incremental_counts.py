@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running, wait_for_job_pods_succeeded
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.job.test_conditions import enter
+from tests.framework.job.test_conditions import enter_job
 from tests.objects import created_job, job_pod
 
 LOOKS = {
@@ -47,7 +47,7 @@ def test_history_does_not_matter(
     history: list[tuple[str, str]], count: int, condition: Any
 ) -> None:
     along, anew = condition("ci-1", "sleepers", count), condition("ci-1", "sleepers", count)
-    enter(along, created_job(spec={"parallelism": 5, "completions": 5}), [])
+    enter_job(along, created_job(spec={"parallelism": 5, "completions": 5}), [])
     book = along.sources()[1].sink
     last: dict[str, str] = {}
 
@@ -62,7 +62,7 @@ def test_history_does_not_matter(
             book.put(obj, msgspec.json.encode(obj), 0.0)
 
     pods = [make(name) for name, look in last.items() if (make := LOOKS[look]) is not None]
-    enter(anew, created_job(spec={"parallelism": 5, "completions": 5}), pods)
+    enter_job(anew, created_job(spec={"parallelism": 5, "completions": 5}), pods)
     assert kind(along.verdict()) == kind(anew.verdict())
     assert sorted(along.summarize()) == sorted(anew.summarize())
     if isinstance(along.verdict(), Met):

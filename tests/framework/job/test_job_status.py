@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -21,6 +20,7 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_suspend,
 )
 from pytest_kwait.framework.registry import condition_of
+from tests.framework.sources import enter
 from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
@@ -307,22 +307,16 @@ ROWS = {
 }
 
 
-def enter(awaited: Any, the_job: Any, pods: list[Any]) -> None:
-    def put(position: int, obj: Any) -> None:
-        uid = f"uid-{obj['metadata']['name']}"
-        whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-        awaited.sources()[position].sink.put(whole, msgspec.json.encode(whole), 0.0)
-
+def enter_job(awaited: Any, the_job: Any, pods: list[Any]) -> None:
     if the_job is not None:
-        put(0, the_job)
-        for each in pods:
-            put(1, each)
+        enter(awaited, the_job)
+        enter(awaited, *pods, position=1)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     row = ROWS[name]
-    enter(row.awaited, row.job, row.pods)
+    enter_job(row.awaited, row.job, row.pods)
 
     assert row.awaited.verdict() == row.verdict
 
@@ -330,7 +324,7 @@ def test_verdict(name: str) -> None:
 def test_nulls_are_no_crash() -> None:
     broken = {"metadata": {"name": "sleepers", "uid": "u"}, "spec": None, "status": None}
     for awaited in (ready(1), suspend(), conditioned("FailureTarget"), gone(), pods_gone()):
-        enter(awaited, broken, [{"metadata": {"name": "a"}, "status": None}])
+        enter_job(awaited, broken, [{"metadata": {"name": "a"}, "status": None}])
         assert isinstance(awaited.verdict(), Pending)
 
 
@@ -338,7 +332,7 @@ def test_pods_of_a_selector_made_by_hand() -> None:
     awaited = pods_gone()
     assert awaited.sources()[1].selector == "batch.kubernetes.io/job-name=sleepers"
     by_hand = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}}
-    enter(awaited, created_job(spec=by_hand), [])
+    enter_job(awaited, created_job(spec=by_hand), [])
 
     assert awaited.sources()[1].selector == "app=x"
     assert awaited.sources() is awaited.sources()

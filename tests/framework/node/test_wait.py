@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.engine.condition import Failed, Met, Pending, Verdict
 from pytest_kwait.framework.node import wait
 from pytest_kwait.framework.registry import condition_of
+from tests.framework.sources import enter
 from tests.objects import condition, node, pod
 
 READY = condition("Ready", lastHeartbeatTime="2030-01-01T00:00:00Z")
@@ -19,12 +19,6 @@ NO_NETWORK = condition("NetworkUnavailable")
 UNREACHABLE = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
 CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 SOFT = {"key": "x", "effect": "PreferNoSchedule"}
-
-
-def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
-    uid = f"uid-{obj['metadata']['name']}"
-    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[source].sink.put(obj, msgspec.json.encode(obj), 0.0)
 
 
 UP = node("n", READY)
@@ -106,14 +100,14 @@ ROWS: list[tuple[Any, dict[str, Any] | None, Verdict]] = [
 @pytest.mark.parametrize(("awaited", "obj", "verdict"), ROWS)
 def test_one_node(awaited: Any, obj: dict[str, Any] | None, verdict: Verdict) -> None:
     if obj is not None:
-        put(awaited, obj)
+        enter(awaited, obj)
 
     assert awaited.verdict() == verdict
 
 
 def test_a_node_that_goes() -> None:
     awaited = condition_of(wait.wait_for_node_ready)("n")
-    put(awaited, UP)
+    enter(awaited, UP)
     awaited.sources()[0].sink.drop("uid-n")
 
     assert awaited.verdict() == Failed("the node was deleted")
@@ -168,34 +162,34 @@ SETS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
 @pytest.mark.parametrize(("awaited", "objects", "verdict"), SETS)
 def test_all_nodes(awaited: Any, objects: list[dict[str, Any]], verdict: Verdict) -> None:
     for each in objects:
-        put(awaited, each)
+        enter(awaited, each)
 
     assert awaited.verdict() == verdict
 
 
 def test_pods_that_the_system_needs() -> None:
     awaited = condition_of(wait.wait_for_total_healthy)(["kube-proxy"], "kube-system")
-    put(awaited, A)
+    enter(awaited, A)
     missing = Pending("node a runs no pod kube-proxy")
     assert awaited.verdict() == missing
 
     proxy = pod("kube-proxy-x", "Running", nodeName="a", metadata={"uid": "1"})
-    put(awaited, pod("kube-proxy-y", "Running", nodeName="b", metadata={"uid": "2"}), 1)
-    put(awaited, pod("other", "Running", nodeName="a", metadata={"uid": "3"}), 1)
+    enter(awaited, pod("kube-proxy-y", "Running", nodeName="b", metadata={"uid": "2"}), position=1)
+    enter(awaited, pod("other", "Running", nodeName="a", metadata={"uid": "3"}), position=1)
     assert awaited.verdict() == missing
-    put(awaited, proxy, 1)
-    put(awaited, proxy, 1)
+    enter(awaited, proxy, position=1)
+    enter(awaited, proxy, position=1)
     assert awaited.verdict() == Met()
     awaited.sources()[1].sink.drop("1")
     assert awaited.verdict() == missing
-    put(awaited, node("a", READY, unschedulable=True))
+    enter(awaited, node("a", READY, unschedulable=True))
     assert awaited.verdict() == Met()
 
 
 def test_nodes_that_go_are_not_counted() -> None:
     awaited = condition_of(wait.wait_for_total_healthy)(["kube-proxy"])
-    put(awaited, A)
-    put(awaited, B)
+    enter(awaited, A)
+    enter(awaited, B)
     for uid in ("uid-a", "uid-b"):
         awaited.sources()[0].sink.drop(uid)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.client.resource import (
@@ -25,6 +24,7 @@ from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeo
 from pytest_kwait.framework.operations.create import create_and_wait
 from pytest_kwait.framework.operations.delete import DeletedWithPods, delete_and_wait
 from pytest_kwait.framework.operations.rollout import restart
+from tests.framework.sources import enter
 from tests.objects import condition, deployment, owned_pod, replica_set, workload
 
 if TYPE_CHECKING:
@@ -315,18 +315,15 @@ def test_remaining_objects_are_named(client: ApiClient, session: WritingSession)
 
 
 def test_gone_is_by_uid() -> None:
-    def put(awaited: DeletedWithPods, position: int, obj: Any) -> None:
-        awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
-
     awaited = DeletedWithPods(REPLICATION_CONTROLLERS, "ci-1", "web", "uid-web", "app=web")
 
     assert awaited.verdict() == Met()
-    put(awaited, 0, web_controller())
+    enter(awaited, web_controller())
     assert awaited.verdict() == Pending("still there")
-    put(awaited, 0, web_controller(uid="uid-new"))
-    put(awaited, 1, {**owned_pod("new", "b"), "status": None})
+    enter(awaited, web_controller(uid="uid-new"))
+    enter(awaited, {**owned_pod("new", "b"), "status": None}, position=1)
     assert awaited.verdict() == Met()
-    put(awaited, 1, owned_pod("web", "a"))
+    enter(awaited, owned_pod("web", "a"), position=1)
     assert awaited.verdict() == Pending("1 pod left: 1 of another owner, 1 Running")
 
 

@@ -10,7 +10,8 @@ from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.operations.rollout import wait_for_rollout_status
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.workload_samples import LABELS, enter, stuck
+from tests.framework.sources import enter
+from tests.framework.workload_samples import LABELS, stuck
 from tests.objects import condition, deployment, owned_pod, replica_set, workload
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.client.resource import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.operations.scale import ScaledPods, scale
+from tests.framework.sources import enter
 from tests.framework.workload_samples import stuck
 from tests.framework.writable_session import WritingSession
 from tests.objects import condition, owned_pod, workload
@@ -120,27 +120,21 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
 }
 
 
-def put(awaited: Any, position: int, obj: Any) -> None:
-    uid = obj["metadata"].get("uid") or f"uid-{obj['metadata']['name']}"
-    obj = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), 0.0)
-
-
 @pytest.mark.parametrize(("obj", "pods", "verdict"), ROWS.values(), ids=ROWS.keys())
 def test_verdicts(obj: Any, pods: list[Any], verdict: Verdict) -> None:
     awaited = ScaledPods(REPLICA_SETS, "ci-1", "web", uid="uid-web", selector="app=web", replicas=2)
     if obj is not None:
-        put(awaited, 0, obj)
+        enter(awaited, obj)
     for each in pods:
-        put(awaited, 1, each)
+        enter(awaited, each, position=1)
 
     assert awaited.verdict() == verdict
 
 
 def test_a_custom_resource_is_ready_by_its_pods() -> None:
     awaited = ScaledPods(WIDGETS, "ci-1", "web", uid="uid-web", selector="app=web", replicas=1)
-    put(awaited, 0, {"metadata": {"name": "web", "uid": "uid-web", "generation": 1}, "spec": None})
-    put(awaited, 1, owned_pod("anybody", "a", ready=True))
+    enter(awaited, {"metadata": {"name": "web", "uid": "uid-web", "generation": 1}, "spec": None})
+    enter(awaited, owned_pod("anybody", "a", ready=True), position=1)
 
     assert awaited.verdict() == Met()
 

@@ -11,6 +11,7 @@ from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.framework.pod import containers
 from pytest_kwait.framework.pod import wait as pod_wait
 from pytest_kwait.framework.registry import WAITS, condition_of
+from tests.framework.sources import enter
 from tests.objects import condition, pod
 
 NONE, SHORT, LONG = Grace.NONE, Grace.SHORT, Grace.LONG
@@ -47,8 +48,7 @@ def two(phase: str = "Running", **status: Any) -> dict[str, Any]:
 def evaluate(wait: str, *arguments: Any, of: dict[str, Any] | None) -> Verdict:
     awaited = condition_of(WAITS[f"wait_for_{wait}"].function)("ci-1", "web", *arguments)
     if of is not None:
-        whole = {**of, "metadata": {"uid": "uid-web", **of["metadata"]}}
-        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
+        enter(awaited, of)
     verdict: Verdict = awaited.verdict()
     return verdict
 

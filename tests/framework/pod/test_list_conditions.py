@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +23,7 @@ from pytest_kwait.framework.pod.list_wait import (
 )
 from pytest_kwait.framework.registry import condition_of
 from tests.examples import scaled
+from tests.framework.sources import enter
 from tests.objects import condition, pod, workload
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
@@ -44,12 +44,6 @@ def stuck(name: str) -> dict[str, Any]:
 def gated(name: str, *gates: str) -> dict[str, Any]:
     obj = pod(name, "Pending", nodeName=None, conditions=[GATED])
     return {**obj, "spec": {"schedulingGates": [{"name": gate} for gate in gates]}}
-
-
-def put(awaited: Any, obj: dict[str, Any], source: int = 0) -> None:
-    uid = f"uid-{obj['metadata']['name']}"
-    whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
-    awaited.sources()[source].sink.put(whole, msgspec.json.encode(whole), 0.0)
 
 
 WEB = "app=web"
@@ -199,14 +193,14 @@ ROWS: list[tuple[Any, list[dict[str, Any]], Verdict]] = [
 @pytest.mark.parametrize(("awaited", "pods", "verdict"), ROWS)
 def test_rows(awaited: Any, pods: list[dict[str, Any]], verdict: Verdict) -> None:
     for each in pods:
-        put(awaited, each)
+        enter(awaited, each)
 
     assert awaited.verdict() == verdict
 
 
 def test_replicas_of_controllers_count() -> None:
     awaited = condition_of(wait_for_almost_all_pods_ready)("ci-1", 1, 1)
-    put(awaited, ready("a"))
+    enter(awaited, ready("a"))
     assert awaited.verdict() == Met()
     assert [source.resource.kind for source in awaited.sources()] == [
         "Pod",
@@ -214,17 +208,21 @@ def test_replicas_of_controllers_count() -> None:
         "ReplicaSet",
     ]
 
-    put(awaited, workload("ReplicationController", "rc", replicas=3, readyReplicas=2), 1)
+    enter(awaited, workload("ReplicationController", "rc", replicas=3, readyReplicas=2), position=1)
     assert awaited.verdict() == Met()
-    put(awaited, workload("ReplicaSet", "rs", replicas=None, readyReplicas=0), 2)
+    enter(awaited, workload("ReplicaSet", "rs", replicas=None, readyReplicas=0), position=2)
     assert awaited.verdict() == Pending("controllers lack 2 ready replicas, 1 allowed")
-    put(awaited, workload("ReplicaSet", "rs", observed=0, replicas=None, readyReplicas=1), 2)
+    enter(
+        awaited,
+        workload("ReplicaSet", "rs", observed=0, replicas=None, readyReplicas=1),
+        position=2,
+    )
     assert awaited.verdict() == Pending("1 controller has a status of an older generation")
     awaited.sources()[2].sink.drop("uid-rs")
     assert awaited.verdict() == Met()
     assert awaited.sources()[2].sink.uids() == set()
-    put(awaited, stuck("b"))
-    put(awaited, stuck("c"))
+    enter(awaited, stuck("b"))
+    enter(awaited, stuck("c"))
     assert isinstance(awaited.verdict(), Failed)
 
 
@@ -255,10 +253,10 @@ def test_history_does_not_matter(history: list[tuple[str, str]], make: Any) -> N
         if last[name] is None:
             along.sources()[0].sink.drop(f"uid-{name}")
         else:
-            put(along, last[name](name))
+            enter(along, last[name](name))
     for name, obj in last.items():
         if obj is not None:
-            put(anew, obj(name))
+            enter(anew, obj(name))
 
     assert type(along.verdict()) is type(anew.verdict())
     assert along.result() == anew.result()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -20,6 +19,7 @@ from pytest_kwait.framework.service import (
     wait_for_service_deleted_with_finalizer,
     wait_for_service_updated_with_finalizer,
 )
+from tests.framework.sources import enter
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
@@ -146,17 +146,12 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
 }
 
 
-def put(awaited: Any, obj: Any) -> None:
-    whole = {**obj, "metadata": {"uid": "uid-web", **obj["metadata"]}}
-    awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
-
-
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     make, obj, verdict = ROWS[name]
     awaited = make("ci-1", "web")
     if obj is not None:
-        put(awaited, obj)
+        enter(awaited, obj)
 
     assert awaited.verdict() == verdict
 

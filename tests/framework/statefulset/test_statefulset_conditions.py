@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 from pytest_kwait.client.resource import PODS, STATEFUL_SETS
@@ -21,6 +20,7 @@ from pytest_kwait.framework.statefulset import (
     wait_for_stateful_set_status_ready_replicas,
     wait_for_stateful_set_status_replicas,
 )
+from tests.framework.sources import enter
 from tests.objects import condition, owned_pod, workload
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ def ready(name: str, **more: Any) -> Any:
 
 def stuck(name: str) -> Any:
     return member(name, "Pending", waiting=BAD)
-
-
-def put(awaited: Any, position: int, obj: dict[str, Any], now: float = 0.0) -> None:
-    awaited.sources()[position].sink.put(obj, msgspec.json.encode(obj), now)
 
 
 @dataclass
@@ -329,9 +325,9 @@ ROWS = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_verdicts(row: Row) -> None:
     if row.set is not None:
-        put(row.awaited, 0, row.set)
+        enter(row.awaited, row.set)
         for each in row.pods:
-            put(row.awaited, 1, each)
+            enter(row.awaited, each, position=1)
         row.awaited.sources()
 
     assert row.awaited.verdict() == row.verdict
@@ -340,22 +336,22 @@ def test_verdicts(row: Row) -> None:
 def test_nulls_are_as_good_as_nothing() -> None:
     bare = {"metadata": {"name": "web", "uid": "uid-web"}, "spec": None, "status": None}
     for awaited in (both(1), one("web-0"), counts(1)):
-        put(awaited, 0, bare)
+        enter(awaited, bare)
 
         assert isinstance(awaited.verdict(), Pending)
 
     awaited = both(1)
-    put(awaited, 0, web(1, ordinals=None, podManagementPolicy=None, volumeClaimTemplates=None))
-    put(awaited, 1, {**member("web-0"), "spec": None, "status": None})
+    enter(awaited, web(1, ordinals=None, podManagementPolicy=None, volumeClaimTemplates=None))
+    enter(awaited, {**member("web-0"), "spec": None, "status": None}, position=1)
 
     assert awaited.verdict() == Pending("0 of 1 pod Running and ready: 1 Pending")
 
 
 def test_pods_come_by_ordinal() -> None:
     awaited = both(11)
-    put(awaited, 0, web(11))
+    enter(awaited, web(11))
     for number in reversed(range(11)):
-        put(awaited, 1, ready(f"web-{number}"))
+        enter(awaited, ready(f"web-{number}"), position=1)
 
     assert awaited.verdict() == Met()
     assert [each["metadata"]["name"] for each in awaited.result()] == [
@@ -365,30 +361,30 @@ def test_pods_come_by_ordinal() -> None:
 
 def test_pods_that_go_are_forgotten() -> None:
     awaited = both(2)
-    put(awaited, 0, web(2))
+    enter(awaited, web(2))
     for name in ("web-0", "web-1"):
-        put(awaited, 1, ready(name))
+        enter(awaited, ready(name), position=1)
     book = awaited.sources()[1].sink
     book.drop("uid-web-0")
 
     assert awaited.verdict() == Pending("1 of 2 pods Running and ready: 1 ready")
-    put(awaited, 1, ready("web-0", owner="uid-other"))
+    enter(awaited, ready("web-0", owner="uid-other"), position=1)
     assert book.uids() == {"uid-web-0", "uid-web-1"}
     book.drop("uid-web-0")
     assert book.uids() == {"uid-web-1"}
-    put(awaited, 1, ready("web-1", owner="uid-other"))
+    enter(awaited, ready("web-1", owner="uid-other"), position=1)
     assert awaited.verdict() == Pending("0 of 2 pods Running and ready")
 
 
 def test_another_first_ordinal_counts_anew() -> None:
     awaited = steps(1, 1)
-    put(awaited, 0, web(1))
+    enter(awaited, web(1))
     before = awaited.sources()
-    put(awaited, 0, web(1, ordinals={"start": 2}))
+    enter(awaited, web(1, ordinals={"start": 2}))
 
     assert awaited.sources()[0] is before[0]
     assert awaited.sources()[1] is not before[1]
-    put(awaited, 1, ready("web-2"))
+    enter(awaited, ready("web-2"), position=1)
     assert awaited.verdict() == Met()
 
 

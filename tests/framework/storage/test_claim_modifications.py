@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -16,6 +15,7 @@ from pytest_kwait.framework.storage.claims import (
     wait_for_persistent_volume_claim_modification_failure,
     wait_for_persistent_volume_claim_modified,
 )
+from tests.framework.sources import enter
 from tests.objects import claim
 
 if TYPE_CHECKING:
@@ -88,14 +88,13 @@ ROWS: dict[str, tuple[Any, Verdict, Verdict]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     obj, modified, refused = ROWS[name]
-    whole = {**obj, "metadata": {"uid": "uid", **obj["metadata"]}}
     for make, verdict in (
         (condition_of(wait_for_persistent_volume_claim_modified), modified),
         (condition_of(wait_for_persistent_volume_claim_modification_failure), refused),
     ):
         awaited = make("ci-1", "data")
         assert awaited.verdict() == Pending("not found yet")
-        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
+        enter(awaited, obj)
         assert awaited.verdict() == verdict
 
 

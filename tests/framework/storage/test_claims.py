@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -28,13 +27,13 @@ from pytest_kwait.framework.terminal_states.claims import (
     detect_claim_failure,
     storage_class_of,
 )
+from tests.framework.sources import enter
 from tests.framework.storage.claims import bound, claim_event, claimed_volume, fast_claim, user
 from tests.objects import pod
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from pytest_kwait.engine.condition import Source
     from tests.engine.fake_session import FakeSession
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
@@ -395,36 +394,34 @@ ROWS: dict[str, tuple[Any, list[Any], Verdict]] = {
 }
 
 
-def enter(awaited: Any, objects: list[Any]) -> None:
-    """Put each object into the book of its kind, as far as that is looked at."""
+def enter_all(awaited: Any, objects: list[Any]) -> None:
+    """Enter each object where its kind is looked at."""
     for obj in objects:
-        about: dict[str, Source] = {each.resource.kind: each for each in awaited.sources()}
-        uid = f"uid-{obj['metadata']['name']}"
-        whole = {**obj, "metadata": {"uid": uid, **obj["metadata"]}}
+        positions = {source.resource.kind: at for at, source in enumerate(awaited.sources())}
         kind = "PersistentVolumeClaim"
         if "involvedObject" in obj:
             kind = "Event"
         elif "claimRef" in obj["spec"]:
-            for each in awaited.sources():
-                if each.name == obj["metadata"]["name"] and each.resource == PERSISTENT_VOLUMES:
-                    each.sink.put(whole, msgspec.json.encode(whole), 0.0)
+            for position, source in enumerate(awaited.sources()):
+                if (source.resource, source.name) == (PERSISTENT_VOLUMES, obj["metadata"]["name"]):
+                    enter(awaited, obj, position=position)
             continue
         elif "volumes" in obj["spec"]:
             kind = "Pod"
-        about[kind].sink.put(whole, msgspec.json.encode(whole), 0.0)
+        enter(awaited, obj, position=positions[kind])
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_verdict(name: str) -> None:
     awaited, objects, verdict = ROWS[name]
-    enter(awaited, objects)
+    enter_all(awaited, objects)
 
     assert awaited.verdict() == verdict
 
 
 def test_a_claim_that_was_deleted_while_it_was_awaited() -> None:
     awaited = phase("Bound")
-    enter(awaited, [fast_claim()])
+    enter_all(awaited, [fast_claim()])
     awaited.sources()[0].sink.drop("uid-data")
     awaited.sources()[0].sink.drop("unknown")
 
@@ -433,7 +430,7 @@ def test_a_claim_that_was_deleted_while_it_was_awaited() -> None:
 
 def test_users_are_forgotten() -> None:
     awaited = phase("Bound")
-    enter(awaited, [fast_claim(spec={"storageClassName": ""}), user("a")])
+    enter_all(awaited, [fast_claim(spec={"storageClassName": ""}), user("a")])
     assert awaited.scope().pod_names == ("a",)
     awaited.users.drop("uid-a")
     awaited.users.drop("unknown")

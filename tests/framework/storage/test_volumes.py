@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
 import pytest_kwait as kw
@@ -20,6 +19,7 @@ from pytest_kwait.framework.storage.volumes import (
     wait_for_volume_attachment_created,
     wait_for_volume_attachment_terminated,
 )
+from tests.framework.sources import enter
 from tests.objects import volume
 
 if TYPE_CHECKING:
@@ -201,8 +201,7 @@ ROWS: dict[str, tuple[Any, Any, Verdict]] = {
 def test_verdict(name: str) -> None:
     awaited, obj, verdict = ROWS[name]
     if obj is not None:
-        whole = {**obj, "metadata": {"uid": "uid", **obj["metadata"]}}
-        awaited.sources()[0].sink.put(whole, msgspec.json.encode(whole), 0.0)
+        enter(awaited, obj)
 
     assert awaited.verdict() == verdict
 
