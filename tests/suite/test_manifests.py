@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodList, V1PodSpec
 
 from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
@@ -158,13 +159,27 @@ def test_missing_file_error_lists_searched_paths(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_manifest_error_names_file_document_and_line(
-    tmp_path: Path, text: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(InvalidManifest) as caught:
-        read_manifests(["bad.yaml"], [tmp_path])
+    messages = []
+    for with_libyaml in {False, yaml.__with_libyaml__}:
+        monkeypatch.setattr(yaml, "__with_libyaml__", with_libyaml)
+        with pytest.raises(InvalidManifest) as caught:
+            read_manifests(["bad.yaml"], [tmp_path])
+        messages.append(str(caught.value))
     # Python 3.11 does not name the number that JSON cannot hold.
-    assert message.removesuffix(": nan") in str(caught.value)
+    assert message.removesuffix(": nan") in messages[0]
+    assert messages[1:] in ([], messages[:1])
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML has no libyaml here")
+def test_libyaml_reads_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan(scanner: object) -> None:
+        pytest.fail("PyYAML's own scanner is not needed")
+
+    monkeypatch.setattr(yaml.scanner.Scanner, "fetch_more_tokens", scan)
+    assert [title for title, _ in titles(_TWO)] == ["configmap/one", "secret/two", "pod/three-"]
 
 
 def test_paths_that_no_file_can_have_are_named(tmp_path: Path) -> None:
