@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -32,6 +33,7 @@ from pytest_kwait.errors import (
     describe_value,
 )
 from pytest_kwait.framework.cluster.webhooks import WriteErrors
+from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
 from pytest_kwait.suite.cleanup.owned_objects import (
     MANAGED_BY,
     CreatedObjects,
@@ -63,6 +65,14 @@ Models = list
 
 _MAX_VALUES = 1_000_000
 """Values of one document, with those that its YAML aliases stand for."""
+
+_MAX_BYTES = 32 * 1024 * 1024
+"""Bytes of a file or text; one object of the API has at most 3 MiB."""
+
+_SEPARATORS = ",[{:\n-?"
+_MAX_SEPARATORS = 2_000_000
+"""Characters that may begin or end a value, in a file or text; a value takes some 500 bytes.
+"""
 
 _ANCHOR = re.compile(r"&[\w-]")
 """What every text with an anchor has; without one there are no aliases."""
@@ -330,7 +340,10 @@ def _is_text(source: str) -> bool:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        data = read_limited(path, _MAX_BYTES)
+        return io.TextIOWrapper(io.BytesIO(data), "utf-8").read()  # line breaks become "\n"
+    except FileTooLargeError as error:
+        raise InvalidManifest(path.name, str(error)) from None
     except OSError as error:
         raise InvalidManifest(path.name, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -338,6 +351,14 @@ def _content(path: Path) -> str:
 
 
 def _read_text(text: str, place: str) -> Iterator[Document]:
+    # That of an argument, a template or kubectl is not limited yet.
+    if (size := len(text.encode(errors="surrogatepass"))) > _MAX_BYTES:
+        raise InvalidManifest(place, str(FileTooLargeError(f"{size:,}", _MAX_BYTES)))
+    # Each value of JSON and YAML has one of these characters before or behind it.
+    count = sum(map(text.count, _SEPARATORS))
+    if count > _MAX_SEPARATORS:
+        problem = f"it may have {count:,} values, and at most {_MAX_SEPARATORS:,} are read"
+        raise InvalidManifest(place, problem)
     if text.lstrip().startswith("{"):
         # YAML is a superset of JSON except that it rejects tabs.
         try:
