@@ -14,6 +14,7 @@ from benchmarks.children import run_benchmark
 from benchmarks.rows import CannotMeasureError, format_table
 
 BENCHMARKS = {
+    "apply_definitions": "apply of 15,000 lines of definitions, beside kubectl",
     "binaries_start": "start of the cluster of binaries, beside the bare programs",
     "container_start": "start of a program in a pod, beside a process",
     "e2e_duration": "e2e/ on the embedded cluster, beside a real one",

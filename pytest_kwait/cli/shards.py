@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.shards.job import ShardOutcome
 
 _MAX_SHARDS = 1000
+_MAX_TEMPLATE_BYTES = 3 * 1024 * 1024
 _TIMEOUT = "1h"
 _LOG_LINES = 20
 """Maximum log lines shown for a lost shard."""
@@ -183,9 +184,12 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
 def _read_template(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
+    # Loads msgspec, which other commands do not need.
+    from pytest_kwait.simulator.recording.bounds import read_limited
+
     valid = "a file with the YAML of one pod template: metadata and spec"
     try:
-        template = yaml.safe_load(path.read_text(encoding="utf-8"))
+        template = yaml.safe_load(read_limited(path, _MAX_TEMPLATE_BYTES).decode("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = " ".join(str(error).split())
         raise InvalidArgument("--pod-template", str(path), f"{valid} ({why})") from None

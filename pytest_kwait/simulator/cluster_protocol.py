@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class Admission(Protocol):
-    """The admission plugins of a cluster; each method raises StatusError to refuse a request."""
+    """The admission plugins of a cluster; most methods raise StatusError to refuse a request."""
+
+    def has_policies(self) -> bool:
+        """Return whether writes evaluate expressions of policies, which may take long."""
 
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change the object, which has not been validated yet."""

@@ -90,6 +90,11 @@ class SuspendableTask(Generic[Result]):
         return task
 
     @property
+    def is_beside_loop(self) -> bool:
+        """Whether the loop goes on while the task runs."""
+        return self._beside
+
+    @property
     def result(self) -> Result:
         """The return value of the work.
 
@@ -203,6 +208,23 @@ def beside_loop() -> Iterator[None]:
     task = SuspendableTask.current()
     with nullcontext() if task is None else task.beside_loop():
         yield
+
+
+def on_loop(work: Callable[[], Result]) -> Result:
+    """Return what `work` returns, on the loop's turn: it may read what other requests change.
+
+    A no-op outside of `beside_loop` blocks.
+    """
+    results: list[Result] = []
+
+    async def run() -> None:
+        results.append(work())
+
+    task = SuspendableTask.current()
+    if task is None or not task.is_beside_loop:
+        return work()
+    task.wait(run)
+    return results[0]
 
 
 async def _await(operation: Callable[[], Awaitable[None]]) -> None:

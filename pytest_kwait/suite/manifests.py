@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.write_options import describe_unknown_fields
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+from pytest_kwait.engine.object_sinks import pause_collector
 from pytest_kwait.engine.retry import create_once, request_with_retry
 from pytest_kwait.errors import (
     ApiError,
@@ -30,6 +33,7 @@ from pytest_kwait.errors import (
     describe_value,
 )
 from pytest_kwait.framework.cluster.webhooks import WriteErrors
+from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
 from pytest_kwait.suite.cleanup.owned_objects import (
     MANAGED_BY,
     CreatedObjects,
@@ -61,6 +65,17 @@ Models = list
 
 _MAX_VALUES = 1_000_000
 """Values of one document, with those that its YAML aliases stand for."""
+
+_MAX_BYTES = 32 * 1024 * 1024
+"""Bytes of a file or text; one object of the API has at most 3 MiB."""
+
+_SEPARATORS = ",[{:\n-?"
+_MAX_SEPARATORS = 2_000_000
+"""Characters that may begin or end a value, in a file or text; a value takes some 500 bytes.
+"""
+
+_ANCHOR = re.compile(r"&[\w-]")
+"""What every text with an anchor has; without one there are no aliases."""
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _NAMESPACE_VARIABLE = re.compile(r"\{\{-?\s*namespace\b")
@@ -325,7 +340,10 @@ def _is_text(source: str) -> bool:
 
 def _content(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        data = read_limited(path, _MAX_BYTES)
+        return io.TextIOWrapper(io.BytesIO(data), "utf-8").read()  # line breaks become "\n"
+    except FileTooLargeError as error:
+        raise InvalidManifest(path.name, str(error)) from None
     except OSError as error:
         raise InvalidManifest(path.name, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -333,6 +351,14 @@ def _content(path: Path) -> str:
 
 
 def _read_text(text: str, place: str) -> Iterator[Document]:
+    # That of an argument, a template or kubectl is not limited yet.
+    if (size := len(text.encode(errors="surrogatepass"))) > _MAX_BYTES:
+        raise InvalidManifest(place, str(FileTooLargeError(f"{size:,}", _MAX_BYTES)))
+    # Each value of JSON and YAML has one of these characters before or behind it.
+    count = sum(map(text.count, _SEPARATORS))
+    if count > _MAX_SEPARATORS:
+        problem = f"it may have {count:,} values, and at most {_MAX_SEPARATORS:,} are read"
+        raise InvalidManifest(place, problem)
     if text.lstrip().startswith("{"):
         # YAML is a superset of JSON except that it rejects tabs.
         try:
@@ -347,20 +373,35 @@ def _read_text(text: str, place: str) -> Iterator[Document]:
     yield from _read_yaml(text, place)
 
 
-def _read_yaml(text: str, place: str) -> Iterator[Document]:
+def _read_yaml(text: str, place: str) -> list[Document]:
+    """Return the objects of YAML; libyaml reads it, and PyYAML what libyaml refuses.
+
+    So errors read the same with and without libyaml.
+    """
+    import yaml
+
+    with pause_collector():
+        if yaml.__with_libyaml__:
+            with suppress(InvalidManifest):
+                return list(_load_yaml(text, place, yaml.CSafeLoader))
+        return list(_load_yaml(text, place, yaml.SafeLoader))
+
+
+def _load_yaml(text: str, place: str, base: type[Any]) -> Iterator[Document]:
     import yaml
 
     try:
-        loader = _loader()(text)
+        loader = _loader(base)(text)
     except yaml.YAMLError as error:
         raise InvalidManifest(place, f"is no YAML: {str(error).partition(chr(10))[0]}") from error
     number, where = 0, place
+    has_anchors = _ANCHOR.search(text) is not None
     try:
         while loader.check_node():
             number, where = number + 1, f"{place}, document {number + 1}"
             node = loader.get_node()
             where += f", line {node.start_mark.line + 1}"
-            if _expanded_size(node) > _MAX_VALUES:
+            if has_anchors and _expanded_size(node) > _MAX_VALUES:
                 raise InvalidManifest(
                     where, f"its aliases stand for more than {_MAX_VALUES:,} values"
                 )
@@ -413,15 +454,15 @@ def _format_unreadable(error: Exception) -> str:
     return f"cannot be read: {str(error).partition(chr(10))[0]}"
 
 
-def _loader() -> type[Any]:
+def _loader(base: type[Any]) -> type[Any]:
     import yaml
 
-    class ManifestLoader(yaml.SafeLoader):
+    class ManifestLoader(base):  # type: ignore[misc] # either loader of PyYAML
         """YAML loader like the API server's: dates stay text, duplicate keys are errors."""
 
         yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own way to replace them in a subclass
             first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-            for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+            for first, resolvers in base.yaml_implicit_resolvers.items()
         }
 
         def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -433,7 +474,8 @@ def _loader() -> type[Any]:
                             None, None, f"the key {key.value!r} comes twice", key.start_mark
                         )
                     checked_keys.add(key.value)
-            return super().construct_mapping(node, deep)
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            return mapping
 
     return ManifestLoader
 
@@ -604,7 +646,10 @@ class ManifestWriter:
         target: str | None,
     ) -> list[dict[str, Any]]:
         written = []
+        definitions: list[str] = []  # written, and not awaited yet
         for number, document in enumerate(documents, 1):
+            if document.object["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
+                self._await_definitions(definitions)
             resource = self._resource(document)
             SECRET_VALUES.learn_manifest(document.object)
             own = document.object["metadata"].get("namespace")
@@ -616,8 +661,15 @@ class ManifestWriter:
                 error.add_note(f"{document.title} of {document.place}")
                 raise
             if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
-                self._established(document.object["metadata"]["name"])
+                definitions.append(document.object["metadata"]["name"])
+        self._await_definitions(definitions)
         return written
+
+    def _await_definitions(self, names: list[str]) -> None:
+        """Wait for definitions, which the server establishes side by side; none is left."""
+        for name in names:
+            self._established(name)
+        names.clear()
 
     def _check_unknown_fields(
         self, document: Document, resource: Resource, error: KwaitError

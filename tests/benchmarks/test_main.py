@@ -59,6 +59,6 @@ def test_unknown_name_is_refused(
     with pytest.raises(SystemExit) as ended:
         command.main()
     assert ended.value.code == 2
-    assert "no benchmark job_500: there are binaries_start, container_start, " in (
+    assert "no benchmark job_500: there are apply_definitions, binaries_start, " in (
         capsys.readouterr().err
     )

@@ -14,6 +14,7 @@ from pytest_kwait.simulator.suspendable import (
     SuspendableTask,
     await_result,
     beside_loop,
+    on_loop,
     raise_error,
     run_concurrently,
     run_suspendable,
@@ -215,6 +216,22 @@ def test_task_beside_the_loop_can_wait() -> None:
             return await_result(answer)
 
     assert asyncio.run(run_suspendable(work, large=True)) == 7
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_parts_of_work_beside_the_loop_run_on_it(large: bool) -> None:
+    async def run() -> None:
+        loop_thread = threading.get_ident()
+
+        def work() -> bool:
+            assert on_loop(threading.get_ident) != loop_thread  # the loop waits for this task
+            with beside_loop():
+                return on_loop(threading.get_ident) == loop_thread
+
+        assert await run_suspendable(work, large=large) is large
+
+    asyncio.run(run())
+    assert on_loop(lambda: 7) == 7
 
 
 def test_errors_beside_the_loop_end_the_task() -> None:

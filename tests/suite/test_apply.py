@@ -121,6 +121,26 @@ def test_a_definition_that_is_not_served_in_time_names_the_manifest(cluster: Fak
     assert caught.value.__notes__ == ["widget/small of manifest 1"]
 
 
+def test_definitions_are_awaited_together_before_the_first_other_object(
+    cluster: FakeCluster,
+) -> None:
+    plurals = ["widgets", "gears", "bolts"]
+    definitions = [definition(plural, plural.title()) for plural in plurals]
+    written: list[int] = []
+
+    def established(crd: str) -> None:
+        written.append(sum(path.startswith(DEFINITIONS) for path in cluster.transport.objects))
+        if len(written) == len(plurals):
+            cluster.transport.defined.append(WIDGETS)
+
+    writer(cluster, established).apply(read_manifests([*definitions, WIDGET], []))
+    assert written == [3, 3, 3]
+    cluster.transport.objects.clear()
+    written.clear()
+    writer(cluster, established).apply(read_manifests(definitions, []))
+    assert written == [3, 3]  # all but the last
+
+
 def test_a_built_in_group_is_not_looked_for_among_definitions(cluster: FakeCluster) -> None:
     cluster.transport.refuse("GET", DEFINITIONS, ApiError("no", status=500))
     with pytest.raises(InvalidManifest):

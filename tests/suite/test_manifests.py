@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes.client import V1Container, V1ObjectMeta, V1Pod, V1PodList, V1PodSpec
 
+from pytest_kwait.suite import manifests
 from pytest_kwait.suite.manifests import InvalidManifest, Source, find_file, read_manifests
 from tests.examples import scaled
 
@@ -158,13 +161,58 @@ def test_missing_file_error_lists_searched_paths(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_manifest_error_names_file_document_and_line(
-    tmp_path: Path, text: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(InvalidManifest) as caught:
-        read_manifests(["bad.yaml"], [tmp_path])
+    messages = []
+    for with_libyaml in {False, yaml.__with_libyaml__}:
+        monkeypatch.setattr(yaml, "__with_libyaml__", with_libyaml)
+        with pytest.raises(InvalidManifest) as caught:
+            read_manifests(["bad.yaml"], [tmp_path])
+        messages.append(str(caught.value))
     # Python 3.11 does not name the number that JSON cannot hold.
-    assert message.removesuffix(": nan") in str(caught.value)
+    assert message.removesuffix(": nan") in messages[0]
+    assert messages[1:] in ([], messages[:1])
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_large_manifests_are_refused_with_size_and_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    text = json.dumps(_POD)
+    file = tmp_path / f"pod.{suffix}"
+    file.write_text(text)
+    monkeypatch.setattr(manifests, "_MAX_BYTES", len(text))
+    assert titles(file.name, folder=tmp_path) == [("pod/web", file.name)]
+    file.write_text(f"{text}\n")
+    message = f"it has {len(text) + 1} bytes, and at most {len(text)} are read"
+    for source, place in ((file.name, file.name), (f"{text}\n", "manifest 1")):
+        with pytest.raises(InvalidManifest) as caught:
+            read_manifests([source], [tmp_path])
+        assert str(caught.value) == f"{place}: {message}"
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests(["{a: {{ a }}}\n"], [], {"a": "x" * 100})
+    assert str(caught.value) == f"manifest 1: it has 106 bytes, and at most {len(text)} are read"
+
+
+def test_manifests_of_many_values_are_refused_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(manifests, "_MAX_SEPARATORS", 20)
+    monkeypatch.setattr(manifests, "_load_yaml", lambda *_: pytest.fail("it is read"))
+    with pytest.raises(InvalidManifest) as caught:
+        read_manifests([f"a: [{'1,' * 20}]\n"], [])
+    message = "manifest 1: it may have 23 values, and at most 20 are read"
+    assert str(caught.value) == message
+
+
+@pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML has no libyaml here")
+def test_libyaml_reads_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scan(scanner: object) -> None:
+        pytest.fail("PyYAML's own scanner is not needed")
+
+    monkeypatch.setattr(yaml.scanner.Scanner, "fetch_more_tokens", scan)
+    assert [title for title, _ in titles(_TWO)] == ["configmap/one", "secret/two", "pod/three-"]
 
 
 def test_paths_that_no_file_can_have_are_named(tmp_path: Path) -> None:

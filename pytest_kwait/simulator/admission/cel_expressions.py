@@ -28,6 +28,7 @@ from pytest_kwait.simulator.managedfields.apply import merge_configuration
 from pytest_kwait.simulator.managedfields.field_manager import find_type_errors, object_shape
 from pytest_kwait.simulator.patch import JsonPatchError, apply_operations
 from pytest_kwait.simulator.request_info import AuthorizationAttributes, User
+from pytest_kwait.simulator.suspendable import on_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -137,15 +138,12 @@ class Activation:
         """Authorize a check of the authorizer."""
         user = User(check["user"]["name"], tuple(check["user"]["groups"]), "", {})
         if "path" in check:
-            decision = self._cluster.rbac.decide(
-                AuthorizationAttributes(user, check["verb"], path=check["path"])
-            )
+            requested = AuthorizationAttributes(user, check["verb"], path=check["path"])
         else:
             fields = ("group", "resource", "subresource", "name", "namespace")
             values = {field: check.get(field, "") for field in fields}
-            decision = self._cluster.rbac.decide(
-                AuthorizationAttributes(user, check["verb"], **values)
-            )
+            requested = AuthorizationAttributes(user, check["verb"], **values)
+        decision = on_loop(lambda: self._cluster.rbac.decide(requested))
         return decision.allowed, decision.reason
 
     def evaluate_conditions(self, conditions: list[Obj]) -> tuple[bool, str]:

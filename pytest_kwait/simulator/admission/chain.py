@@ -308,6 +308,10 @@ class AdmissionChain:
             )
         return plugins
 
+    def has_policies(self) -> bool:
+        """Return whether writes evaluate expressions of policies, which may take long."""
+        return self._policies.is_used or self._mutating_policies.is_used
+
     def admit(self, attributes: Attributes) -> None:
         """Let the plugins change an object before its validation.
 

@@ -16,6 +16,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
     parse_resource_list,
     total_pod_resources,
 )
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,8 +45,10 @@ class LimitRanger(AdmissionPlugin):
         pod = attributes.obj
         if attributes.kind.bucket != "pods" or pod is None:
             return
-        for limits in self._limits(attributes):
-            _apply_defaults(pod, limits)
+        if ranges := [*self._limits(attributes)]:
+            with beside_loop():
+                for limits in ranges:
+                    _apply_defaults(pod, limits)
 
     def validate(self, attributes: Attributes) -> None:
         """Deny resources beyond a limit range.
@@ -56,11 +59,10 @@ class LimitRanger(AdmissionPlugin):
         obj = attributes.obj
         if obj is None:
             return
-        for limits in self._limits(attributes):
-            if attributes.kind.bucket == "pods":
-                violations = [text for limit in limits for text in _pod_violations(limit, obj)]
-            else:
-                violations = [text for limit in limits for text in _claim_violations(limit, obj)]
+        find = _pod_violations if attributes.kind.bucket == "pods" else _claim_violations
+        for limits in [*self._limits(attributes)]:
+            with beside_loop():
+                violations = [text for limit in limits for text in find(limit, obj)]
             texts = list(dict.fromkeys(violations))
             if texts:
                 text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.admission.pod_security_checks import (
 )
 from pytest_kwait.simulator.api_errors import invalid
 from pytest_kwait.simulator.objects import labels_of, name_of, owner_of
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -158,12 +159,14 @@ class PodSecurity(AdmissionPlugin):
             return
         policy, _ = parse_policy(labels)
         if enforce:
-            findings = _evaluate_level(policy.enforce, pod)
+            with beside_loop():
+                findings = _evaluate_level(policy.enforce, pod)
             if findings:
                 raise attributes.forbidden(
                     f'violates PodSecurity "{policy.enforce}": {_format_details(findings)}'
                 )
-        findings = _evaluate_level(policy.warn, pod)
+        with beside_loop():
+            findings = _evaluate_level(policy.warn, pod)
         if findings:
             text = f'would violate PodSecurity "{policy.warn}": {_format_details(findings)}'
             attributes.caller.warn(text)

@@ -18,6 +18,7 @@ from pytest_kwait.simulator.api_errors import StatusError, internal_error
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.objects import clone, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.request_info import Caller
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -170,6 +171,11 @@ class _PolicyPlugin(AdmissionPlugin):
         self._cluster = cluster
         self._bindings = cluster.store.present(self._binding_resource)
 
+    @property
+    def is_used(self) -> bool:
+        """Whether a policy is bound."""
+        return bool(self._bindings)
+
     def _invocations(self, attributes: Attributes) -> Iterator[_Invocation]:
         """Match policies, bindings and parameters with a request."""
         if not self._bindings or attributes.kind.group == ADMISSION_GROUP:
@@ -215,10 +221,12 @@ class ValidatingAdmissionPolicy(_PolicyPlugin):
             StatusError: a policy denies the request.
         """
         refusal: StatusError | None = None
-        for invocation in self._invocations(attributes):
+        for invocation in [*self._invocations(attributes)]:
             title = f"ValidatingAdmissionPolicy {invocation.title}"
             actions = invocation.binding["spec"].get("validationActions") or ()
-            for denial in self._denials(invocation, attributes):
+            with beside_loop():
+                denials = [*self._denials(invocation, attributes)]
+            for denial in denials:
                 if "Warn" in actions and not denial.always:
                     attributes.caller.warn(f"Validation failed for {title}: {denial.text}")
                 if ("Deny" in actions or denial.always) and refusal is None:
@@ -397,9 +405,9 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
 
         spec = invocation.policy["spec"]
         must = invocation.is_failure_fatal
-        unmet, failure = invocation.activation(self._cluster, attributes).evaluate_conditions(
-            spec.get("matchConditions") or []
-        )
+        activation = invocation.activation(self._cluster, attributes)
+        with beside_loop():
+            unmet, failure = activation.evaluate_conditions(spec.get("matchConditions") or [])
         if failure and must:
             failures.append((_denied(invocation) + failure, "Invalid"))
         if unmet or failure:
@@ -414,7 +422,8 @@ class MutatingAdmissionPolicy(_PolicyPlugin):
             obj = to_version_without_webhook(kind, attributes.obj)
             activation = invocation.activation(self._cluster, attributes)
             try:
-                result = apply_mutation(mutation, activation, kind, obj)
+                with beside_loop():
+                    result = apply_mutation(mutation, activation, kind, obj)
             except MutationError as error:
                 if must:
                     failures.append((f"{_denied(invocation)}{error}", "Invalid"))

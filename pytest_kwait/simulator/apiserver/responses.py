@@ -8,6 +8,7 @@ Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters, pkg/storage/cac
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,8 @@ _YAML = {"Content-Type": "application/yaml"}
 _encode = msgspec.json.Encoder().encode
 _MAX_WARNING_LENGTH = 4096
 _TRUNCATED_WARNING_LENGTH = 256
+_SLOW_BYTES = 256 * 1024
+"""The size of objects whose tables or conversion would hold the event loop too long."""
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 
 
@@ -118,7 +121,7 @@ def error_response(request: ApiRequest, error: StatusError) -> web.Response:
     return _encode_body(request, media, error.status(), error.code, error.headers)
 
 
-def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
+async def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
     """Return a stored object; its stored bytes where the form allows it."""
     form = request.form
     if form.media == "json" and not form.convert and kind.stored:
@@ -126,11 +129,20 @@ def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web
         if kind.custom:
             raw = _encode(to_version_without_webhook(kind, entry.obj))
         return _build_response(request, raw, 200, _JSON)
-    return object_response(request, kind, entry.obj)
+    return await object_response(request, kind, entry.obj)
 
 
-def object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200) -> web.Response:
+async def object_response(
+    request: ApiRequest, kind: Kind, obj: Obj, status: int = 200
+) -> web.Response:
     """Return an object in the version and form that the client accepts."""
+    form = request.form
+    if form.media == "yaml" or ((form.convert or kind.custom) and len(_encode(obj)) >= _SLOW_BYTES):
+        return await asyncio.to_thread(_build_object_response, request, kind, obj, status)
+    return _build_object_response(request, kind, obj, status)
+
+
+def _build_object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int) -> web.Response:
     form = request.form
     if obj.get("kind") == "Status" and obj.get("apiVersion") == "v1":
         return _encode_body(request, form.media, obj, status, {})
@@ -144,10 +156,21 @@ def object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int = 200
     return _encode_body(request, form.media, body, status, {})
 
 
-def list_response(
+async def list_response(
     request: ApiRequest, kind: Kind, entries: Sequence[Entry], metadata: Obj
 ) -> web.Response:
     """Return objects as a list."""
+    form = request.form
+    if form.media == "yaml" or (
+        (form.convert or kind.custom) and sum(len(entry.raw) for entry in entries) >= _SLOW_BYTES
+    ):
+        return await asyncio.to_thread(_build_list_response, request, kind, entries, metadata)
+    return _build_list_response(request, kind, entries, metadata)
+
+
+def _build_list_response(
+    request: ApiRequest, kind: Kind, entries: Sequence[Entry], metadata: Obj
+) -> web.Response:
     form = request.form
     if form.convert == "Table":
         rows = [entry.obj for entry in entries]

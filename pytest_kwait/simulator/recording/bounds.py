@@ -1,4 +1,4 @@
-"""Bounds of files that hold recordings, journals and reports, and their encoding.
+"""Bounds of files that are read: recordings, journals, reports, manifests; their encoding.
 
 Such a file may come from another machine: its size in memory and its numbers are checked before it
 is decoded.
@@ -6,8 +6,8 @@ is decoded.
 
 from __future__ import annotations
 
+import os
 import zlib
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -50,6 +50,30 @@ def _escape_surrogates(value: Any) -> Any:
     return value
 
 
+class FileTooLargeError(ValueError):
+    """A file has more bytes than are read; names both figures."""
+
+    def __init__(self, size: str, most: int) -> None:
+        super().__init__(f"it has {size} bytes, and at most {most:,} are read")
+
+
+def read_limited(path: Path, most: int) -> bytes:
+    """Read a file, which may be a pipe or a device without an end.
+
+    Raises:
+        FileTooLargeError: it has more than `most` bytes.
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise FileTooLargeError(f"{size:,}", most)
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise FileTooLargeError(f"more than {most:,}", most)
+    return data
+
+
 def read_bounded(path: Path, what: str) -> bytes:
     """Read a file.
 
@@ -57,10 +81,10 @@ def read_bounded(path: Path, what: str) -> bytes:
         InvalidArgument: it is larger than `MAX_FILE_BYTES`.
         OSError: it cannot be read.
     """
-    with suppress(FileNotFoundError):
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise _too_large_error(what, str(path))
-    return path.read_bytes()
+    try:
+        return read_limited(path, MAX_FILE_BYTES)
+    except FileTooLargeError:
+        raise _too_large_error(what, str(path)) from None
 
 
 def unpack(data: bytes, what: str, value: str) -> bytes:

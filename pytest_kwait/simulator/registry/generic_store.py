@@ -766,7 +766,7 @@ async def run_write(
     def work() -> Result:
         return retry_on_conflict(write) if retry else write()
 
-    large = size >= LARGE_BYTES
+    large = size >= LARGE_BYTES or cluster.admission.has_policies()
     if not large and not cluster.has_webhooks():
         return write()
     return await run_suspendable(work, large=large)

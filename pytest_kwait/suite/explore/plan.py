@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SEEDS = 10**9
+_MAX_PLAN_BYTES = 8 * 1024 * 1024
+"""Bytes of a file of decisions."""
+
 """Number of derived seeds: at most nine digits, which are easily copied."""
 
 _VALID_EFFORT = (
@@ -113,9 +116,16 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
 
 
 def _read_lines(value: str, what: str, source: str | None) -> list[str]:
+    # Loads msgspec, which most runs do not need.
+    from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
+
     try:
-        lines = Path(value[1:]).read_text("utf-8").splitlines()
+        lines = read_limited(Path(value[1:]), _MAX_PLAN_BYTES).decode("utf-8").splitlines()
         return [line for line in lines if not line.startswith("#")]
+    except FileTooLargeError as error:
+        raise InvalidArgument(
+            what, value, f"use a file with a decision a line ({error})", source
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is no text"
         raise InvalidArgument(

@@ -193,6 +193,10 @@ if TYPE_CHECKING:
     Algorithm = Callable[[int, list[Any], dict[str, float]], Sequence[Any]]
 
 
+_MAX_BYTES = 32 * 1024 * 1024
+"""Bytes of a file of durations: more than 200,000 tests."""
+
+
 class Durations(NamedTuple):
     """Recorded durations of tests.
 
@@ -207,18 +211,26 @@ class Durations(NamedTuple):
 
 def read_durations(path: Path, source: str) -> Durations | None:
     """Return the recorded durations in a file; None if there is no file."""
+    # Loads msgspec, which runs without shards do not need.
+    from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
+
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_limited(path, _MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _invalid_durations(path, f"it cannot be read ({error.strerror})", source) from None
     except UnicodeDecodeError:
         raise _invalid_durations(path, "it is not text", source) from None
+    except FileTooLargeError as error:
+        raise _invalid_durations(path, str(error), source) from None
     try:
         contents = json.loads(text)
     except ValueError as error:
         raise _invalid_durations(path, f"it is no JSON ({error})", source) from None
+    except RecursionError:
+        why = "it nests lists or objects too deeply to be read"
+        raise _invalid_durations(path, why, source) from None
     if isinstance(contents, list):
         # The file format of the first versions of pytest-split, which it still reads.
         pairs = all(isinstance(pair, list) and len(pair) == 2 for pair in contents)

@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+PODS = "/api/v1/namespaces/default/pods"
+ADMISSION = "admissionregistration.k8s.io"
 RBAC = "rbac.authorization.k8s.io"
 MOST_CALLS = 100_000
 """Calls that take less than 100 ms."""
 MANY = 12_000
+MANY_PODS = 1_200
 
 
 class Turns:
@@ -159,6 +162,98 @@ def send(served: Served, form: str, count: int) -> int:
             answer = served.send("POST", MAPS, text.encode(), Content_Type=kind)
     assert answer is not None
     return answer.status
+
+
+def pod(containers: int, **metadata: Any) -> dict[str, Any]:
+    names = [f"c{number}" for number in range(containers)]
+    spec = {"containers": [{"name": name, "image": "busybox"} for name in names]}
+    metadata = {"name": "large", **metadata}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture(scope="module")
+def checked(watched: Served) -> Served:
+    """A server with limits, a level of pod security and a policy for the pods of `default`."""
+    limit = {"type": "Container", "default": {"cpu": "1"}, "max": {"cpu": "2"}}
+    limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "limits"}}
+    body = {**limits, "spec": {"limits": [limit]}}
+    watched.json("POST", "/api/v1/namespaces/default/limitranges", body)
+    labels = {"pod-security.kubernetes.io/warn": "restricted"}
+    patch = "application/merge-patch+json"
+    body = {"metadata": {"labels": labels}}
+    watched.send("PATCH", "/api/v1/namespaces/default", body, Content_Type=patch)
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    pairs = "object.spec.containers.all(c, object.spec.containers.exists(d, d.name == c.name))"
+    spec: dict[str, Any] = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": pairs}],
+    }
+    for kind, plural in (("", "ies"), ("Binding", "ybindings")):
+        body = {
+            "apiVersion": f"{ADMISSION}/v1",
+            "kind": f"ValidatingAdmissionPolicy{kind}",
+            "metadata": {"name": "pairs"},
+            "spec": {"policyName": "pairs", "validationActions": ["Deny"]} if kind else spec,
+        }
+        path = f"/apis/{ADMISSION}/v1/validatingadmissionpolic{plural}"
+        assert watched.send("POST", path, body).status == 201
+    return watched
+
+
+@pytest.mark.parametrize("containers", [60, 150])
+def test_no_admission_plugin_holds_the_loop(turns: Turns, checked: Served, containers: int) -> None:
+    """A small pod has a policy whose expression looks at all pairs of containers."""
+    turns.worst = 0
+    body = pod(containers)
+    if containers > 100:  # the size alone
+        body["spec"]["containers"][0]["env"] = [{"name": "A", "value": "x" * 20_000}]
+    assert checked.send("POST", f"{PODS}?dryRun=All", body).status == 201
+    checked.run(lambda: None)
+    assert turns.worst < MOST_CALLS
+
+
+YAML, TABLE = "application/yaml", "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        ("/api/v1/namespaces/many/pods", TABLE),
+        ("/api/v1/namespaces/many/pods?limit=20", YAML),
+        ("/api/v1/namespaces/many/pods/p0", YAML),
+        ("/api/v1/namespaces/many/pods?labelSelector=a%3Db", ""),
+        ("/api/v1/namespaces/many/pods?fieldSelector=spec.nodeName%3Db", ""),
+    ],
+)
+def test_no_form_of_many_objects_holds_the_loop(
+    turns: Turns, many_pods: Served, path: str, accept: str
+) -> None:
+    turns.worst = 0
+    assert many_pods.send("GET", path, Accept=accept or "application/json").status == 200
+    many_pods.run(lambda: None)
+    assert turns.worst < MOST_CALLS * MANY_PODS / 6_000
+
+
+def test_the_deletion_of_many_objects_lets_others_in(turns: Turns, many_pods: Served) -> None:
+    turns.worst = 0
+    assert many_pods.send("DELETE", "/api/v1/namespaces/many/pods").status == 200
+    many_pods.run(lambda: None)
+    assert turns.worst < MOST_CALLS * MANY_PODS / 6_000
+
+
+@pytest.fixture(scope="module")
+def many_pods(turns: Turns, watched: Served) -> Served:
+    def create() -> None:
+        sys.setprofile(None)
+        metadata = {"name": "default", "namespace": "many"}
+        watched.api.create("namespaces", {"metadata": {"name": "many"}})
+        watched.api.create("serviceaccounts", {"metadata": metadata}, "many")
+        for number in range(MANY_PODS):
+            watched.api.create("pods", pod(20, name=f"p{number}"), "many")
+        sys.setprofile(turns.count)
+
+    watched.run(create)
+    return watched
 
 
 STATUSES = {

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import ssl
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -191,6 +193,25 @@ def test_request_body_is_limited_to_three_megabytes(served: Served, chunked: boo
         client.sendall(data)
         answer = client.recv(65536)
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == TOO_LARGE
+
+
+def test_a_chunked_body_of_100_megabytes_is_refused_and_not_held(served: Served) -> None:
+    head = f"POST {MAPS} HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n\r\n"
+    chunk = b"%x\r\n%b\r\n" % (1_000_000, b" " * 1_000_000)
+    tracemalloc.start()
+    try:
+        with connect(served) as client:
+            client.sendall(head.encode())
+            for _ in range(100):
+                if select.select([client], [], [], 0)[0]:
+                    break  # the answer does not need the end of the body
+                client.sendall(chunk)
+            answer = client.recv(65536)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == TOO_LARGE
+    assert peak < 32 * 1024 * 1024
 
 
 def test_request_body_of_three_megabytes_is_accepted(served: Served) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,6 @@ from pytest_kwait.suite.report.run_report import RunReport, encode_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 HEADER = RecordingHeader(1, 0.0)
 SURROGATE = "test_it[\udce9]"
@@ -114,3 +114,9 @@ def test_reports_and_journals_of_tests_with_lone_surrogates(tmp_path: Path) -> N
     report = RunReport(1, runs=[RunRecord("run", "r", 0.0)], tests=[test], waits=[])
     assert b"test_it[\\\\udce9]" in encode_report(report)
     assert "test_it[\\\\udce9]" in render_page(report)
+
+
+def test_a_device_without_an_end_is_read_up_to_the_limit() -> None:
+    with pytest.raises(bounds.FileTooLargeError) as caught:
+        bounds.read_limited(Path("/dev/zero"), 1000)
+    assert str(caught.value) == "it has more than 1,000 bytes, and at most 1,000 are read"

@@ -243,6 +243,7 @@ def test_missing_durations_are_empty(tmp_path: Path, text: str | None) -> None:
         (b'{"a": true}', "it says that a took True seconds"),
         (b'{"a": null}', "it says that a took None seconds"),
         (None, "it cannot be read (Is a directory)"),
+        (b"[" * 100_000, "it nests lists or objects too deeply to be read"),
     ],
 )
 def test_foreign_durations_file_is_refused(
@@ -258,4 +259,19 @@ def test_foreign_durations_file_is_refused(
     assert str(caught.value) == (
         f"durations_path={str(path)!r} (from option --durations-path) is not valid: {why}; use a "
         "file that pytest-split's --store-durations wrote, or remove it"
+    )
+
+
+def test_large_durations_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_kwait.suite.shards.split._MAX_BYTES", 10)
+    path = tmp_path / "durations"
+    path.write_text('{"a": 1.5}')
+    assert read_durations(path, "option --durations-path") is not None
+    path.write_text('{"a": 1.25}')
+    with pytest.raises(InvalidArgument) as caught:
+        read_durations(path, "option --durations-path")
+    assert str(caught.value) == (
+        f"durations_path={str(path)!r} (from option --durations-path) is not valid: it has 11 "
+        "bytes, and at most 10 are read; use a file that pytest-split's --store-durations wrote, "
+        "or remove it"
     )

@@ -53,6 +53,8 @@ REVISION_TIMEOUT = 3.0
 _RESOURCE_VERSION_MATCHES = ("Exact", "NotOlderThan")
 _TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - names a format
 _TOKEN_TYPES = {"v": (str, "string"), "rv": (int, "int64"), "start": (str, "string")}
+_MANY_ENTRIES = 1000
+"""Objects that are compared with selectors on the event loop."""
 _REVISION_POLL_SECONDS = 0.02
 _COMPACTED_TEXT = (
     "The provided continue parameter is too old to display a consistent list result. You can "
@@ -394,8 +396,9 @@ def _explores_expiry(cluster: Cluster, request: ApiRequest, kind: Kind, revision
 async def _take_large_page(
     entries: Sequence[Entry], options: ListOptions, revision: int, prefix: str, limit: int
 ) -> Page:
-    """Take a page, in a thread if the selectors are large."""
-    if not options.is_large:
+    """Take a page, in a thread if the selectors are large, or select among many objects."""
+    is_large = options.is_large or (options.is_selective and len(entries) > _MANY_ENTRIES)
+    if not is_large:
         return _take_page(entries, options, revision, prefix, limit)
     return await asyncio.to_thread(_take_page, entries, options, revision, prefix, limit)
 

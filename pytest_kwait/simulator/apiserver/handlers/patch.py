@@ -142,7 +142,9 @@ async def patch_object(
             size=request.write_size(entry),
         )
         status = 201 if created else 200
-        return object_response(request, kind, await to_requested_version(kind, stored), status)
+        return await object_response(
+            request, kind, await to_requested_version(kind, stored), status
+        )
     if cluster.clock.exploration is not None and media != JSON_PATCH:
         # Not at import: few clusters explore.
         from pytest_kwait.simulator.exploration.requests import find_patch_version
@@ -155,7 +157,7 @@ async def patch_object(
         retry=True,
         size=request.write_size(cluster.store.get(kind.bucket, key)),
     )
-    return object_response(request, kind, await to_requested_version(kind, stored))
+    return await object_response(request, kind, await to_requested_version(kind, stored))
 
 
 def _patch(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -66,6 +67,8 @@ _JOB_DELETION_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+_DELETIONS_IN_A_ROW = 50
+"""Deletions of a collection without a turn of other requests."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _DEPRECATION_WARNINGS = {
     COMPONENT_STATUSES: "v1 ComponentStatus is deprecated in v1.19+",
@@ -146,9 +149,11 @@ class ResourceHandler:
         if request.query:
             await self._check_get(request)
         if kind.bucket == COMPONENT_STATUSES:
-            return object_response(request, kind, get_component_status(target.name))
+            return await object_response(request, kind, get_component_status(target.name))
         entry = self._cluster.entry(kind, target.name, target.namespace or "")
-        return stored_object_response(request, kind, await entry_to_requested_version(kind, entry))
+        return await stored_object_response(
+            request, kind, await entry_to_requested_version(kind, entry)
+        )
 
     async def _check_get(self, request: ApiRequest) -> None:
         """Check the query of a GET of one object.
@@ -178,9 +183,9 @@ class ResourceHandler:
                 raise verb_not_supported(kind.group, kind.plural, "watch")
             return await serve_watch(self._cluster, request, kind, target.namespace, options)
         if kind.bucket == COMPONENT_STATUSES:
-            return list_response(request, kind, list_component_statuses(options), {})
+            return await list_response(request, kind, list_component_statuses(options), {})
         page = await find_page(self._cluster, request, kind, target.namespace, options)
-        return list_response(request, kind, page.entries, page.metadata)
+        return await list_response(request, kind, page.entries, page.metadata)
 
     async def _create(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
@@ -196,7 +201,7 @@ class ResourceHandler:
             lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
             size=request.body_size,
         )
-        return object_response(request, kind, await to_requested_version(kind, stored), 201)
+        return await object_response(request, kind, await to_requested_version(kind, stored), 201)
 
     async def _update(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
@@ -214,14 +219,16 @@ class ResourceHandler:
                 lambda: self._cluster.create(kind, obj, target.namespace or "", caller=caller),
                 size=request.body_size,
             )
-            return object_response(request, kind, await to_requested_version(kind, stored), 201)
+            return await object_response(
+                request, kind, await to_requested_version(kind, stored), 201
+            )
         stored = await run_write(
             self._cluster,
             lambda: self._cluster.update(kind, obj, caller=caller),
             retry=True,
             size=request.write_size(entry),
         )
-        return object_response(request, kind, await to_requested_version(kind, stored))
+        return await object_response(request, kind, await to_requested_version(kind, stored))
 
     async def _delete(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
@@ -240,7 +247,7 @@ class ResourceHandler:
             ),
         )
         is_pending = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
-        return object_response(
+        return await object_response(
             request, kind, await to_requested_version(kind, outcome), 202 if is_pending else 200
         )
 
@@ -251,13 +258,15 @@ class ResourceHandler:
         options = await read_delete_options(request)
         chosen = await read_list_options(request, kind)
         page = await find_page(self._cluster, request, kind, target.namespace, chosen)
-        for entry in page.entries:
+        for number, entry in enumerate(page.entries, 1):
+            if not number % _DELETIONS_IN_A_ROW:
+                await async_sleep(0)  # let others in
             try:
                 await run_write(self._cluster, self._deletion(request, kind, entry.obj, options))
             except StatusError as error:
                 if error.code != 404:
                     raise
-        return list_response(request, kind, page.entries, page.metadata)
+        return await list_response(request, kind, page.entries, page.metadata)
 
     def _deletion(
         self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj

@@ -197,7 +197,7 @@ async def serve_scale(
     namespace = target.namespace or ""
     if verb == "get":
         entry = cluster.entry(kind, target.name, namespace)
-        return object_response(
+        return await object_response(
             request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, entry.obj))
         )
     caller = request.read_write_options()
@@ -239,7 +239,7 @@ async def serve_scale(
 
 
 async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
-    return object_response(
+    return await object_response(
         request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, stored))
     )
 
@@ -424,7 +424,7 @@ class SubresourceHandler:
             return await serve_scale(self._cluster, request, kind, target, verb)
         if verb == "get":
             entry = self._cluster.entry(kind, target.name, target.namespace or "")
-            return stored_object_response(
+            return await stored_object_response(
                 request, kind, await entry_to_requested_version(kind, entry)
             )
         if verb == "patch":
@@ -438,8 +438,9 @@ class SubresourceHandler:
             self._cluster,
             lambda: self._cluster.update(kind, obj, subresource=target.subresource, caller=caller),
             retry=True,
+            size=request.body_size,
         )
-        return object_response(request, kind, await to_requested_version(kind, stored))
+        return await object_response(request, kind, await to_requested_version(kind, stored))
 
     async def _connect(
         self, request: ApiRequest, kind: Kind, target: RequestInfo
