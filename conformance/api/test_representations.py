@@ -143,3 +143,54 @@ def test_yaml_knows_neither_surrogates_nor_escaped_slashes(
 
 def _config_map(**metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+
+
+def test_what_was_given_empty_is_empty_in_messages(server: RawClient, kwait: Kwait) -> None:
+    """Not null, as what was not given; the stored object has neither."""
+    jobs = f"/apis/batch/v1/namespaces/{kwait.namespace}/jobs"
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "securityContext": {"supplementalGroups": [], "sysctls": []},
+        "nodeSelector": {},
+        "containers": [
+            {
+                "name": "c",
+                "image": "x:1",
+                "command": [],
+                "resources": {"limits": {}},
+                "securityContext": {"capabilities": {"drop": []}},
+            }
+        ],
+    }
+    body = {"metadata": {"name": "a"}, "spec": {"suspend": True, "template": {"spec": spec}}}
+    created = server.request("POST", jobs, body)
+    assert created.body["spec"]["template"]["spec"]["containers"][0]["securityContext"] == {
+        "capabilities": {}
+    }
+    spec["containers"][0]["image"] = "y:1"
+    message = server.request("PUT", f"{jobs}/a", body).body["message"]
+    for text in (
+        '"Command":[],"Args":null',
+        '"Limits":{},"Requests":null,"Claims":null',
+        '"Capabilities":{"Add":null,"Drop":[]}',
+        '"SupplementalGroups":[]',
+        '"Sysctls":[]',
+        '"NodeSelector":{}',
+    ):
+        assert text in message
+    patch = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
+    media = "application/merge-patch+json"
+    message = server.request("PATCH", f"{jobs}/a", patch, content_type=media).body["message"]
+    assert '"Capabilities":{"Add":null,"Drop":null}' in message
+
+
+def test_an_empty_overhead_needs_a_runtime_class(server: RawClient, kwait: Kwait) -> None:
+    """As any other overhead."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/pods"
+    spec = {"overhead": {}, "containers": [{"name": "c", "image": "x:1"}]}
+    answer = server.request("POST", path, {"metadata": {"name": "a"}, "spec": spec})
+    assert (answer.status, answer.body["message"]) == (
+        403,
+        'pods "a" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass '
+        "defined Overhead",
+    )

@@ -15,7 +15,7 @@ from pytest_kwait.simulator.api_errors import StatusError, forbidden
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.objects import EmptiedObj, Obj
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
@@ -97,6 +97,7 @@ class Caller:
         warnings: texts for `Warning` headers of the response.
         strict_errors: errors of strict decoding.
         empty_fields: the fields whose empty lists decoding has made null, as `rules`.
+        emptied_objects: the objects of which some fields were given empty; until they are stored.
     """
 
     user: str = "system:kube-controller-manager"
@@ -109,6 +110,7 @@ class Caller:
     warnings: list[str] = field(default_factory=list)
     strict_errors: list[str] = field(default_factory=list)
     empty_fields: list[str] = field(default_factory=list)
+    emptied_objects: list[EmptiedObj] = field(default_factory=list)
 
     @property
     def identity(self) -> User:
