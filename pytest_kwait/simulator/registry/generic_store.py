@@ -417,6 +417,9 @@ class GenericStore:
         if record is not None:
             record(new)
             return
+        if caller.version:
+            group, _, version = caller.version.rpartition("/")
+            kind = (self._cluster.kinds.served(group, version) or {}).get(kind.plural, kind)
         seen = new
         if caller.manager and not (kind.stored or kind.custom):
             seen = to_version(kind, {**new, "metadata": {**new["metadata"]}})

@@ -7,8 +7,10 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.decode import Decoder, canonicalize_time
+from pytest_kwait.simulator.codec.json_yaml import write_yaml
 from pytest_kwait.simulator.codec.schema import shape_of, struct_of
 from pytest_kwait.simulator.objects import DuplicateKeysObj, clone, emptied_fields
+from pytest_kwait.simulator.request_info import Caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.validation.internal_types import format_internal
 from tests.simulator.cluster import new_cluster
@@ -75,6 +77,15 @@ def test_what_was_given_empty_is_known_until_it_is_stored() -> None:
     api.create("pods", {"metadata": {"name": "a"}, "spec": sent}, "default")
     stored = api.get("pods", "a", "default")["spec"]
     assert emptied_fields(stored) == emptied_fields(stored["containers"][0]) == {}
+    assert write_yaml(stored["containers"][0]["securityContext"]) == b"capabilities: {}\n"
+    manager = Caller(manager="m")
+    changed = api.modify("pods", "a", "default", _label, caller=manager)
+    (own,) = [one for one in changed["metadata"]["managedFields"] if one["manager"] == "m"]
+    assert own["fieldsV1"] == {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
+
+
+def _label(obj: dict[str, Any]) -> None:
+    obj["metadata"]["labels"] = {"a": "b"}
 
 
 def test_meaningful_empty_values_are_kept() -> None:
