@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pytest_kwait import Kwait
     from pytest_kwait.clusters import Cluster
 
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _APPLY = "application/apply-patch+yaml"
 _NO_NAME = "the name of the object (a based on URL) was undeterminable: name must be provided"
 _SURROGATE = "found invalid Unicode character escape code"
@@ -35,6 +37,78 @@ def test_compact_json_ends_with_a_newline_and_indented_json_does_not(
     assert (compact.data[:2], compact.data[-2:]) == (b'{"', b"}\n")
     indented = server.request("GET", f"{path}?pretty=true")
     assert (indented.data[:5], indented.data[-2:]) == (b'{\n  "', b"\n}")
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "indented"),
+    [
+        ("pretty=1", {}, True),
+        ("pretty=T", {}, True),
+        ("pretty=0", {}, False),
+        ("pretty=yes", {}, False),
+        ("pretty=", {"User-Agent": "curl/8.0"}, True),
+        ("", {"User-Agent": "Mozilla/5.0 x"}, True),
+        ("", {"User-Agent": "Wget/1"}, True),
+        ("", {"User-Agent": "xcurl/1"}, False),
+        ("pretty=false", {"User-Agent": "curl/8.0"}, False),
+        ("pretty=yes", {"User-Agent": "curl/8.0"}, False),
+        ("", {"Accept": "application/json;pretty=1"}, True),
+        ("", {"Accept": "application/json;pretty=true"}, False),
+        ("pretty=false", {"Accept": "application/json;pretty=1"}, True),
+        ("", {"Accept": _TABLE}, False),
+        ("pretty=true", {"Accept": _TABLE}, True),
+        ("", {"Accept": f"{_TABLE}, application/json"}, False),
+        ("pretty=1", {"Accept": _AGGREGATED}, True),
+        ("", {"Accept": _AGGREGATED}, False),
+    ],
+)
+def test_who_gets_indented_json(
+    server: RawClient, query: str, headers: dict[str, str], indented: bool
+) -> None:
+    """By the query first, then by the client; an Accept header may ask for it, too."""
+    accept = headers.get("Accept", "")
+    path = "/apis" if accept == _AGGREGATED else "/api/v1/namespaces"
+    data = server.request("GET", f"{path}?{query}", headers=headers).data
+    assert (data[:2], data[-2:]) == ((b"{\n", b"\n}") if indented else (b'{"', b"}\n"))
+
+
+@pytest.mark.parametrize("accept", [_TABLE, "text/html", _AGGREGATED])
+def test_errors_are_indented_where_no_accepted_form_is_one_of_errors(
+    server: RawClient, accept: str
+) -> None:
+    """Whatever else the client asks for."""
+    for query in ("", "?pretty=false"):
+        path = f"/api/v1/namespaces/nothing{query}"
+        data = server.request("GET", path, headers={"Accept": accept}).data
+        assert (data[:5], data[-2:]) == (b'{\n  "', b"\n}")
+
+
+@pytest.mark.parametrize(
+    ("path", "media"),
+    [
+        ("/openid/v1/jwks", "application/jwk-set+json"),
+        ("/.well-known/openid-configuration", "application/json"),
+    ],
+)
+def test_documents_of_tokens_have_one_media_type(server: RawClient, path: str, media: str) -> None:
+    """And no newline at their end."""
+    for accept in (media, "*/*"):
+        answer = server.request("GET", path, headers={"Accept": accept})
+        assert (answer.status, answer.headers["Content-Type"]) == (200, media)
+        assert answer.data[-1:] == b"}"
+    for accept in ("application/yaml", "text/html"):
+        answer = server.request("GET", path, headers={"Accept": accept})
+        assert answer.status == 406
+        assert "406: Not Acceptable" in answer.text
+        assert f"Available representations: {media}" in answer.text
+
+
+def test_the_order_of_the_openapi_document(server: RawClient) -> None:
+    """Of version 2."""
+    document = server.request("GET", "/openapi/v2")
+    assert document.data[-1:] == b"}"
+    parts = ["swagger", "info", "paths", "definitions", "parameters"]
+    assert list(document.body) == [*parts, "securityDefinitions", "security"]
 
 
 @pytest.mark.parametrize("query", ["", "?pretty=false", "?pretty=true"])
@@ -141,5 +215,81 @@ def test_yaml_knows_neither_surrogates_nor_escaped_slashes(
     assert created.body["message"].startswith(f"{begin}: {why} (")
 
 
+def test_the_oldest_of_many_updates_have_one_manager(server: RawClient, kwait: Kwait) -> None:
+    """From the eleventh on; what has no manager gets one at its first apply."""
+    objects = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
+    body = {"metadata": {"name": "a"}, "data": {"m0": "1"}}
+    server.request("POST", f"{objects}?fieldManager=m0", body)
+    media = "application/merge-patch+json"
+    for number in range(1, 12):
+        patch = {"data": {f"m{number}": "1"}}
+        path = f"{objects}/a?fieldManager=m{number}"
+        answer = server.request("PATCH", path, patch, content_type=media)
+    entries = answer.body["metadata"]["managedFields"]
+    assert len(entries) == 10
+    (ancient,) = [entry for entry in entries if entry["manager"] == "ancient-changes"]
+    assert ancient["fieldsV1"]["f:data"].keys() >= {".", "f:m0"}
+
+    server.request("POST", objects, {"metadata": {"name": "b"}})
+    path = f"{objects}/b?fieldManager=m"
+    changed = server.request("PATCH", path, {"data": {"a": "1"}}, content_type=media).body
+    assert "managedFields" not in changed["metadata"]
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"a": "2"}}
+    refused = server.request("PATCH", path, body, content_type=_APPLY)
+    why = 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+    assert (refused.status, refused.body["message"]) == (409, why)
+
+
 def _config_map(**metadata: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", **metadata}}
+
+
+def test_what_was_given_empty_is_empty_in_messages(server: RawClient, kwait: Kwait) -> None:
+    """Not null, as what was not given; the stored object has neither."""
+    jobs = f"/apis/batch/v1/namespaces/{kwait.namespace}/jobs"
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "securityContext": {"supplementalGroups": [], "sysctls": []},
+        "nodeSelector": {},
+        "containers": [
+            {
+                "name": "c",
+                "image": "x:1",
+                "command": [],
+                "resources": {"limits": {}},
+                "securityContext": {"capabilities": {"drop": []}},
+            }
+        ],
+    }
+    body = {"metadata": {"name": "a"}, "spec": {"suspend": True, "template": {"spec": spec}}}
+    created = server.request("POST", jobs, body)
+    assert created.body["spec"]["template"]["spec"]["containers"][0]["securityContext"] == {
+        "capabilities": {}
+    }
+    spec["containers"][0]["image"] = "y:1"
+    message = server.request("PUT", f"{jobs}/a", body).body["message"]
+    for text in (
+        '"Command":[],"Args":null',
+        '"Limits":{},"Requests":null,"Claims":null',
+        '"Capabilities":{"Add":null,"Drop":[]}',
+        '"SupplementalGroups":[]',
+        '"Sysctls":[]',
+        '"NodeSelector":{}',
+    ):
+        assert text in message
+    patch = {"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}
+    media = "application/merge-patch+json"
+    message = server.request("PATCH", f"{jobs}/a", patch, content_type=media).body["message"]
+    assert '"Capabilities":{"Add":null,"Drop":null}' in message
+
+
+def test_an_empty_overhead_needs_a_runtime_class(server: RawClient, kwait: Kwait) -> None:
+    """As any other overhead."""
+    path = f"/api/v1/namespaces/{kwait.namespace}/pods"
+    spec = {"overhead": {}, "containers": [{"name": "c", "image": "x:1"}]}
+    answer = server.request("POST", path, {"metadata": {"name": "a"}, "spec": spec})
+    assert (answer.status, answer.body["message"]) == (
+        403,
+        'pods "a" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass '
+        "defined Overhead",
+    )

@@ -13,7 +13,8 @@ from pytest_kwait.apimachinery.times import NANOSECONDS
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
 
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+"""The texts that `strconv.ParseBool` takes for true."""
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _DECIMAL_INT = re.compile(r"[+-]?\d+", re.ASCII)
 _PREFIXED_INT = re.compile(r"[+-]?0[xXoObB][0-9a-fA-F]+", re.ASCII)
@@ -54,7 +55,7 @@ def parse_bool(text: str) -> bool:
 
     Source: strconv.ParseBool of Go.
     """
-    if text in _TRUE:
+    if text in GO_TRUE:
         return True
     if text in _FALSE:
         return False

@@ -272,18 +272,18 @@ class SimulatedCluster:
                 self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
             )
             return self._objects.finalize(kind, entry, obj, caller or internal_caller())
-        if caller is None:
-            return self._write_own(kind, name, namespace, lambda _: obj, subresource)
+        if caller is None or caller.internal:
+            return self._write_own(kind, name, namespace, lambda _: obj, subresource, caller)
         entry = self.entry(kind, name, namespace)
         return self.replace(kind, entry, obj, subresource, caller)
 
-    def update_status(self, resource: str, obj: Obj) -> Obj:
+    def update_status(self, resource: str, obj: Obj, *, caller: Caller | None = None) -> Obj:
         """Replace an object's status and return the object as stored.
 
         Raises:
             StatusError: 404 not found, 409 conflict.
         """
-        return self.update(resource, obj, subresource="status")
+        return self.update(resource, obj, subresource="status", caller=caller)
 
     def modify(
         self,

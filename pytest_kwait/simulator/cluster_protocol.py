@@ -203,7 +203,7 @@ class Cluster(Protocol):
     ) -> Obj:
         """Replace an object or one of its subresources and return it as stored."""
 
-    def update_status(self, resource: str, obj: Obj) -> Obj:
+    def update_status(self, resource: str, obj: Obj, *, caller: Caller | None = None) -> Obj:
         """Replace an object's status and return the object as stored."""
 
     def modify(

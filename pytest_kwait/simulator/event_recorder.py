@@ -16,17 +16,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.request_info import (
+    CONTROLLER_MANAGER,
+    KUBELET_MANAGER,
+    SCHEDULER_MANAGER,
+    internal_caller,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.exploration.events import ExploredEvents
+    from pytest_kwait.simulator.request_info import Caller
 
 NORMAL = "Normal"
 WARNING = "Warning"
 
 # Source: client-go tools/record/events_cache.go, `NewEventCorrelator`.
+_SCHEDULING_VERSION = "events.k8s.io/v1"
+"""The API version in which the scheduler writes its events."""
 _REMEMBERED = 4096
 _MAX_SIMILAR = 10
 _SIMILAR_WINDOW = 600.0
@@ -216,13 +225,16 @@ class EventRecorder:
             event["message"] = message
 
         try:
-            self._cluster.modify("events", name, namespace, count)
+            self._cluster.modify("events", name, namespace, count, caller=self._caller())
         except StatusError:
             # The event or its namespace was deleted: write a new one.
             self._written.pop(key, None)
             return False
         self._written.move_to_end(key)
         return True
+
+    def _caller(self) -> Caller:
+        return internal_caller(KUBELET_MANAGER if self._host else CONTROLLER_MANAGER)
 
     def _create(
         self,
@@ -240,7 +252,7 @@ class EventRecorder:
             firstTimestamp=now, lastTimestamp=now, count=1, type=severity,
             reportingComponent=self._component, reportingInstance=self._host, eventTime=None,
         )  # fmt: skip
-        written = _create(self._cluster, event, obj)
+        written = _create(self._cluster, event, obj, self._caller())
         if written is not None:
             self._written[key] = written
             _forget_oldest(self._written, self._most)
@@ -282,7 +294,8 @@ class SchedulingRecorder:
             reportingComponent=self._component, reportingInstance=f"{self._component}-kwait",
             firstTimestamp=None, lastTimestamp=None,
         )  # fmt: skip
-        created = _create(self._cluster, event, pod)
+        caller = internal_caller(SCHEDULER_MANAGER, _SCHEDULING_VERSION)
+        created = _create(self._cluster, event, pod, caller)
         if created is not None:
             self._written[key] = (*created, now)
             _forget_oldest(self._written, _REMEMBERED)
@@ -293,18 +306,19 @@ class SchedulingRecorder:
             event["series"] = {"count": series["count"] + 1, "lastObservedTime": stamp}
 
         try:
-            self._cluster.modify("events", written[1], written[0], count)
+            caller = internal_caller(SCHEDULER_MANAGER, _SCHEDULING_VERSION)
+            self._cluster.modify("events", written[1], written[0], count, caller=caller)
         except StatusError:
             return False
         return True
 
 
-def _create(cluster: Cluster, event: Obj, about: Obj) -> tuple[str, str] | None:
+def _create(cluster: Cluster, event: Obj, about: Obj, caller: Caller) -> tuple[str, str] | None:
     """Store an event; returns its name and namespace, None if it was refused."""
     namespace, name = namespace_of(about) or "default", _event_name(cluster, about)
     event["metadata"] = {"name": name, "namespace": namespace}
     try:
-        cluster.create("events", event, namespace, decoded=True)
+        cluster.create("events", event, namespace, caller=caller, decoded=True)
     except StatusError:
         # The namespace is terminating or deleted.
         return None

@@ -34,10 +34,31 @@ class DuplicateKeysObj(Obj):
         self.pairs = pairs
 
 
+class EmptiedObj(Obj):
+    """A decoded object that lacks fields which were given as an empty list or map.
+
+    Args:
+        obj: its other fields.
+        emptied: the empty values by field; copies share it.
+    """
+
+    __slots__ = ("emptied",)
+
+    def __init__(self, obj: Obj, emptied: Obj) -> None:
+        super().__init__(obj)
+        self.emptied = emptied
+
+
+def emptied_fields(obj: Obj | None) -> Obj:
+    """Return the empty lists and maps that an object of a request was given, by field."""
+    return obj.emptied if isinstance(obj, EmptiedObj) else {}
+
+
 def clone(value: Any) -> Any:
     """Return a deep copy of decoded JSON, ten times faster than `copy.deepcopy`."""
     if isinstance(value, dict):
-        return {key: clone(item) for key, item in value.items()}
+        copy = {key: clone(item) for key, item in value.items()}
+        return EmptiedObj(copy, value.emptied) if isinstance(value, EmptiedObj) else copy
     if isinstance(value, list):
         return [clone(item) for item in value]
     return value

@@ -15,13 +15,16 @@ from pytest_kwait.simulator.api_errors import StatusError, forbidden
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.objects import EmptiedObj, Obj
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 UNAUTHENTICATED = "system:unauthenticated"
 SERVER_MANAGER = "kube-apiserver"
+CONTROLLER_MANAGER = "kube-controller-manager"
+SCHEDULER_MANAGER = "kube-scheduler"
+KUBELET_MANAGER = "kubelet"
 """The field manager of what the server itself writes."""
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 
@@ -92,11 +95,14 @@ class Caller:
         uid: the user's UID; empty for none.
         extra: further attributes from authentication.
         manager: the field manager of the write; empty records none.
+        internal: whether it is a component of this process, whose writes are decoded.
+        version: the API version of its writes, as `events.k8s.io/v1`; empty for that of the object.
         dry_run: do everything but store.
         field_validation: the handling of unknown fields.
         warnings: texts for `Warning` headers of the response.
         strict_errors: errors of strict decoding.
         empty_fields: the fields whose empty lists decoding has made null, as `rules`.
+        emptied_objects: the objects of which some fields were given empty; until they are stored.
     """
 
     user: str = "system:kube-controller-manager"
@@ -104,11 +110,14 @@ class Caller:
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     manager: str = ""
+    internal: bool = False
+    version: str = ""
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
     warnings: list[str] = field(default_factory=list)
     strict_errors: list[str] = field(default_factory=list)
     empty_fields: list[str] = field(default_factory=list)
+    emptied_objects: list[EmptiedObj] = field(default_factory=list)
 
     @property
     def identity(self) -> User:
@@ -130,14 +139,14 @@ class Caller:
             self.warnings.append(text)
 
 
-def internal_caller() -> Caller:
-    """Return the caller of the cluster's own writes, without a field manager."""
-    return Caller()
+def internal_caller(manager: str = CONTROLLER_MANAGER, version: str = "") -> Caller:
+    """Return the caller of writes of the cluster's components, by the name of their process."""
+    return Caller(manager=manager, internal=True, version=version)
 
 
 def server_caller() -> Caller:
     """Return the caller of kube-apiserver's own writes."""
-    return Caller(manager=SERVER_MANAGER)
+    return internal_caller(SERVER_MANAGER)
 
 
 class AuthorizerDecision(NamedTuple):

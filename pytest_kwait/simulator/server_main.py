@@ -83,7 +83,7 @@ from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
 from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options
-from pytest_kwait.simulator.request_info import User, server_caller
+from pytest_kwait.simulator.request_info import User, internal_caller, server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -164,8 +164,9 @@ def start_controllers(
 ) -> None:
     """Start what does not belong to kube-apiserver; see `start_components`."""
     # No part of a server, but of every kind of cluster that people test on.
-    cluster.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS))
-    cluster.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE)
+    unowned = internal_caller("")
+    cluster.create("storageclasses.storage.k8s.io", clone(STANDARD_CLASS), caller=unowned)
+    cluster.create("services", clone(_DNS_SERVICE), _SYSTEM_NAMESPACE, caller=unowned)
     NamespaceDefaults(cluster)
     NamespaceController(cluster)
     ClusterRoleAggregationController(cluster)

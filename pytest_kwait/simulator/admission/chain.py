@@ -130,7 +130,7 @@ class TaintNodesByCondition(AdmissionPlugin):
         node = attributes.obj
         if attributes.kind.bucket != "nodes" or attributes.operation != "CREATE":
             return
-        if node is None or attributes.subresource or not attributes.caller.manager:
+        if node is None or attributes.subresource or attributes.caller.internal:
             return
         taints = node.setdefault("spec", {}).setdefault("taints", [])
         if not any(

@@ -22,6 +22,7 @@ from pytest_kwait.simulator.admission.pod_resources import (
     total_pod_resources,
 )
 from pytest_kwait.simulator.objects import name_of, namespace_of, storage_class_of
+from pytest_kwait.simulator.request_info import server_caller
 from pytest_kwait.simulator.validation.core.resources import qos_class
 
 if TYPE_CHECKING:
@@ -386,7 +387,14 @@ class ResourceQuota(AdmissionPlugin):
 
         name, namespace = name_of(quota), namespace_of(quota)
         if self._cluster.find("resourcequotas", name, namespace) is not None:
-            self._cluster.modify("resourcequotas", name, namespace, take, subresource="status")
+            self._cluster.modify(
+                "resourcequotas",
+                name,
+                namespace,
+                take,
+                subresource="status",
+                caller=server_caller(),
+            )
 
 
 def _usage_increase(taken: ResourceList, before: ResourceList) -> ResourceList:

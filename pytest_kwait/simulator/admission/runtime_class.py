@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.admission.attributes import AdmissionPlugin, Attributes, get_new_pod
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, emptied_fields
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -63,14 +63,15 @@ class RuntimeClass(AdmissionPlugin):
         if pod is None:
             return
         spec = pod["spec"]
-        if "runtimeClassName" not in spec and "overhead" not in spec:
+        given = "overhead" in spec or "overhead" in emptied_fields(spec)
+        if "runtimeClassName" not in spec and not given:
             return
         overhead = self._class_of(attributes, spec).get("overhead")
         if overhead is not None and not _equal_overheads(
             overhead.get("podFixed") or {}, spec.get("overhead") or {}
         ):
             raise attributes.forbidden(_OVERHEAD_MISMATCH)
-        if overhead is None and spec.get("overhead") is not None:
+        if overhead is None and given:
             raise attributes.forbidden(_OVERHEAD_WITHOUT_CLASS)
 
     def _class_of(self, attributes: Attributes, spec: Obj) -> Obj:

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.authentication.pki import make_client_context
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, clone, name_of
-from pytest_kwait.simulator.request_info import server_caller
+from pytest_kwait.simulator.request_info import internal_caller, server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,9 @@ class AutoRegistrationController:
         obj = {"metadata": metadata, "spec": spec}
         made = self._cluster.create(_SERVICES, obj, caller=server_caller())
         status = {"conditions": [local_condition(self._cluster.clock.stamp())]}
-        self._cluster.update_status(_SERVICES, {**made, "status": status})
+        self._cluster.update_status(
+            _SERVICES, {**made, "status": status}, caller=internal_caller("")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,4 +319,4 @@ class AvailabilityController:
                 "reason": reason, "message": message,
             }
         ]  # fmt: skip
-        self._cluster.update_status(_SERVICES, {**obj, "status": status})
+        self._cluster.update_status(_SERVICES, {**obj, "status": status}, caller=server_caller())

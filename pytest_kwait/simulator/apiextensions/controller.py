@@ -499,7 +499,7 @@ class DefinitionController:
 
     def _release(self, name: str) -> None:
         if self._cluster.find(CRDS, name) is not None:
-            self._cluster.modify(CRDS, name, "", _remove_finalizer)
+            self._cluster.modify(CRDS, name, "", _remove_finalizer, caller=server_caller())
 
 
 def _remove_finalizer(definition: Obj) -> None:

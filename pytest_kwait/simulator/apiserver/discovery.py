@@ -18,12 +18,12 @@ from pytest_kwait.simulator.apiserver.request import (
     check_produced,
     negotiate_discovery,
 )
-from pytest_kwait.simulator.apiserver.responses import indent_json, json_response
+from pytest_kwait.simulator.apiserver.responses import encode_body, indent_json, json_response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.apiserver.request import ApiRequest, ResponseForm
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, Scheme, SubResource
 
@@ -44,8 +44,8 @@ def serve_discovery(request: ApiRequest, kinds: Scheme) -> web.Response | None:
             return web.Response(body=body, content_type="application/json")
         case ["version", *_]:
             raise resource_not_found()
-        case ["api" | "apis"] if negotiate_discovery(accept):
-            return _aggregated_groups(request, kinds, parts[0])
+        case ["api" | "apis"] if form := negotiate_discovery(accept):
+            return _aggregated_groups(request, kinds, parts[0], form)
         case ["api"]:
             _check_route(request, PRODUCED)
             server = request.header("Host")
@@ -158,7 +158,9 @@ def _resource_entries(kind: Kind) -> Iterator[Obj]:
         yield entry
 
 
-def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Response:
+def _aggregated_groups(
+    request: ApiRequest, kinds: Scheme, root: str, form: ResponseForm
+) -> web.Response:
     core: list[Obj] = [{"name": "", "versions": [{"version": "v1"}]}]
     listed = core if root == "api" else list_groups(kinds)
     items = []
@@ -183,15 +185,13 @@ def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Res
             )
         metadata: Obj = {"name": group["name"]} if group["name"] else {}
         items.append({"metadata": metadata, "versions": versions})
-    body = msgspec.json.encode(
-        {
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {},
-            "items": items,
-        }
-    )
-    tag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+    body = {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
+    tag = f'"{hashlib.sha512(msgspec.json.encode(body)).hexdigest().upper()}"'
     headers = {
         "Content-Type": AGGREGATED,
         "ETag": tag,
@@ -200,7 +200,7 @@ def _aggregated_groups(request: ApiRequest, kinds: Scheme, root: str) -> web.Res
     }
     if request.header("If-None-Match") == tag:
         return web.Response(status=304, headers=headers)
-    return web.Response(body=body + b"\n", headers=headers)
+    return encode_body(request, form, body, 200, headers)
 
 
 def _aggregated_resource(kind: Kind) -> Obj:

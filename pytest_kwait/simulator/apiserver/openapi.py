@@ -104,9 +104,14 @@ def read_v2_document() -> Obj:
     """The document of version 2."""
     entry = _read_entry(V2_PATH)
     definitions = {name: to_v2_schema(schema) for name, schema in schemas().items()}
-    content: Obj = {**entry["rest"], "paths": entry["paths"]}
-    content["definitions"] = {**definitions, **entry["own"]}
-    return content
+    rest: Obj = entry["rest"]
+    return {
+        "swagger": rest["swagger"],
+        "info": rest["info"],
+        "paths": entry["paths"],
+        "definitions": {**definitions, **entry["own"]},
+        **rest,
+    }
 
 
 def collect_types(name: str, types: dict[str, Obj]) -> None:

@@ -68,6 +68,7 @@ class ResponseForm:
     convert: Convert = ""
     version: str = "v1"
     """The version of the target kind."""
+    indented: bool = False
 
 
 class _Clause(NamedTuple):
@@ -83,7 +84,7 @@ def check_produced(accept: str, produced: tuple[str, ...]) -> None:
     Raises:
         StatusError: 406, none is accepted.
     """
-    if not accept or accept == "application/json":
+    if not accept or accept in produced:
         return
     for clause in accept.split(","):
         media = clause.partition(";")[0].strip()
@@ -131,11 +132,11 @@ def negotiate_stream(accept: str) -> ResponseForm:
 
 
 @lru_cache(maxsize=256)
-def negotiate_discovery(accept: str) -> bool:
-    """Return whether the client accepts aggregated discovery."""
+def negotiate_discovery(accept: str) -> ResponseForm | None:
+    """Return the form of aggregated discovery; None if the client does not accept it."""
     target_kind = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
     form = _choose_form(accept, lambda target: target in (None, target_kind))
-    return form is not None and form.version == "aggregated"
+    return form if form is not None and form.version == "aggregated" else None
 
 
 def _not_acceptable_error(accepted: tuple[str, ...]) -> StatusError:
@@ -170,11 +171,12 @@ def _choose_form(accept: str, allowed: Callable[[_Target | None], bool]) -> Resp
             if streamed and (streamed != "watch" or media == "yaml"):
                 continue
             encoding: Literal["json", "yaml"] = "json" if media == "json" else "yaml"
+            indented = parameters.get("pretty") == "1"
             if target is None:
-                return ResponseForm(encoding)
+                return ResponseForm(encoding, indented=indented)
             if target[2] not in _CONVERSIONS:
-                return ResponseForm(encoding, "", "aggregated")
-            return ResponseForm(encoding, _CONVERSIONS[target[2]], target[1])
+                return ResponseForm(encoding, "", "aggregated", indented)
+            return ResponseForm(encoding, _CONVERSIONS[target[2]], target[1], indented)
     return None
 
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from aiohttp import web
 
+from pytest_kwait.apimachinery.go_values import GO_TRUE
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
-from pytest_kwait.simulator.apiserver.request import negotiate_plain
+from pytest_kwait.simulator.apiserver.request import ResponseForm, negotiate_plain
 from pytest_kwait.simulator.codec.json_yaml import write_yaml
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.store import Entry
@@ -96,12 +97,12 @@ def json_response(
         StatusError: 406, the client accepts neither.
     """
     form = negotiate_plain(request.header("Accept"))
-    return _encode_body(request, form.media, body, status, headers or {})
+    return encode_body(request, form, body, status, headers or {})
 
 
 def json_only_response(request: ApiRequest, body: object) -> web.Response:
     """Return `body` as JSON, whatever the client accepts."""
-    return _encode_body(request, "json", body, 200, {})
+    return encode_body(request, ResponseForm(), body, 200, {})
 
 
 def text_response(text: str, status: int = 200, *, nosniff: bool = True) -> web.Response:
@@ -113,12 +114,15 @@ def text_response(text: str, status: int = 200, *, nosniff: bool = True) -> web.
 
 
 def error_response(request: ApiRequest, error: StatusError) -> web.Response:
-    """Return an error as a Status object, in JSON if no accepted form is supported."""
+    """Return an error as a Status object, in indented JSON if no accepted form is supported.
+
+    Source: k8s.io/apiserver pkg/endpoints/handlers/responsewriters/writers.go, `WriteRawJSON`.
+    """
     try:
-        media = negotiate_plain(request.header("Accept")).media
+        form = negotiate_plain(request.header("Accept"))
     except StatusError:
-        media = "json"
-    return _encode_body(request, media, error.status(), error.code, error.headers)
+        form = ResponseForm(indented=True)
+    return encode_body(request, form, error.status(), error.code, error.headers)
 
 
 async def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) -> web.Response:
@@ -128,7 +132,7 @@ async def stored_object_response(request: ApiRequest, kind: Kind, entry: Entry) 
         raw = entry.raw
         if kind.custom:
             raw = _encode(to_version_without_webhook(kind, entry.obj))
-        return _build_response(request, raw, 200, _JSON)
+        return _build_response(request, form, raw, 200, _JSON)
     return await object_response(request, kind, entry.obj)
 
 
@@ -145,7 +149,7 @@ async def object_response(
 def _build_object_response(request: ApiRequest, kind: Kind, obj: Obj, status: int) -> web.Response:
     form = request.form
     if obj.get("kind") == "Status" and obj.get("apiVersion") == "v1":
-        return _encode_body(request, form.media, obj, status, {})
+        return encode_body(request, form, obj, status, {})
     body = to_version_without_webhook(kind, obj)
     if form.convert == "Table":
         body = to_table(kind, [obj], obj["metadata"], request.query, version=form.version)
@@ -153,7 +157,7 @@ def _build_object_response(request: ApiRequest, kind: Kind, obj: Obj, status: in
         raise _conversion_error(form.convert, f"is not a list ({_go_type(kind)})")
     elif form.convert:
         body = to_partial_object_metadata(body, form.version)
-    return _encode_body(request, form.media, body, status, {})
+    return encode_body(request, form, body, status, {})
 
 
 async def list_response(
@@ -175,7 +179,7 @@ def _build_list_response(
     if form.convert == "Table":
         rows = [entry.obj for entry in entries]
         table = to_table(kind, rows, metadata, request.query, version=form.version)
-        return _encode_body(request, form.media, table, 200, {})
+        return encode_body(request, form, table, 200, {})
     if form.convert == "PartialObjectMetadata":
         raise _conversion_error(form.convert, f"is a list ({_go_type(kind)}List)")
     if form.convert:
@@ -185,7 +189,7 @@ def _build_list_response(
             "metadata": metadata,
             "items": [to_partial_object_metadata(entry.obj, form.version) for entry in entries],
         }
-        return _encode_body(request, form.media, body, 200, {})
+        return encode_body(request, form, body, 200, {})
     if form.media == "yaml" or kind.custom or not kind.stored:
         items = [to_version_without_webhook(kind, entry.obj) for entry in entries]
         if kind.custom:
@@ -201,13 +205,13 @@ def _build_list_response(
             "metadata": metadata,
             "items": items,
         }
-        return _encode_body(request, form.media, body, 200, {})
+        return encode_body(request, form, body, 200, {})
     head = _encode({"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata})
     # Stored objects start with kind and apiVersion; items of built-in kinds omit them.
     cut = len(_encode({"kind": kind.kind, "apiVersion": kind.api_version}))
     items_raw = b",{".join(entry.raw[cut:] for entry in entries)
     body_raw = b"".join((head[:-1], b',"items":[', b"{" if entries else b"", items_raw, b"]}"))
-    return _build_response(request, body_raw, 200, _JSON)
+    return _build_response(request, form, body_raw, 200, _JSON)
 
 
 def _conversion_error(requested: str, why: str) -> StatusError:
@@ -222,20 +226,22 @@ def _go_type(kind: Kind) -> str:
     return f"*{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
 
 
-def _encode_body(
-    request: ApiRequest, media: str, body: object, status: int, headers: Mapping[str, str]
+def encode_body(
+    request: ApiRequest, form: ResponseForm, body: object, status: int, headers: Mapping[str, str]
 ) -> web.Response:
-    if media == "yaml":
-        return _build_response(request, write_yaml(body), status, {**_YAML, **headers})
-    return _build_response(request, _encode(body), status, {**_JSON, **headers})
+    """Return `body` in a form."""
+    if form.media == "yaml":
+        return _build_response(request, form, write_yaml(body), status, {**_YAML, **headers})
+    return _build_response(request, form, _encode(body), status, {**_JSON, **headers})
 
 
 def _build_response(
-    request: ApiRequest, body: bytes, status: int, headers: Mapping[str, str]
+    request: ApiRequest, form: ResponseForm, body: bytes, status: int, headers: Mapping[str, str]
 ) -> web.Response:
     if headers.get("Content-Type", "").startswith("application/json"):
         # As Go's encoder writes it; indented JSON has no newline at its end.
-        body = indent_json(body) if _is_pretty(request) else body + b"\n"
+        indented = form.indented or _is_pretty(request)
+        body = indent_json(body) if indented else body + b"\n"
     response = web.Response(body=body, status=status, headers=headers)
     if request.caller.warnings:
         _add_warnings(response, request.caller)
@@ -249,7 +255,7 @@ def _is_pretty(request: ApiRequest) -> bool:
     """
     pretty = request.query.get("pretty", "") if request.query_text else ""
     if pretty:
-        return pretty not in ("0", "false")
+        return pretty in GO_TRUE
     return request.header("User-Agent").startswith(_PRETTY_AGENTS)
 
 

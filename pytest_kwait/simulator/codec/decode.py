@@ -22,7 +22,7 @@ from pytest_kwait.apimachinery.quantities import canonicalize_quantity, round_qu
 from pytest_kwait.apimachinery.times import format_moment
 from pytest_kwait.simulator.api_errors import bad_request
 from pytest_kwait.simulator.codec.schema import Form, Shape, definition_schema
-from pytest_kwait.simulator.objects import DuplicateKeysObj, clone
+from pytest_kwait.simulator.objects import DuplicateKeysObj, EmptiedObj, clone
 from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
@@ -180,13 +180,15 @@ class Decoder:
         keeps_nulls: whether a custom object keeps nulls that its schema does not allow.
     """
 
-    __slots__ = ("_kind", "emptied", "keeps_nulls", "strict_errors", "unknown")
+    __slots__ = ("_kind", "emptied", "emptied_objects", "keeps_nulls", "strict_errors", "unknown")
 
     def __init__(self, kind: Kind, *, keeps_nulls: bool = False) -> None:
         self._kind = kind
         self.keeps_nulls = keeps_nulls
         self.emptied: list[str] = []
         """The fields whose empty lists and maps have become null."""
+        self.emptied_objects: list[EmptiedObj] = []
+        """The objects that know which of their fields were given empty."""
         self.unknown: list[str] = []
         """The fields that the type does not have."""
         self.strict_errors: dict[str, None] = {}
@@ -228,6 +230,7 @@ class Decoder:
 
     def _struct(self, value: Obj, struct: Struct, path: str, before: Obj | None = None) -> Obj:
         clean: Obj = {}
+        given_empty: Obj = {}
         fields = struct.fields
         pairs = value.items() if type(value) is dict else self._repeated(value, path, fields)
         shape: Shape | None = None
@@ -265,7 +268,10 @@ class Decoder:
                     decoded = self._value(item, shape, f"{path}{field}")
                     if decoded or not isinstance(decoded, list | dict | int | float | str):
                         clean[field] = decoded
-                    elif not shape.cleared or form in (_ANY, _INT_OR_TEXT):
+                        continue
+                    if isinstance(decoded, list | dict):
+                        given_empty[field] = decoded
+                    if not shape.cleared or form in (_ANY, _INT_OR_TEXT):
                         # Stored objects have no empty lists and maps.
                         empty = shape.null_when_empty and isinstance(decoded, list | dict)
                         clean[field] = None if empty else decoded
@@ -279,6 +285,9 @@ class Decoder:
                 clean[field] = (
                     clone(default) if inner is None else self._struct({}, inner.struct, "")
                 )
+        if given_empty:
+            clean = EmptiedObj(clean, given_empty)
+            self.emptied_objects.append(clean)
         return clean
 
     def _list(self, items: list[Any], shape: Shape, path: str, before: list[Any]) -> list[Any]:

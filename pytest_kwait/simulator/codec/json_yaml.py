@@ -515,6 +515,8 @@ def _dumper() -> type[yaml.SafeDumper]:
             style = '"'
         return dumper.represent_scalar(_TEXT, value, style)
 
+    # Objects may be of a class of their own, see `objects`.
+    Dumper.add_multi_representer(dict, yaml.SafeDumper.represent_dict)
     Dumper.add_representer(str, text)
     Dumper.yaml_implicit_resolvers = {
         sign: rules

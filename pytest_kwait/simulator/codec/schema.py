@@ -171,6 +171,7 @@ class Shape:
     """
 
     __slots__ = (
+        "_atomic",
         "_item",
         "_ref",
         "_struct",
@@ -191,6 +192,7 @@ class Shape:
         self.form = _form(self._ref, target)
         self.go = go or _go_name(self._ref, target, self.form)
         self.null_when_empty = field is not None and not field.omitted and not field.pointer
+        self._atomic: bool | None = None
         self._item: Shape | None = None
         self._struct: Struct | None = None
 
@@ -244,6 +246,11 @@ class Shape:
     @property
     def atomic(self) -> bool:
         """Return whether server-side apply owns the value as a whole."""
+        if self._atomic is None:
+            self._atomic = self._is_atomic()
+        return self._atomic
+
+    def _is_atomic(self) -> bool:
         if self.form is Form.LIST:
             return self.list_type == "atomic"
         target = schemas()[self._ref] if self._ref else self.node

@@ -48,6 +48,7 @@ from pytest_kwait.simulator.objects import (
     namespace_of,
     uid_of,
 )
+from pytest_kwait.simulator.request_info import SCHEDULER_MANAGER, internal_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -211,7 +212,7 @@ def _add_disruption_condition(cluster: Cluster, victim: Obj) -> None:
         condition for condition in conditions if condition["type"] != "DisruptionTarget"
     ]
     conditions.append(target)
-    cluster.update_status("pods", changed)
+    cluster.update_status("pods", changed, caller=internal_caller(SCHEDULER_MANAGER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +419,8 @@ class EmbeddedScheduler:
             changed["status"].pop("nominatedNodeName", None)
 
         namespace, name = split_key(key_of(pod))
-        self._cluster.modify("pods", name, namespace, withdraw, subresource="status")
+        caller = internal_caller(SCHEDULER_MANAGER)
+        self._cluster.modify("pods", name, namespace, withdraw, subresource="status", caller=caller)
 
     def _report_unschedulable(
         self,
@@ -470,7 +472,8 @@ class EmbeddedScheduler:
         elif nominated_node is not None:
             status.pop("nominatedNodeName", None)
         try:
-            self._cluster.update_status("pods", {**pod, "status": status})
+            caller = internal_caller(SCHEDULER_MANAGER)
+            self._cluster.update_status("pods", {**pod, "status": status}, caller=caller)
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):
                 raise

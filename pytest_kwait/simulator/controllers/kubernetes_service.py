@@ -79,7 +79,8 @@ class KubernetesServiceController:
             "type": "Ready", "status": "True", "reason": "", "message": _READY_MESSAGE,
             "lastTransitionTime": stamp,
         }  # fmt: skip
-        cluster.update_status(_SERVICE_CIDRS, {**created, "status": {"conditions": [condition]}})
+        status = {"conditions": [condition]}
+        cluster.update_status(_SERVICE_CIDRS, {**created, "status": status}, caller=server_caller())
 
     def _on_change(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED" and is_kubernetes_service(new) and not self._planned:

@@ -157,7 +157,6 @@ def add_identity_labels(pod: Obj) -> Obj:
 def _make_pod(stateful_set: Obj, template: Obj, ordinal: int, revision: str) -> Obj:
     pod = make_pod_from_template(template, stateful_set, *KIND)
     metadata, spec = pod["metadata"], pod["spec"]
-    del metadata["generateName"]
     metadata["name"] = f"{name_of(stateful_set)}-{ordinal}"
     pod = add_identity_labels(pod)
     spec = pod["spec"]

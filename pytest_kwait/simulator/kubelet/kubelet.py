@@ -20,7 +20,8 @@ from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
 from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceShortage
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
-from pytest_kwait.simulator.objects import Obj, clone, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -61,6 +62,13 @@ _CONDITIONS = (
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
 )
+_NOT_READY = (
+    "Ready",
+    "False",
+    "KubeletNotReady",
+    "container runtime status check may not have completed yet",
+)
+"""The first condition of a node."""
 
 
 class _Pressure(NamedTuple):
@@ -225,14 +233,9 @@ class Kubelet:
                     "kubernetes.io/hostname": self.name,
                     "kubernetes.io/os": "linux",
                 },
-                "annotations": {
-                    "node.alpha.kubernetes.io/ttl": "0",
-                    "volumes.kubernetes.io/controller-managed-attach-detach": "true",
-                },
+                "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
             },
-            "spec": {"podCIDR": f"{self._subnet}.0/24", "podCIDRs": [f"{self._subnet}.0/24"]},
         }
-        created = self.cluster.create("nodes", node)
         status: Obj = {
             "addresses": [
                 {"type": "InternalIP", "address": self.address},
@@ -245,7 +248,7 @@ class Kubelet:
                     "type": kind, "status": value, "lastHeartbeatTime": stamp,
                     "lastTransitionTime": stamp, "reason": reason, "message": message,
                 }
-                for kind, value, reason, message in _CONDITIONS
+                for kind, value, reason, message in (*_CONDITIONS[:-1], _NOT_READY)
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": KUBELET_PORT}},
             "nodeInfo": {
@@ -256,13 +259,23 @@ class Kubelet:
                 "systemUUID": str(machine),
             },
         }  # fmt: skip
-        stored = self.cluster.update_status("nodes", {**clone(created), "status": status})
+        node["status"] = status
+        self.cluster.create("nodes", node, caller=internal_caller(KUBELET_MANAGER))
+        self.cluster.modify("nodes", self.name, "", self._assign_addresses)
+        self.report()
+        stored = self.cluster.get("nodes", self.name)
         self._info = NodeInfo(stored)
         self._create_lease(stored)
         self.recorder.event(stored, ("v1", "Node"), NORMAL, "Starting", "Starting kubelet.")
         # Nodes renew at different moments, so that many of them do not block the event loop.
         self.clock.call_later(_RENEW_SECONDS * (1 - self._phase), self._renew)
         self.clock.call_later(_REPORT_SECONDS * (1 - self._phase / 2), self._report)
+
+    def _assign_addresses(self, node: Obj) -> None:
+        """Write what controllers set for a new node: its range of addresses, and caches' TTL."""
+        node["metadata"]["annotations"]["node.alpha.kubernetes.io/ttl"] = "0"
+        node["spec"]["podCIDR"] = f"{self._subnet}.0/24"
+        node["spec"]["podCIDRs"] = [f"{self._subnet}.0/24"]
 
     def _create_lease(self, node: Obj) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": self.name, "uid": uid_of(node)}
@@ -274,7 +287,8 @@ class Kubelet:
                 "renewTime": format_micro_time(self.clock.time()),
             },
         }
-        self.cluster.create("leases.coordination.k8s.io", lease, _LEASES)
+        caller = internal_caller(KUBELET_MANAGER)
+        self.cluster.create("leases.coordination.k8s.io", lease, _LEASES, caller=caller)
 
     def _renew(self) -> None:
         exploration, late = self.clock.exploration, None
@@ -317,7 +331,10 @@ class Kubelet:
         if self.node_faults.is_partitioned:
             return
         try:
-            self.cluster.modify("nodes", self.name, "", update_status, subresource="status")
+            caller = internal_caller(KUBELET_MANAGER)
+            self.cluster.modify(
+                "nodes", self.name, "", update_status, subresource="status", caller=caller
+            )
         except StatusError as error:
             if error.reason != "NotFound":
                 raise

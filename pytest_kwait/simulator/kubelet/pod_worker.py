@@ -31,6 +31,7 @@ from pytest_kwait.simulator.kubelet.status import (
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -465,7 +466,9 @@ class PodWorker:
                 if key != "resourceVersion"
             }
             stored = self.cluster.update_status(
-                "pods", {**self.pod, "metadata": metadata, "status": status}
+                "pods",
+                {**self.pod, "metadata": metadata, "status": status},
+                caller=internal_caller(KUBELET_MANAGER),
             )
         except StatusError as error:
             if error.reason not in ("NotFound", "Conflict"):

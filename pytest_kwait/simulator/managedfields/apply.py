@@ -20,6 +20,7 @@ from pytest_kwait.simulator.codec.json_yaml import not_a_map_message, read_yaml
 from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.conversion import to_version
 from pytest_kwait.simulator.managedfields.field_manager import (
+    BEFORE_FIRST_APPLY,
     Changes,
     ManagedFieldsEntry,
     Path,
@@ -33,11 +34,12 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     iter_children,
     object_shape,
     read_managed_fields,
+    record_update,
     strip_unowned,
     write_managed_fields,
 )
 from pytest_kwait.simulator.objects import clone, name_of
-from pytest_kwait.simulator.request_info import internal_caller
+from pytest_kwait.simulator.request_info import Caller, internal_caller
 from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.suspendable import beside_loop
 
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
 KUBECTL_MANAGER = "kubectl"
@@ -227,6 +228,11 @@ def apply_object(
     with beside_loop():
         live = to_version(kind, entry.obj)
         managers = read_managed_fields(live)
+        if not managers:
+            before = {**live, "metadata": {**live["metadata"]}}
+            author = Caller(manager=BEFORE_FIRST_APPLY)
+            record_update(kind, before, None, author, cluster.clock.stamp(), subresource)
+            managers = read_managed_fields(before)
         last = next(
             (manager for manager in managers if manager.identity == manager_entry.identity), None
         )

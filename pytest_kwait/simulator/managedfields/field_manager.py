@@ -13,17 +13,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.apimachinery.go_values import dump_go_json
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import Form, Shape, shape_of
 from pytest_kwait.simulator.conversion import to_version
+from pytest_kwait.simulator.objects import Obj
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind, Scheme
 
@@ -85,6 +86,11 @@ _STATUS_HAS_NO_METADATA = frozenset(
     }
 )
 """Kinds whose status writes own no metadata."""
+_MAX_ENCODED_SETS = 512
+_MAX_UPDATE_MANAGERS = 10
+_ANCIENT_CHANGES = "ancient-changes"
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""The manager of all fields of an object that has no managers when it is applied."""
 _INVALID_AFTER_ADMISSION = (
     ".metadata.managedFields was in an invalid state after admission; this could be caused by an "
     "outdated mutating admission controller; please fix your requests: "
@@ -193,11 +199,19 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
     # A null is an empty value of the other's type.
     if shape is not None and shape.form is not Form.ANY:
         if old is None and is_granular(new, shape):
-            old = type(new)()
+            old = [] if isinstance(new, list) else {}
         elif new is None and is_granular(old, shape):
-            new = type(old)()
-    if not is_granular(new, shape) or not is_granular(old, shape) or type(old) is not type(new):
+            new = [] if isinstance(old, list) else {}
+    is_list = isinstance(new, list)
+    if (
+        not is_granular(new, shape)
+        or not is_granular(old, shape)
+        or is_list != isinstance(old, list)
+    ):
         changes.modified.add(path)
+        return
+    if isinstance(new, dict):
+        _compare_dicts(old, new, shape, path, changes)
         return
     before = {element: (part, inner) for element, part, inner in iter_children(old, shape)}
     after = {element: (part, inner) for element, part, inner in iter_children(new, shape)}
@@ -211,6 +225,21 @@ def _compare(old: Any, new: Any, shape: Shape | None, path: Path, changes: Chang
     for element, (part, inner) in before.items():
         if element not in after:
             _collect(part, inner, (*path, element), changes.removed, containers=True)
+
+
+def _compare_dicts(old: Obj, new: Obj, shape: Shape | None, path: Path, changes: Changes) -> None:
+    fields = shape.struct.fields if shape is not None and shape.form is Form.STRUCT else {}
+    of_items = shape.item if shape is not None and shape.form is Form.MAP else None
+    for key, part in new.items():
+        if key not in old:
+            inner = fields.get(key, of_items)
+            _collect(part, inner, (*path, f"f:{key}"), changes.added, containers=True)
+        elif part != old[key]:
+            _compare(old[key], part, fields.get(key, of_items), (*path, f"f:{key}"), changes)
+    for key, part in old.items():
+        if key not in new:
+            inner = fields.get(key, of_items)
+            _collect(part, inner, (*path, f"f:{key}"), changes.removed, containers=True)
 
 
 def _compare_repeated(
@@ -253,10 +282,25 @@ def _group_items(items: list[Any], shape: Shape | None) -> dict[str, list[Any]]:
     return grouped
 
 
-def encode_set(paths: Iterable[Path]) -> Obj:
+class _FieldsV1(Obj):
+    """An encoded set that knows its paths; objects share it.
+
+    Args:
+        fields: the encoded set.
+        paths: its paths.
+    """
+
+    __slots__ = ("paths",)
+
+    def __init__(self, fields: Obj, paths: frozenset[Path]) -> None:
+        super().__init__(fields)
+        self.paths = paths
+
+
+@lru_cache(maxsize=_MAX_ENCODED_SETS)
+def encode_set(members: frozenset[Path]) -> Obj:
     """Encode a set as `fieldsV1`."""
     root: Obj = {}
-    members = set(paths)
     for path in sorted(members):
         node = root
         for element in path:
@@ -267,7 +311,7 @@ def encode_set(paths: Iterable[Path]) -> Obj:
             node = node[element]
         if node:
             node["."] = {}
-    return _sort_set(root)
+    return _FieldsV1(_sort_set(root), members)
 
 
 def _sort_set(node: Obj) -> Obj:
@@ -276,6 +320,8 @@ def _sort_set(node: Obj) -> Obj:
 
 def decode_set(node: Obj, path: Path = ()) -> Paths:
     """Decode `fieldsV1`."""
+    if isinstance(node, _FieldsV1):
+        return set(node.paths)
     paths: Paths = set()
     if path and (not node or "." in node):
         paths.add(path)
@@ -537,7 +583,7 @@ def write_managed_fields(obj: Obj, managers: list[ManagedFieldsEntry]) -> None:
             "apiVersion": manager.api_version,
             **({"time": manager.time} if manager.time else {}),
             "fieldsType": "FieldsV1",
-            "fieldsV1": encode_set(manager.fields),
+            "fieldsV1": encode_set(frozenset(manager.fields)),
         }
         if manager.subresource:
             entry["subresource"] = manager.subresource
@@ -623,6 +669,8 @@ def record_update(
         return
     if not sent or find_managed_fields_error(sent):
         sent = (old or {"metadata": {}})["metadata"].get("managedFields")
+    if old is not None and not sent:
+        return  # an object without managers has none before its first apply
     blank = {"metadata": {}} if kind.custom else shape.struct.zero
     before = blank if old is None else old
     try:
@@ -661,7 +709,35 @@ def record_update(
             )
             merged.append(manager)
     merged.append(manager_entry)
-    write_managed_fields(new, merged)
+    write_managed_fields(new, _cap_update_managers(merged))
+
+
+def _cap_update_managers(managers: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
+    """Return the managers with the oldest updates beyond the limit as one for each version.
+
+    Source: k8s.io/apimachinery pkg/util/managedfields/internal/capmanagers.go.
+    """
+    updaters = [manager for manager in managers if manager.operation == "Update"]
+    excess = len(updaters) - _MAX_UPDATE_MANAGERS
+    if excess <= 0:
+        return managers
+    left = [*managers]
+    buckets = {
+        manager.api_version: manager
+        for manager in updaters
+        if (manager.name, manager.subresource) == (_ANCIENT_CHANGES, "")
+    }
+    firsts: dict[str, ManagedFieldsEntry] = {}
+    for manager in sorted(updaters, key=lambda manager: (manager.time, *manager.identity)):
+        first = firsts.setdefault(manager.api_version, manager)
+        if excess <= 0 or manager in (first, buckets.get(manager.api_version)):
+            continue
+        bucket = buckets.setdefault(manager.api_version, first)
+        bucket.name, bucket.subresource, bucket.time = _ANCIENT_CHANGES, "", manager.time
+        bucket.fields |= manager.fields
+        left.remove(manager)
+        excess -= 1
+    return left
 
 
 def find_managed_fields_error(entries: Iterable[Obj]) -> str:

@@ -256,6 +256,8 @@ class ServiceProxy:
                 family = socket.AF_INET6 if ":" in address else socket.AF_INET
                 connected = socket.socket(family, socket.SOCK_STREAM)
                 connected.setblocking(False)
+            elif not await self._sockets.is_isolated():
+                return False  # the machine's network may have that address, too
             elif source and network is not None and network.programs is not None:
                 connected = await network.programs.make_socket(source)
             else:

@@ -379,7 +379,7 @@ class GenericStore:
         for hook in self._cluster.before_write:
             hook(kind, new, None)
         with nullcontext() if attributes.on_store else beside_loop():
-            stored, written = self._stored_form(kind, new)
+            stored, written = self._stored_form(kind, new, caller)
         key = key_of(name, namespace_of(new))
         self._check_free(kind, key, name)
         if caller.dry_run:
@@ -390,11 +390,14 @@ class GenericStore:
             self._check_free(kind, key, name)  # a plugin's own write may have waited
         return self._store.put(kind.bucket, key, stored, written).obj
 
-    def _stored_form(self, kind: Kind, new: Obj) -> tuple[Obj, Obj]:
+    def _stored_form(self, kind: Kind, new: Obj, caller: Caller) -> tuple[Obj, Obj]:
         """Return an object in its storage version as it is read, and as it is written.
 
         They differ for custom objects: what a strategy has removed, as a status, has defaults.
+        What was given empty is not stored.
         """
+        for obj in caller.emptied_objects:
+            obj.emptied.clear()
         if kind.structure is None:
             return new, new
         storage = kind if kind.stored else self._cluster.kinds[kind.bucket]
@@ -414,6 +417,9 @@ class GenericStore:
         if record is not None:
             record(new)
             return
+        if caller.version:
+            group, _, version = caller.version.rpartition("/")
+            kind = (self._cluster.kinds.served(group, version) or {}).get(kind.plural, kind)
         seen = new
         if caller.manager and not (kind.stored or kind.custom):
             seen = to_version(kind, {**new, "metadata": {**new["metadata"]}})
@@ -527,7 +533,7 @@ class GenericStore:
         keep_unchanged_times(new, old)
         if new == old:
             return old
-        stored, written = self._stored_form(kind, new)
+        stored, written = self._stored_form(kind, new, caller)
         if caller.dry_run:
             return stored
         _check_unchanged(self._store, kind, entry)

@@ -385,6 +385,7 @@ def decode(strategy: Strategy, obj: Obj, caller: Caller, *, keeps_nulls: bool = 
     else:
         clean = decoded.struct(obj, struct_of(kind.group, kind.version, kind.kind))
     caller.empty_fields = decoded.emptied
+    caller.emptied_objects = decoded.emptied_objects
     strict_errors = [*caller.strict_errors, *decoded.strict_errors]
     if strict_errors and caller.field_validation != "Ignore":
         if caller.field_validation == "Strict":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.field_errors import ESCAPES, Rendered, render_json
 from pytest_kwait.simulator.generated_data import read_data
+from pytest_kwait.simulator.objects import EmptiedObj, emptied_fields
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -36,9 +37,12 @@ def _internal_types() -> dict[str, list[list[str]]]:
 
 def to_internal(name: str, value: Obj) -> Obj:
     """Return `value`, an API object, as the internal type `name`, every field in order."""
+    emptied = emptied_fields(value)
     if name == "core.PodSpec":
         context = {field: value[field] for field in _SECURITY_CONTEXT_POD_FIELDS if field in value}
-        value = {**value, "securityContext": {**context, **(value.get("securityContext") or {})}}
+        own = value.get("securityContext")
+        merged = EmptiedObj({**context, **(own or {})}, emptied_fields(own))
+        value = {**value, "securityContext": merged}
     elif name == "core.PodTemplateSpec":
         value = {**(value.get("metadata") or {}), "spec": value.get("spec", {})}
     internal_value: Obj = {}
@@ -48,9 +52,9 @@ def to_internal(name: str, value: Obj) -> Obj:
             continue
         if api_value is None or api_value in ([], {}):
             if api_value == {} and of:
-                internal_value[field] = to_internal(of, {})
+                internal_value[field] = to_internal(of, api_value)
             elif empty:
-                internal_value[field] = json.loads(empty)
+                internal_value[field] = emptied.get(in_api, json.loads(empty))
             else:
                 internal_value[field] = to_internal(of, {})
         elif not of:

@@ -65,6 +65,7 @@ def test_empty_runtime_class_changes_nothing(api: SimulatedCluster) -> None:
         ({"runtimeClassName": "full", "overhead": {"memory": "1"}}, OTHER),
         ({"runtimeClassName": "bare", "overhead": {"cpu": "1"}}, NONE),
         ({"overhead": {"cpu": "1"}}, NONE),
+        ({"overhead": {}}, NONE),
         (
             {"runtimeClassName": "full", "nodeSelector": {"a": "c"}},
             "conflict: runtimeClass.scheduling.nodeSelector[a] = b; pod.spec.nodeSelector[a] = c",

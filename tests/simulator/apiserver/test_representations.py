@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 NO_OBJECT = (
     "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type "
@@ -295,6 +296,36 @@ def test_only_compact_json_ends_with_a_newline(served: Served) -> None:
     for path in ("/version", "/version?pretty=0"):
         version = served.send("GET", path, User_Agent="me").data
         assert (version[:5], version[-2:]) == (b'{\n  "', b"\n}")
+
+
+def test_who_gets_indented_json(served: Served) -> None:
+    spaces = "/api/v1/namespaces"
+    aggregated = {"Accept": AGGREGATED}
+    for path, headers, indented in (
+        (f"{spaces}?pretty=yes", {}, False),
+        (f"{spaces}?pretty=T", {}, True),
+        (f"{spaces}?pretty=yes", {"User_Agent": "curl/8"}, False),
+        (spaces, {"Accept": "application/json;pretty=1"}, True),
+        (spaces, {"Accept": "application/json;pretty=true"}, False),
+        (f"{spaces}/none", {"Accept": TABLE}, True),
+        (f"{spaces}/none?pretty=0", {"Accept": "text/html"}, True),
+        ("/apis", aggregated, False),
+        ("/apis?pretty=1", aggregated, True),
+    ):
+        data = served.send("GET", path, **headers).data
+        wanted = (b"{\n", b"\n}") if indented else (b'{"', b"}\n")
+        assert (path, headers, data[:2], data[-2:]) == (path, headers, *wanted)
+
+
+def test_documents_of_tokens_have_one_media_type(served: Served) -> None:
+    for path, media in (
+        ("/openid/v1/jwks", "application/jwk-set+json"),
+        ("/.well-known/openid-configuration", "application/json"),
+    ):
+        assert served.send("GET", path, Accept=media).status == 200
+        refused = served.json("GET", path, Accept="text/html")
+        why = f"406: Not Acceptable\n\nAvailable representations: {media}"
+        assert (refused["code"], refused["message"]) == (406, why)
 
 
 def test_a_new_object_may_have_what_is_no_revision(served: Served) -> None:

@@ -7,9 +7,13 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.decode import Decoder, canonicalize_time
+from pytest_kwait.simulator.codec.json_yaml import write_yaml
 from pytest_kwait.simulator.codec.schema import shape_of, struct_of
-from pytest_kwait.simulator.objects import DuplicateKeysObj
+from pytest_kwait.simulator.objects import DuplicateKeysObj, clone, emptied_fields
+from pytest_kwait.simulator.request_info import Caller
 from pytest_kwait.simulator.scheme import Scheme
+from pytest_kwait.simulator.validation.internal_types import format_internal
+from tests.simulator.cluster import new_cluster
 
 KINDS = Scheme()
 
@@ -53,6 +57,35 @@ def test_empty_values_that_are_never_written_are_dropped() -> None:
     assert "nodeName" not in clean["spec"]
     assert "hostNetwork" not in clean["spec"]
     assert clean["spec"]["containers"][0]["env"] == [{"name": "A"}]
+
+
+def test_what_was_given_empty_is_known_until_it_is_stored() -> None:
+    container = {
+        "name": "c",
+        "image": "x:1",
+        "args": [],
+        "securityContext": {"capabilities": {"drop": []}},
+    }
+    clean, _ = decode("pods", {"spec": {"containers": [container], "nodeSelector": {}}})
+    spec = clone(clean["spec"])
+    capabilities = spec["containers"][0]["securityContext"]["capabilities"]
+    assert capabilities == {}
+    assert str(format_internal("core.Capabilities", capabilities)) == '{"Add":null,"Drop":[]}'
+    assert emptied_fields(spec) == {"nodeSelector": {}}
+    api = new_cluster()
+    sent = {"containers": [container], "nodeSelector": {}}
+    api.create("pods", {"metadata": {"name": "a"}, "spec": sent}, "default")
+    stored = api.get("pods", "a", "default")["spec"]
+    assert emptied_fields(stored) == emptied_fields(stored["containers"][0]) == {}
+    assert write_yaml(stored["containers"][0]["securityContext"]) == b"capabilities: {}\n"
+    manager = Caller(manager="m")
+    changed = api.modify("pods", "a", "default", _label, caller=manager)
+    (own,) = [one for one in changed["metadata"]["managedFields"] if one["manager"] == "m"]
+    assert own["fieldsV1"] == {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
+
+
+def _label(obj: dict[str, Any]) -> None:
+    obj["metadata"]["labels"] = {"a": "b"}
 
 
 def test_meaningful_empty_values_are_kept() -> None:

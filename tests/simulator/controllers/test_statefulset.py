@@ -99,7 +99,7 @@ def test_pods_are_created_in_order_and_counted(cluster: Cluster) -> None:
         "apps.kubernetes.io/pod-index": "1",
     }
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("s-1", "s")
-    assert "generateName" not in pod["metadata"]
+    assert pod["metadata"]["generateName"] == "s-"
     assert cluster.events("s") == [
         "SuccessfulCreate x1: Create Pod s-0 in StatefulSet s successful",
         "SuccessfulCreate x1: Create Pod s-1 in StatefulSet s successful",

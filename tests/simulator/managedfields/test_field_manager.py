@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import struct_of
+from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.request_info import Caller
 from tests.simulator.cluster import new_cluster
 
@@ -93,7 +95,7 @@ def test_an_item_without_key_leaves_the_object_without_owners(api: SimulatedClus
 
 
 def test_status_writes_own_metadata_of_built_in_kinds(api: SimulatedCluster) -> None:
-    node = api.create("nodes", {"metadata": {"name": "n"}})
+    node = api.create("nodes", {"metadata": {"name": "n", "labels": {"a": "b"}}})
     changed = {**node, "metadata": {**node["metadata"], "annotations": {"a": "b"}}}
     changed["spec"] = {"unschedulable": True}
     caller = Caller(manager="m")
@@ -124,3 +126,45 @@ def test_the_server_owns_what_it_makes(api: SimulatedCluster) -> None:
 def test_zero_value_has_no_defaults() -> None:
     assert struct_of("", "v1", "LimitRange").zero == {"metadata": {}, "spec": {"limits": None}}
     assert struct_of("", "v1", "Service").zero["spec"] == {}
+
+
+def change(api: SimulatedCluster, manager: str, **data: str) -> dict[str, Any]:
+    """Add data to the config map `a`."""
+    return api.modify(
+        "configmaps",
+        "a",
+        "default",
+        lambda obj: obj.setdefault("data", {}).update(data),
+        caller=Caller(manager=manager),
+    )
+
+
+def test_the_oldest_of_many_updates_are_one_manager(api: SimulatedCluster) -> None:
+    obj = {"metadata": {"name": "a"}, "data": {"m0": "1"}}
+    api.create("configmaps", obj, "default", caller=Caller(manager="m0"))
+    for number in range(1, 10):
+        written = change(api, f"m{number}", **{f"m{number}": "1"})
+    managers = [entry["manager"] for entry in written["metadata"]["managedFields"]]
+    assert managers == [f"m{number}" for number in range(10)]
+    for number in range(10, 13):
+        written = change(api, f"m{number}", **{f"m{number}": "1"})
+    managers = [entry["manager"] for entry in written["metadata"]["managedFields"]]
+    assert managers == ["ancient-changes", "m12", *(f"m{number}" for number in range(2, 10))]
+    ancient = {".", "f:m0", "f:m1", "f:m10", "f:m11"}
+    assert owned_fields(written, "ancient-changes")["f:data"].keys() == ancient
+
+
+def test_what_has_no_manager_has_one_from_its_first_apply(api: SimulatedCluster) -> None:
+    api.create("configmaps", {"metadata": {"name": "a"}}, "default", caller=Caller(manager="m"))
+    assert "managedFields" not in change(api, "m", a="1", b="1")["metadata"]
+    kind, caller = api.kinds["configmaps"], Caller(manager="applier")
+    applied = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "default"},
+    }
+    conflict = 'conflict with "before-first-apply" using v1: .data.a'
+    with pytest.raises(StatusError, match=conflict):
+        apply_object(api, kind, {**applied, "data": {"a": "2"}}, None, caller, force=False)
+    stored, _ = apply_object(api, kind, {**applied, "data": {"a": "1"}}, None, caller, force=False)
+    assert owned_fields(stored, "before-first-apply") == {"f:data": {".": {}, "f:a": {}, "f:b": {}}}

@@ -24,6 +24,7 @@ class LoopbackSockets:
     def __init__(self) -> None:
         self.places: dict[tuple[str, int, str], tuple[str, int]] = {}
         self.added: set[str] = set()
+        self.isolated = True
 
     async def add_address(self, address: str) -> None:
         """Record an added address."""
@@ -46,7 +47,7 @@ class LoopbackSockets:
         return bound
 
     async def is_isolated(self) -> bool:
-        return True
+        return self.isolated
 
     async def connect_socket(self, kind: str) -> socket.socket:
         """Return a socket whose targets are translated."""

@@ -262,3 +262,20 @@ def test_datagrams_reach_an_endpoint_and_answers_come_back() -> None:
             return answers
 
     assert asyncio.run(run()) == [b"echo 1", b"echo 2"]
+
+
+def test_programs_on_the_machines_network_are_not_looked_for_by_a_pods_address() -> None:
+    """The network of the machine may have that address, too."""
+
+    async def run() -> bytes:
+        async with running() as cluster:
+            cluster.sockets.isolated = False
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            server = await cluster.serve("10.244.1.4", b"another machine")
+            async with server:
+                with suppress(ConnectionError):
+                    return await cluster.request()
+                return b""
+
+    assert asyncio.run(run()) == b""

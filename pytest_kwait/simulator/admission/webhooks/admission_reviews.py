@@ -104,7 +104,7 @@ def _operation_options(attributes: Attributes) -> Obj | None:
         options["dryRun"] = ["All"]
     if attributes.operation == "DELETE":
         return {**attributes.options, **options}
-    if caller.manager:
+    if not caller.internal:
         options["fieldManager"] = caller.manager
         options["fieldValidation"] = caller.field_validation
     return options

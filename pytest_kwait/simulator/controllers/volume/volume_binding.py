@@ -27,6 +27,7 @@ from pytest_kwait.simulator.objects import (
     storage_class_of,
     uid_of,
 )
+from pytest_kwait.simulator.request_info import SCHEDULER_MANAGER, internal_caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -165,12 +166,13 @@ class VolumeBinding:
         if not claims:
             return True
         labels = self._cluster.get("nodes", node)["metadata"].get("labels") or {}
+        caller = internal_caller(SCHEDULER_MANAGER)
         for claim, volume in self._plan(pod, claims, node, labels) or ():
             if volume is None:
                 changed = clone(claim)
                 changed["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
                 if changed != claim:
-                    self._cluster.update("persistentvolumeclaims", changed)
+                    self._cluster.update("persistentvolumeclaims", changed, caller=caller)
             elif not volume["spec"].get("claimRef"):
                 changed = clone(volume)
                 changed["metadata"].setdefault("annotations", {})[BOUND_BY_CONTROLLER] = "yes"
@@ -182,7 +184,7 @@ class VolumeBinding:
                     "uid": uid_of(claim),
                     "resourceVersion": claim["metadata"]["resourceVersion"],
                 }
-                self._cluster.update("persistentvolumes", changed)
+                self._cluster.update("persistentvolumes", changed, caller=caller)
             # Subscribed last: its own changes must not queue the pod.
             self._wait(pod, name_of(claim))
         return False
