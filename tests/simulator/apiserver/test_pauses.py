@@ -182,7 +182,12 @@ def checked(watched: Served) -> Served:
     patch = "application/merge-patch+json"
     body = {"metadata": {"labels": labels}}
     watched.send("PATCH", "/api/v1/namespaces/default", body, Content_Type=patch)
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods"]}
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+    }
     pairs = "object.spec.containers.all(c, object.spec.containers.exists(d, d.name == c.name))"
     spec: dict[str, Any] = {
         "matchConstraints": {"resourceRules": [rule]},
