@@ -172,6 +172,10 @@ class _WaitRun:
         """The last verdict, in a few words."""
         return _last_seen(self._evaluator)
 
+    @property
+    def _retries(self) -> int:
+        return self._errors.count + self._condition.retries
+
     def describe(self, name: str, limit: float) -> ActiveWait:
         """Return the wait for its observers.
 
@@ -210,13 +214,15 @@ class _WaitRun:
         try:
             verdict = self._run()
         except DeadlineExceeded:
-            active.record_outcome("timed out", retries=errors.count, trouble=str(errors.last or ""))
+            active.record_outcome(
+                "timed out", retries=self._retries, trouble=str(errors.last or "")
+            )
             raise
         except ApiError as error:
             errors.last = error
             lost = _find_lost_definition(self._session, self._condition, error)
             # The last one ended the wait.
-            retries = max(errors.count - 1, 0)
+            retries = max(self._retries - 1, 0)
             outcome = "failed early" if lost else "error"
             active.record_outcome(outcome, retries=retries, trouble=str(error))
             if not lost:
@@ -224,7 +230,7 @@ class _WaitRun:
             return Failed(lost)
         active.record_outcome(
             "failed early" if isinstance(verdict, Failed) else "met",
-            retries=errors.count,
+            retries=self._retries,
             trouble=str(errors.last or ""),
             # One that must hold for a while says more than its first look.
             met_at_first_look=(
