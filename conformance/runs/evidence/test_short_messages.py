@@ -34,7 +34,10 @@ def pod(name, script, **container):
 
 
 def crash(kwait):
-    kwait.create(pod("shop", f"echo starting; echo connecting; echo '{CAUSE}' >&2; exit 3"))
+    script = f"echo starting; echo connecting; echo '{CAUSE}' >&2; exit 3"
+    # Without it the pod is ready for a moment.
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
+    kwait.create(pod("shop", script, readinessProbe=probe))
     kwait.wait_for_pod_ready("shop", timeout="2m")
 
 
@@ -92,6 +95,7 @@ def sections(kwait_cluster: Cluster, tmp_path: Path) -> dict[str, list[str]]:
 def test_causes_and_lines(kwait: Kwait, sections: dict[str, list[str]]) -> None:
     """The end of a log, a probe's answer and the line of the environment need no option."""
     del kwait
+    assert sorted(sections) == sorted(CAUSES)
     for name, lines in sections.items():
         assert CAUSES[name] in join_words(lines), "\n".join(lines)
     for lines in sections.values():
