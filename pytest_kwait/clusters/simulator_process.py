@@ -33,6 +33,8 @@ LONGEST_SILENCE = 30.0
 _START_TIMEOUT = 60.0
 """Maximum seconds of a start. It needs about one, and much more only on a swapping machine."""
 _END_TIMEOUT = 2.0
+_STOP_TIMEOUT = 15.0
+"""Maximum seconds of a stop, in which programs in pods save what they have."""
 _LOG_LINES = 15
 _COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator")
 _INTERVAL = 1.0
@@ -140,7 +142,7 @@ class SimulatorProcess:
         if not self._close_pipe():
             self._process.terminate()
         if not self._has_ended():
-            self._process.kill()  # it has nothing to save
+            self._process.kill()
             self._process.wait()
 
     def detach(self) -> None:
@@ -156,8 +158,9 @@ class SimulatorProcess:
         return True
 
     def _has_ended(self) -> bool:
+        is_frozen = is_stopped(self._process.pid)
         try:
-            self._process.wait(_END_TIMEOUT)
+            self._process.wait(_END_TIMEOUT if is_frozen else _STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             return False
         return True

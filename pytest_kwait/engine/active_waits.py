@@ -43,6 +43,9 @@ class WaitObserver:
     def on_change(self, wait: ActiveWait) -> None:
         """Handle a change of what a wait has seen; after its end, of its report or its holding."""
 
+    def on_retry(self) -> None:
+        """Handle a write that is sent again outside of a wait."""
+
 
 class WaitContext:
     """The server of a wait, for its observers; without one nothing is hidden."""
@@ -204,7 +207,7 @@ class ActiveWait:
         self.seconds = 0.0
         """Its duration in seconds, to the millisecond; 0 until its end."""
         self.retries = 0
-        """The number of retried API errors; 0 until its end."""
+        """The number of retried API errors, and of writes sent again; 0 until its end."""
         self.trouble = ""
         """The last API error; empty until its end."""
         self.met_at_first_look = False
@@ -350,6 +353,11 @@ class ActiveWaits:
             self._depth.set(depth)
             del self._waits[id(wait)]
             wait.end()
+
+    def record_retry(self) -> None:
+        """Record that a write is sent again outside of a wait."""
+        for observer in self._observers:
+            observer.on_retry()
 
     def add(self, observer: WaitObserver) -> None:
         """Add an observer."""

@@ -205,6 +205,11 @@ class Condition(ABC):
         return False
 
     @property
+    def retries(self) -> int:
+        """The number of requests of a write that it has sent again."""
+        return 0
+
+    @property
     def probe(self) -> Probe | None:
         """Its part that cannot be watched; None without one."""
         return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.cache import collection_watch
 from pytest_kwait.cache.collection_watch import COLLECTION_WATCHES, CollectionWatch, Recovery
 from pytest_kwait.client.availability import ClusterEnded
-from pytest_kwait.client.resource import BUILT_IN, BUILT_IN_GROUPS
+from pytest_kwait.client.resource import BUILT_IN_GROUPS
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait, Holding, WaitContext
 from pytest_kwait.engine.audit import CURRENT_AUDIT
@@ -30,6 +30,7 @@ from pytest_kwait.engine.evaluator import (
     VolumeMountCheck,
 )
 from pytest_kwait.engine.failure.evidence import describe_lost_definition, gather_evidence
+from pytest_kwait.engine.failure.operators import OperatedObjects
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.failure.wait_report import WaitReport, name_claim_event, name_restart
 from pytest_kwait.engine.retry import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.cache.collection_watch import Outcome, Subscriber, Subscription
     from pytest_kwait.cache.listwatch import ListWatch
+    from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Item, WatchEvent
     from pytest_kwait.client.session import ApiSession
     from pytest_kwait.clock import Clock
@@ -170,6 +172,10 @@ class _WaitRun:
         """The last verdict, in a few words."""
         return _last_seen(self._evaluator)
 
+    @property
+    def _retries(self) -> int:
+        return self._errors.count + self._condition.retries
+
     def describe(self, name: str, limit: float) -> ActiveWait:
         """Return the wait for its observers.
 
@@ -208,13 +214,15 @@ class _WaitRun:
         try:
             verdict = self._run()
         except DeadlineExceeded:
-            active.record_outcome("timed out", retries=errors.count, trouble=str(errors.last or ""))
+            active.record_outcome(
+                "timed out", retries=self._retries, trouble=str(errors.last or "")
+            )
             raise
         except ApiError as error:
             errors.last = error
             lost = _find_lost_definition(self._session, self._condition, error)
             # The last one ended the wait.
-            retries = max(errors.count - 1, 0)
+            retries = max(self._retries - 1, 0)
             outcome = "failed early" if lost else "error"
             active.record_outcome(outcome, retries=retries, trouble=str(error))
             if not lost:
@@ -222,7 +230,7 @@ class _WaitRun:
             return Failed(lost)
         active.record_outcome(
             "failed early" if isinstance(verdict, Failed) else "met",
-            retries=errors.count,
+            retries=self._retries,
             trouble=str(errors.last or ""),
             # One that must hold for a while says more than its first look.
             met_at_first_look=(
@@ -319,13 +327,16 @@ def _find_lost_definition(
         return ""
     for source in condition.sources():
         resource = source.resource
-        is_custom = "." in resource.group and resource.group not in BUILT_IN_GROUPS
         is_missing = error is not None or not source.sink.uids()
-        if is_custom and is_missing:
+        if is_missing and _is_custom(resource):
             lost = describe_lost_definition(session, source, is_served=error is None)
             if lost:
                 return lost
     return ""
+
+
+def _is_custom(resource: Resource) -> bool:
+    return "." in resource.group and resource.group not in BUILT_IN_GROUPS
 
 
 def _last_seen(evaluator: Evaluator) -> str:
@@ -403,16 +414,8 @@ def _make_report(
         for source in condition.sources()
         if (source.name or (selected and source.selector)) and not source.sink.uids()
     ]
-    # Objects of other kinds have an operator, which may lack rights.
-    operated = [
-        source.namespace
-        for source in condition.sources()
-        if source.namespace and source.resource.qualified not in BUILT_IN
-    ]
-    findings = (
-        gather_evidence(session, condition.scope())
-        if failed
-        else gather_evidence(session, condition.scope(), missing, next(iter(operated), None))
+    findings = gather_evidence(
+        session, condition.scope(), () if failed else missing, _find_operated(condition)
     )
     reason = failed.reason if failed else evaluator.timeline.last
     reason = name_claim_event(reason, findings.claims)
@@ -437,6 +440,24 @@ def _make_report(
     )
     redact = make_redactor(session.credentials())
     return report.redacted(lambda text: redact_log(text, redact))
+
+
+def _find_operated(condition: Condition) -> OperatedObjects | None:
+    """Return the awaited objects that an operator works on: custom ones, else missing ones."""
+    for source in condition.sources():
+        if _is_custom(source.resource):
+            scope = condition.scope()
+            seen = [one for one in scope.objects if one.resource == source.resource.qualified]
+            uids = () if len(seen) > 1 else source.sink.uids()
+            names = (source.name, *(one.name for one in seen), *uids)
+            known = tuple(dict.fromkeys(filter(None, names)))
+            return OperatedObjects(source.resource, source.namespace, known)
+    for source in condition.sources():
+        if source.name and not condition.awaits_absence and not source.sink.uids():
+            return OperatedObjects(
+                source.resource, source.namespace, (source.name,), is_custom=False
+            )
+    return None
 
 
 def _name_option(condition: Condition, settings: WaitSettings) -> str:

@@ -40,6 +40,7 @@ _PARTS = {
     "warnings": "all warnings",
     "logs": "all logs",
     "refusals": "all refusals",
+    "records": "all of the operator's log",
 }
 """Parts of a message, as a short one names what it leaves out."""
 

@@ -35,7 +35,7 @@ class WaitCount:
         waits: the number of waits.
         seconds: the sum of their durations.
         failed_early: waits that ended because their condition could no longer come true.
-        retries: API errors that were retried.
+        retries: API errors that were retried, and writes that were sent again for a webhook.
     """
 
     def __init__(
@@ -83,6 +83,11 @@ class WaitCounter(WaitObserver):
         seconds = wait.seconds if outermost else 0.0
         with self._lock:
             self._count.add([int(outermost), seconds, int(wait.failed_early), wait.retries])
+
+    def on_retry(self) -> None:
+        """Count a write that is sent again."""
+        with self._lock:
+            self._count.add([0, 0.0, 0, 1])
 
     def take_count(self) -> list[Any] | None:
         """Return the counts since the last call; None if there are none."""
@@ -152,8 +157,8 @@ class WaitSummary:
         ACTIVE_WAITS.remove(self._counter)
 
     def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
-        """Print the summary line, unless nothing waited or the run is very quiet."""
-        if self._total.waits and config.get_verbosity() > -2:
+        """Print the summary line, unless nothing waited or was retried, or in a quiet run."""
+        if (self._total.waits or self._total.retries) and config.get_verbosity() > -2:
             terminalreporter.line(f"kwait: {self._total}")
 
 

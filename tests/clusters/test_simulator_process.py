@@ -63,6 +63,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., SimulatorProcess]]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulator_process, "_END_TIMEOUT", 0.05)
+    monkeypatch.setattr(simulator_process, "_STOP_TIMEOUT", 0.05)
 
 
 def gone(identity: ProcessIdentity | None) -> bool:

@@ -124,6 +124,27 @@ def test_summary_counts_waits_of_all_workers(
     )
 
 
+_WEBHOOK = """
+from pytest_kwait import ApiError
+
+def test_it(kwait, kwait_client):
+    refuse = kwait_client._pytest_kwait_session.transport.refuse
+    text = 'failed calling webhook "w.example.com": dial tcp 10.0.0.3:443: connection refused'
+    path = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
+    refuse("POST", path, *(ApiError(text, status=500, reason="InternalError") for _ in range(2)))
+    kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "goods"}})
+"""
+
+
+def test_summary_counts_writes_that_are_sent_again_for_a_webhook(
+    pytester: pytest.Pytester, fake_cluster: Callable[[], str]
+) -> None:
+    pytester.makepyfile(_WEBHOOK)
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1)
+    result.stdout.re_match_lines([r"kwait: waited 0s in 0 waits, 0 failed early, 2 retries$"])
+
+
 def test_no_summary_without_waits(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(kwait_timeouts): pass")
     result = pytester.runpytest()

@@ -25,6 +25,13 @@ from pytest_kwait.client.resource import (
 )
 from pytest_kwait.client.responses import ObjectMeta
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.failure.log_records import find_records, find_refusals
+from pytest_kwait.engine.failure.operators import (
+    OperatedObjects,
+    OperatorContainer,
+    list_operator_containers,
+    make_matcher,
+)
 from pytest_kwait.engine.failure.redaction import learn_secrets, make_redactor, redact_log
 from pytest_kwait.engine.pod_fields import (
     ContainerReport,
@@ -52,10 +59,11 @@ LOGS = 3
 LOG_RETRY_PAUSE = 0.5
 """Seconds after which a refused log is requested once more."""
 
-SEARCHED_CONTAINERS = 10
-SEARCHED_LINES = 300
-REFUSED_CONTAINERS = 3
-REFUSALS = 3
+SEARCHED_LINES = 1000
+"""Lines of each log of an operator that are searched."""
+
+SHOWN_LOGS = 3
+"""Maximum number of logs of operators with refusals, and with records about the objects."""
 
 MISSING = 3
 WORKERS = 5
@@ -80,15 +88,6 @@ _NO_LOG = re.compile("unable to retrieve container logs for ", re.IGNORECASE)
 
 Source: kubelet kuberuntime_container.go GetContainerLogs, before 1.25.
 """
-
-_REFUSAL = re.compile(
-    r'[\w./-]+(?: "[^"]*")? is forbidden: User "[^"]*" cannot \S+ (?:resource|path) "[^"]*"'
-    r'(?: in API group "[^"]*")?(?: in the namespace "[^"]*"| at the cluster scope)?'
-)
-"""The API server's message. Source: apiserver/pkg/endpoints/handlers/responsewriters/errors.go."""
-
-_REFUSED_LINE = re.compile(r"\bforbidden\b|\(403\)|\b(?:status|code)\W{1,5}403\b", re.IGNORECASE)
-"""A line about a refused request, in other words."""
 
 
 class _Named(TypedDict):
@@ -207,7 +206,6 @@ class _Volume(TypedDict, total=False):
 
 class _Spec(TypedDict, total=False):
     nodeName: str | None
-    serviceAccountName: str | None
     volumes: list[_Volume] | None
 
 
@@ -303,12 +301,14 @@ class LogTail:
         container: the container's name.
         previous: whether they are from the previous run.
         lines: the lines; empty if the run has printed nothing.
+        namespace: the pod's namespace, if it is another one than that of the wait.
     """
 
     pod: str
     container: str
     previous: bool
     lines: tuple[str, ...]
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,9 @@ class Evidence:
         existing: the existing objects of the kind, if the awaited one is missing.
         outlook: the place of more about a cluster that ends with the run; empty for other clusters.
         claims: the unbound claims that keep pods from being scheduled.
-        refusals: requests that the API server refused to pods of the namespace, by their logs.
+        refusals: requests that the API server refused to the objects' operator or to pods of the
+            namespace, by their logs.
+        records: what logs of the objects' operator say about them.
     """
 
     namespace: str | None = None
@@ -340,6 +342,7 @@ class Evidence:
     outlook: str = ""
     claims: tuple[UnboundClaim, ...] = ()
     refusals: tuple[LogTail, ...] = ()
+    records: tuple[LogTail, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values."""
@@ -350,14 +353,14 @@ def gather_evidence(
     session: ApiSession,
     scope: EvidenceScope,
     missing: Sequence[Source] = (),
-    operated: str | None = None,
+    operated: OperatedObjects | None = None,
 ) -> Evidence:
     """Return the evidence about the objects in `scope`, within five seconds.
 
     Args:
         missing: the named sources whose object was not seen.
-        operated: the namespace of objects that an operator works on; the logs of its pods are
-            searched for requests that the API server refused. None to search none.
+        operated: objects that an operator may work on, whose logs are searched; None to search
+            none.
     """
     deadline = Deadline.after(LIMIT, session.clock)
     errors: list[str] = []
@@ -368,13 +371,10 @@ def gather_evidence(
             pool.submit(_gather_existing, session, source, deadline, errors)
             for source in missing[:MISSING]
         ]
-        searched = pool.submit(_list_searched_containers, session, operated, deadline)
         pods = listing.result()
         binding = pool.submit(_gather_claims, session, scope, pods, deadline, errors)
         logs = _gather_logs(session, scope, pods, pool, deadline, errors)
-        search = partial(_find_refusals, session, operated or "", deadline)
-        finding = [pool.submit(search, *names) for names in searched.result()]
-        refusals = [tail for future in finding if (tail := future.result()) is not None]
+        refusals, records = _search_logs(session, operated, pool, deadline)
         existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
     # Last, as the texts may have values of Secrets that came meanwhile. The report masks them.
@@ -390,7 +390,8 @@ def gather_evidence(
         existing,
         session.outlook,
         binding.result(),
-        tuple(refusals[:REFUSED_CONTAINERS]),
+        refusals,
+        records,
     )
 
 
@@ -651,54 +652,51 @@ def _read_log_tail(
     return LogTail(run.pod, name, previous, lines)
 
 
-def _list_searched_containers(
-    session: ApiSession, namespace: str | None, deadline: Deadline
-) -> list[tuple[str, str]]:
-    """Return the containers whose logs to search, by pod; those with an account of their own first.
+def _search_logs(
+    session: ApiSession,
+    objects: OperatedObjects | None,
+    pool: ThreadPoolExecutor,
+    deadline: Deadline,
+) -> tuple[tuple[LogTail, ...], tuple[LogTail, ...]]:
+    """Return the refused requests and the records about the objects in logs of their operator."""
+    if objects is None:
+        return (), ()
+    containers = list_operator_containers(session, objects, pool, deadline)
+    elsewhere = {one.namespace for one in containers} - {objects.namespace}
+    if elsewhere:
+        learn_secrets(session, elsewhere, limit=deadline.remaining)
+    texts = pool.map(partial(_read_whole_log, session, deadline), containers)
+    refusals: list[LogTail] = []
+    records: list[LogTail] = []
+    for container, text in zip(containers, texts, strict=True):
+        is_elsewhere = container.namespace != objects.namespace
+        where = container.namespace if is_elsewhere else ""
+        tail = partial(LogTail, container.pod, container.name, previous=False, namespace=where)
+        refused = find_refusals(
+            text, objects.namespace if is_elsewhere else None, in_words=not is_elsewhere
+        )
+        if refused:
+            refusals.append(tail(lines=refused))
+        if not container.is_operator:
+            continue
+        about = find_records(text, make_matcher(objects, is_elsewhere=is_elsewhere))
+        # A refusal says it in fewer words.
+        new = tuple(line for line in about if not any(part in line for part in refused))
+        if new:
+            records.append(tail(lines=new))
+    return tuple(refusals[:SHOWN_LOGS]), tuple(records[:SHOWN_LOGS])
 
-    An operator has one. No pods are an answer, if they may not be listed.
-    """
-    if namespace is None:
-        return []
-    try:
-        listed = session.list(PODS, namespace, deadline=deadline, type=_Pod)
-    except (ApiError, DeadlineExceeded):
-        return []
-    pods = [item.object for item in listed.items]
-    accounts = {
-        pod["metadata"]["name"]: (pod.get("spec") or {}).get("serviceAccountName") for pod in pods
-    }
-    reports = sorted(
-        map(_report_pod, pods),
-        key=lambda pod: (accounts[pod.name] in (None, "", "default"), pod.name),
-    )
-    return [
-        (pod.name, container.name)
-        for pod in reports
-        for container in pod.containers
-        if container.state == "running" or container.has_run
-    ][:SEARCHED_CONTAINERS]
 
-
-def _find_refusals(
-    session: ApiSession, namespace: str, deadline: Deadline, pod: str, container: str
-) -> LogTail | None:
-    """Return the last refusals of different requests in a log; None without any."""
+def _read_whole_log(session: ApiSession, deadline: Deadline, container: OperatorContainer) -> str:
     try:
         text = session.logs(
-            namespace,
-            pod,
-            container=container,
+            container.namespace,
+            container.pod,
+            container=container.name,
             previous=False,
             tail_lines=SEARCHED_LINES,
             deadline=deadline,
         )
     except (ApiError, DeadlineExceeded):
-        return None
-    # Most operators print the message within JSON.
-    shown = redact_log(text, make_redactor(session.credentials()))
-    lines = shown.replace('\\"', '"').splitlines()
-    refusals = [refusal for line in lines for refusal in _REFUSAL.findall(line)]
-    refusals = refusals or [line.strip() for line in lines if _REFUSED_LINE.search(line)]
-    last = list(dict.fromkeys(reversed(refusals)))[:REFUSALS]
-    return LogTail(pod, container, False, tuple(reversed(last))) if last else None
+        return ""
+    return redact_log(text, make_redactor(session.credentials()))

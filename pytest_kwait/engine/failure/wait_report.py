@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.failure.evidence import Evidence
+from pytest_kwait.engine.failure.log_records import TELLING
 from pytest_kwait.engine.failure.shortening import WIDTH, cut_line, wrap_middle
 
 if TYPE_CHECKING:
@@ -39,11 +40,6 @@ _SHORT_LINES = 15
 
 _NUMBER = re.compile(r"\d+")
 _MORE_PODS = re.compile(r" \(and \d+ more pods?\)")
-
-_TELLING = re.compile(
-    r"\b(\w*error|fatal|panic|\w*exception|traceback|denied|refused|forbidden|cannot|failed)\b",
-    re.IGNORECASE,
-)
 
 _LOG_LEAD = "    | "
 
@@ -138,8 +134,8 @@ def render_message(report: WaitReport) -> str:
 
     Its parts, each left out when empty: headline; the awaited state, the elapsed time, the last
     summary of the objects and the option to go on; existing objects; changes of the verdict; pods;
-    unbound claims; Warning events; logs; refusals in logs; the last API error; the parts that could
-    not be gathered; the kubectl command for a closer look.
+    unbound claims; Warning events; logs; refusals and other records in logs of operators; the last
+    API error; the parts that could not be gathered; the kubectl command for a closer look.
 
     A long namespace is named once, in the command if there is one. A long text, as of the
     scheduler, is shown once; a warning that only repeats one is left out.
@@ -156,6 +152,7 @@ def render_message(report: WaitReport) -> str:
         _render_events(report.findings, shown),
         _render_logs(report.findings),
         _render_refusals(report.findings),
+        _render_records(report.findings),
         _render_errors(report),
         _render_command(report.findings),
     )
@@ -208,7 +205,11 @@ def _without_namespace(report: WaitReport) -> WaitReport:
     return replace(
         short,
         findings=replace(
-            short.findings, logs=findings.logs, refusals=findings.refusals, existing=existing
+            short.findings,
+            logs=findings.logs,
+            refusals=findings.refusals,
+            records=findings.records,
+            existing=existing,
         ),
     )
 
@@ -384,11 +385,28 @@ def _render_logs(findings: Evidence) -> Iterator[str]:
 
 
 def _render_refusals(findings: Evidence) -> Iterator[str]:
+    is_elsewhere = any(tail.namespace for tail in findings.refusals)
+    pods = "pods of operators" if is_elsewhere else "the namespace's pods"
     if findings.refusals:
-        yield "  refused by the API server, as logs of the namespace's pods say"
-    for tail in findings.refusals:
-        for line in tail.lines:
-            yield from wrap_middle("    ", f"{tail.pod}/{tail.container}: {line}", rest="      ")
+        yield f"  refused by the API server, as logs of {pods} say"
+    for line in _name_lines(findings.refusals):
+        yield from wrap_middle("    ", line, rest="      ")
+
+
+def _render_records(findings: Evidence) -> Iterator[str]:
+    if findings.records:
+        yield "  operator, by its log"
+    for line in _name_lines(findings.records):
+        yield from wrap_middle("    ", line, rest="      ", lines=6)
+
+
+def _name_lines(tails: Sequence[LogTail]) -> list[str]:
+    """Return the lines of logs, each after its container."""
+    return [
+        f"{tail.namespace}{'/' if tail.namespace else ''}{tail.pod}/{tail.container}: {line}"
+        for tail in tails
+        for line in tail.lines
+    ]
 
 
 def _render_errors(report: WaitReport) -> Iterator[str]:
@@ -509,9 +527,10 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
 
     It always has the headline, of which only the middle of a long text is cut, the limit, the last
     summary of the objects, the option to go on and the command. The lines that are left go to the
-    parts that explain most failures, in this order: refusals, unbound claims, the first failing
-    pod, the last API error, the last lines of one log, warnings, existing objects, the timeline. A
-    line of each first text comes first, then the whole of it, then the rest.
+    parts that explain most failures, in this order: refusals, the last error of an operator,
+    unbound claims, the first failing pod, the last API error, the last lines of one log, warnings,
+    existing objects, the timeline. A line of each first text comes first, then the whole of it,
+    then the rest.
 
     Args:
         report: the facts.
@@ -537,6 +556,7 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
         section
         for section in (
             _shorten_refusals(findings),
+            _shorten_records(findings),
             _shorten_claims(findings),
             _shorten_pods(findings, shown, width),
             _shorten_error(report),
@@ -557,7 +577,10 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
             omitted.append(section.name)
         fitting.append((section.rank, fitted))
     parts = [lines for _, lines in sorted(fitting, key=lambda ranked: ranked[0])]
-    order = ("message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals")
+    order = (
+        "message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals",
+        "records",
+    )  # fmt: skip
     return ShortMessage(
         tuple(line for lines in (headline, terms, *parts, command) for line in lines),
         tuple(name for name in order if name in omitted),
@@ -589,11 +612,18 @@ def _share_lines(sections: Sequence[_Section], room: int, width: int) -> list[in
 
 
 def _shorten_refusals(findings: Evidence) -> _Section:
-    texts = [
-        f"{tail.pod}/{tail.container}: {line}" for tail in findings.refusals for line in tail.lines
-    ]
+    texts = _name_lines(findings.refusals)
     first = [_Text("    ", text, lines=3) for text in texts[:1]]
     return _Section("refusals", 7, "  refused", first, len(texts) < 2)
+
+
+def _shorten_records(findings: Evidence) -> _Section:
+    """Return the last record of the likeliest operator; one of no error only if there is room."""
+    texts = _name_lines([replace(tail, lines=tail.lines[-1:]) for tail in findings.records[:1]])
+    first = [_Text("    ", text, lines=4) for text in texts]
+    required = sum(bool(TELLING.search(text)) for text in texts)
+    is_whole = sum(len(tail.lines) for tail in findings.records) < 2
+    return _Section("records", 8, "  operator", first, is_whole, required=required)
 
 
 def _shorten_claims(findings: Evidence) -> _Section:
@@ -630,7 +660,7 @@ def _pod_facts(pod: PodReport) -> object:
 def _shorten_error(report: WaitReport) -> _Section:
     text = _render_last_error(report) if report.last_error else ""
     texts = [_Text("  API error ", text, "    ")] if text else []
-    return _Section("message", 8, texts=texts, is_whole=not report.findings.errors)
+    return _Section("message", 9, texts=texts, is_whole=not report.findings.errors)
 
 
 def _shorten_logs(findings: Evidence) -> _Section:
@@ -640,11 +670,11 @@ def _shorten_logs(findings: Evidence) -> _Section:
         return _Section("logs", 6, is_whole=not findings.logs)
     written = [line for line in tail.lines if line.strip()]
     kept = written[-3:]
-    further_up = [line for line in written[:-3] if _TELLING.search(line)]
-    if further_up and not any(map(_TELLING.search, kept)):
+    further_up = [line for line in written[:-3] if TELLING.search(line)]
+    if further_up and not any(map(TELLING.search, kept)):
         kept = [further_up[-1], *kept[-2:]]
     # The last one, or the last that names an error, matters most.
-    order = sorted(range(len(kept)), key=lambda place: (not _TELLING.search(kept[place]), -place))
+    order = sorted(range(len(kept)), key=lambda place: (not TELLING.search(kept[place]), -place))
     texts = [_Text(_LOG_LEAD, kept[order[0]], "    |   ", lines=3)]
     texts += [
         _Text(_LOG_LEAD, kept[place], "    |   ") for place in sorted(order[1:], reverse=True)

@@ -20,6 +20,7 @@ from pytest_kwait.client.resource import (
     SERVICES,
     Resource,
 )
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.options import (
     GRACE_LONG,
@@ -487,6 +488,11 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
         return f"webhook {self._webhook.name}{of}"
 
     @property
+    def retries(self) -> int:
+        """The number of times that the request was sent again."""
+        return self._write.count
+
+    @property
     def due(self) -> float:
         """The time at which the patience with starting pods ends; infinite once it has."""
         return self._starting_until if self._now < self._starting_until else math.inf
@@ -577,6 +583,11 @@ class CallableUrl(ObjectCondition, ProbeCondition):
         """The webhook, with its configuration."""
         return f"webhook {self._webhook.name} of {self.object.noun}/{self.object.name}"
 
+    @property
+    def retries(self) -> int:
+        """The number of times that the request was sent again."""
+        return self._write.count
+
     def verdict(self) -> Verdict:
         """Decide by the last answer."""
         cause = self._write.cause
@@ -632,6 +643,19 @@ class WriteErrors(ErrorLog):
         webhook = parse_uncalled_webhook(error)
         if webhook is None:
             return error
+        answer = self._send_until_called(webhook, error, send, deadline)
+        if answer is error and not deadline.expired:
+            # The request is tried again, up to its own limit.
+            ACTIVE_WAITS.record_retry()
+        return answer
+
+    def _send_until_called(
+        self,
+        webhook: UncalledWebhook,
+        error: ApiError,
+        send: Callable[[Deadline], ApiError | None],
+        deadline: Deadline,
+    ) -> ApiError | None:
         options = {**self._options, "timeout": max(round(deadline.remaining, 1), 0.1)}
         settings = resolve_options(
             options, timeout="single_call", poll="serving_poll", session=self._session
@@ -645,7 +669,6 @@ class WriteErrors(ErrorLog):
                 return error
             wait_for_condition(self._session, condition, settings, deadline)
         except (ApiError, DeadlineExceeded, WaitTimeout):
-            # The request is tried again, up to its own limit.
             return error
         except WaitFailed as failure:
             failure.add_note(str(request.error))

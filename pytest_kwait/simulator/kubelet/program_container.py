@@ -87,6 +87,8 @@ _VOLUME_SYNC_SECONDS = 60.0
 # Folders of the machine that containers have of their own.
 _PRIVATE_FOLDERS = ("/tmp", "/run", "/var/tmp")  # noqa: S108
 _TERMINATION_LOG = "/dev/termination-log"
+_SAVE_SECONDS = 5.0
+"""Maximum real seconds in which programs save what they have in folders of the machine."""
 
 
 def find_mapping(cluster: Cluster, reference: str) -> ImageMapping | None:
@@ -178,9 +180,23 @@ class ClusterPrograms:
         for pod in list(self.pods):
             pod.on_sandbox_lost(why)
 
+    async def _stop_savers(self) -> None:
+        """Send the stop signal to programs with writable folders, and wait a while for their end.
+
+        All others have nothing that outlives the cluster.
+        """
+        savers = [container for pod in self.pods for container in pod.list_savers()]
+        for container in savers:
+            container.stop(_SAVE_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_SAVE_SECONDS):
+                for container in savers:
+                    await container.exit_event.wait()
+
     async def close(self) -> None:
         """End all programs and remove the folders."""
         self.is_closed = True
+        await self._stop_savers()
         runtime, self._runtime = self._runtime, None
         if self._network is not None:
             await self._network.close()
@@ -330,6 +346,8 @@ class PodPrograms:
         """Create a container in the sandbox and start its program."""
         assert self._sandbox is not None  # noqa: S101 - made before its containers
         self._containers.append(container)
+        # The mappings of a run may end before its programs.
+        container.may_save = self._has_writable_folders(container.name)
         return self._sandbox.create_container(
             config,
             on_started=container.on_started,
@@ -378,6 +396,15 @@ class PodPrograms:
             if container.running
             for port in list_ports(self._worker.get_container_spec(container.name))
         }
+
+    def list_savers(self) -> list[ProgramContainer]:
+        """Return the running containers that may write to folders of the machine."""
+        return [one for one in self._containers if one.running and one.may_save]
+
+    def _has_writable_folders(self, name: str) -> bool:
+        image = self._worker.get_container_spec(name)["image"]
+        mapping = find_mapping(self._worker.cluster, image)
+        return mapping is not None and bool(mapping.writable)
 
     def on_sandbox_lost(self, why: str) -> None:
         """End the containers of a sandbox that has ended by itself; the next sync makes another."""
@@ -669,6 +696,10 @@ class ProgramContainer(Container):
     is_starting: bool = False
     failure: str = ""
     """Why the program could not be started."""
+    may_save: bool = False
+    """Whether it may write to folders of the machine."""
+    exit_event: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the program has ended."""
     _process: RuntimeContainer | None = None
     _written_message: bytes = b""
     _paused: bool = False
@@ -731,6 +762,7 @@ class ProgramContainer(Container):
     def _end(self, code: int, reason: str, message: str) -> None:
         process, self._process = self._process, None
         super()._end(code, reason, message)
+        self.exit_event.set()
         if process is not None:
             # It ends by a fault or a script, not by itself.
             process.signal(signal.SIGKILL)

@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from pytest_kwait.client.resource import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
+from pytest_kwait.client.resource import (
+    EVENTS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STORAGE_CLASSES,
+    Resource,
+)
 from pytest_kwait.engine.condition import EvidenceScope, ObjectReference, Source
 from pytest_kwait.engine.failure.evidence import (
     EventGroup,
@@ -13,6 +19,7 @@ from pytest_kwait.engine.failure.evidence import (
     UnboundClaim,
     gather_evidence,
 )
+from pytest_kwait.engine.failure.operators import OperatedObjects
 from pytest_kwait.engine.object_sinks import SingleObject
 from pytest_kwait.engine.pod_fields import report_containers
 from pytest_kwait.errors import ApiError
@@ -24,6 +31,10 @@ SELECTOR = "batch.kubernetes.io/controller-uid=uid-sleepers"
 SCOPE = EvidenceScope(
     "ci-1", (ObjectReference("Job", "sleepers", "uid-sleepers", "jobs.batch"),), SELECTOR
 )
+
+
+WIDGET = Resource("example.com", "v1", "widgets", "Widget", namespaced=True)
+WIDGETS = OperatedObjects(WIDGET, "ci-1", ("hello", "uid-hello"))
 
 
 def warning(name: str, about: str, reason: str, message: str, **fields: Any) -> dict[str, Any]:
@@ -347,7 +358,7 @@ def test_refusals_in_the_logs_of_an_operated_namespace() -> None:
         "c/main": "ApiException: (403)\n",
     }
 
-    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), WIDGETS)
 
     assert findings.refusals == (
         LogTail(
@@ -368,11 +379,13 @@ def test_logs_that_are_searched_are_bounded() -> None:
         session.put(PODS, operator(f"p-{number:02}"))
         session.log_texts[f"p-{number:02}/main"] = refusal("list")
 
-    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), WIDGETS)
 
     assert [tail.pod for tail in findings.refusals] == ["p-00", "p-01", "p-02"]
     assert session.count("logs ") == 10
+    # Roles and their bindings, then the pods of the namespace.
+    assert [session.count(f"list {kind}") for kind in ("cluster", "role", "pods")] == [2, 2, 1]
     session.fail("list", PODS, ApiError("pods is forbidden", status=403, reason="Forbidden"))
-    findings = gather_evidence(session, EvidenceScope("ci-1"), (), "ci-1")
+    findings = gather_evidence(session, EvidenceScope("ci-1"), (), WIDGETS)
     assert (findings.refusals, findings.errors) == ((), ())
     assert gather_evidence(session, EvidenceScope("ci-1")).refusals == ()

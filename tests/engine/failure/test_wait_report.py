@@ -588,6 +588,87 @@ def test_refusals_follow_the_logs() -> None:
     )
 
 
+SHARED = replace(
+    FULL,
+    subject="greeting ci-1/hello",
+    goal="have condition Ready=True",
+    failed=False,
+    reason="no condition Ready yet",
+    seen="it is there",
+    timeline=Timeline(),
+    last_error="",
+    findings=Evidence(
+        "ci-1",
+        refusals=(
+            LogTail(
+                "greeter-a",
+                "operator",
+                False,
+                ('secrets is forbidden: User "greeter" cannot list resource "secrets"',),
+                "shared",
+            ),
+        ),
+        records=(
+            LogTail(
+                "greeter-a",
+                "operator",
+                False,
+                (
+                    "kopf.objects [WARNING] [ci-1/hello] Patching failed with inconsistencies",
+                    "kopf.objects [ERROR] [ci-1/hello] Handler 'write' failed with an exception "
+                    'and will try again in 60 seconds: (422) ConfigMap "hello" is invalid: []: '
+                    "Too long: may not be more than 1048576 bytes",
+                ),
+                "shared",
+            ),
+            LogTail("greeter-a", "sidecar", False, ("hello is denied",), "shared"),
+        ),
+    ),
+)
+
+
+def test_records_of_an_operator_follow_the_refusals() -> None:
+    rendered = SHARED.render()
+    assert (
+        rendered[rendered.index("  refused") : rendered.index("  try:")]
+        == """\
+  refused by the API server, as logs of pods of operators say
+    shared/greeter-a/operator: secrets is forbidden: User "greeter" cannot list resource
+      "secrets"
+  operator, by its log
+    shared/greeter-a/operator: kopf.objects [WARNING] [ci-1/hello] Patching failed with
+      inconsistencies
+    shared/greeter-a/operator: kopf.objects [ERROR] [ci-1/hello] Handler 'write' failed with
+      an exception and will try again in 60 seconds: (422) ConfigMap "hello" is invalid: []:
+      Too long: may not be more than 1048576 bytes
+    shared/greeter-a/sidecar: hello is denied
+"""
+    )
+
+
+def test_a_short_message_has_the_last_error_of_the_operator() -> None:
+    message = SHARED.shorten(72, "WaitTimeout: ")
+
+    assert (
+        "\n".join(message.lines)
+        == """\
+WaitTimeout: greeting ci-1/hello did not have condition Ready=True
+    within 15m0s: no condition Ready yet
+  limit     15m0s, ended after 7.3s (watch mode)
+  seen      it is there
+  refused
+    shared/greeter-a/operator: secrets is forbidden: User "greeter"
+      cannot list resource "secrets"
+  operator
+    shared/greeter-a/operator: kopf.objects [ERROR] [ci-1/hello] Handler
+      'write' failed with an exception and will try again in 60 seconds:
+      (422) ConfigMap "hello" is invalid: []: Too long: may not be more
+      than 1048576 bytes
+  try: kubectl --namespace ci-1 get events"""
+    )
+    assert message.omitted == ("records",)
+
+
 def test_a_text_cut_out_of_the_headline_is_shown_below() -> None:
     text = "lookup registry.invalid on 10.0.0.10:53: no such host"
     reason = f"{'one ' * 150}{text} {'two ' * 150}"

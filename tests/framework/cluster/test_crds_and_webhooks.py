@@ -14,6 +14,7 @@ from pytest_kwait.client.resource import (
     SERVICES,
 )
 from pytest_kwait.clock import Deadline
+from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.cluster.webhooks import (
     UncalledWebhook,
@@ -27,8 +28,11 @@ from tests.engine.fake_session import FakeSession
 from tests.objects import condition, definition, pod, served_version
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.engine.options import WaitOptions
     from tests.framework.fake_server import FakeServer
 
@@ -613,6 +617,54 @@ def put_ready_guard(session: FakeSession, *ports: dict[str, Any]) -> None:
     spec = {"selector": {"app": "guard"}, "ports": list(ports)}
     session.put(SERVICES, {"metadata": {"name": "guard"}, "spec": spec})
     session.put(ENDPOINT_SLICES, guard_slice(ready=True))
+
+
+class RetryCounter(WaitObserver):
+    """Counts the retries of waits, and of writes outside of them."""
+
+    def __init__(self) -> None:
+        self.of_waits: list[int] = []
+        self.others = 0
+
+    def on_end(self, wait: ActiveWait) -> None:
+        self.of_waits.append(wait.retries)
+
+    def on_retry(self) -> None:
+        self.others += 1
+
+
+@pytest.fixture
+def retries() -> Iterator[RetryCounter]:
+    counter = RetryCounter()
+    ACTIVE_WAITS.add(counter)
+    yield counter
+    ACTIVE_WAITS.remove(counter)
+
+
+def test_writes_that_are_sent_again_are_retries(
+    session: FakeSession, retries: RetryCounter
+) -> None:
+    """They are those of the wait for the webhook's service or of that for its address."""
+    put_ready_guard(session)
+    assert await_guard(session, REFUSED, REFUSED, None) is None
+    session.put(GUARD, guard(clientConfig={"url": "https://guard.example.com/check"}))
+    elsewhere = uncalled("EOF", "https://guard.example.com/check?timeout=10s")
+    assert await_guard(session, elsewhere, None, first=elsewhere) is None
+    assert (retries.of_waits, retries.others) == ([3, 2], 0)
+
+
+def test_a_write_that_a_verb_sends_again_is_a_retry(
+    session: FakeSession, retries: RetryCounter
+) -> None:
+    """Without fail_fast, or where nothing is known of the webhook, no wait sends it."""
+    put_ready_guard(session)
+    assert await_guard(session, fail_fast=False) is REFUSED
+    unknown = uncalled("EOF", "https://guard.example.com/check?timeout=10s")
+    session.drop(GUARD, "guard")
+    assert await_guard(session, first=unknown) is unknown
+    other = ApiError("busy", status=503, reason="ServiceUnavailable")
+    assert await_guard(session, first=other) is other
+    assert (retries.of_waits, retries.others) == ([], 2)
 
 
 UNKNOWN_AUTHORITY = uncalled(

@@ -540,3 +540,32 @@ def test_ports_of_probes_count_as_declared() -> None:
         "startupProbe": {"tcpSocket": {"port": "named"}},
     }  # fmt: skip
     assert list_ports(container) == {(53, "UDP"), (80, "TCP"), (90, "TCP")}
+
+
+@pytest.mark.parametrize("ends_by_itself", [True, False])
+def test_programs_that_may_write_to_the_machine_end_before_the_cluster_does(
+    cluster: Cluster, runtime: FakeRuntime, tmp_path: Path, ends_by_itself: bool
+) -> None:
+    """They save what they have, as coverage data; a program that ignores it is killed."""
+    saver = make_image_mapping("shop/saver:*", ["/srv/saver"], writable=[tmp_path])
+    cluster.api.images.add(saver)
+    _start(cluster)
+    web = runtime.last
+    cluster.create("pods", "saver", _web_spec({"image": "shop/saver:1"}))
+    cluster.run(3)
+    signals: list[list[int]] = []
+
+    async def close() -> None:
+        closing = asyncio.ensure_future(get_cluster_programs(cluster.api).close())
+        await async_sleep(0)
+        signals.extend([list(web.signals), list(runtime.last.signals)])
+        assert not closing.done()
+        if ends_by_itself:
+            runtime.last.exit(0)
+        else:
+            cluster.run(6)
+        await closing
+
+    asyncio.run(close())
+    assert signals == [[], [signal.SIGTERM]]
+    assert (signal.SIGKILL in runtime.last.signals) is not ends_by_itself
