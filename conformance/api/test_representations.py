@@ -218,8 +218,8 @@ def test_yaml_knows_neither_surrogates_nor_escaped_slashes(
 def test_the_oldest_of_many_updates_have_one_manager(server: RawClient, kwait: Kwait) -> None:
     """From the eleventh on; what has no manager gets one at its first apply."""
     objects = f"/api/v1/namespaces/{kwait.namespace}/configmaps"
-    body = {"metadata": {"name": "a"}, "data": {"m0": "1"}}
-    server.request("POST", f"{objects}?fieldManager=m0", body)
+    created = {"metadata": {"name": "a"}, "data": {"m0": "1"}}
+    server.request("POST", f"{objects}?fieldManager=m0", created)
     media = "application/merge-patch+json"
     for number in range(1, 12):
         patch = {"data": {f"m{number}": "1"}}
@@ -234,8 +234,8 @@ def test_the_oldest_of_many_updates_have_one_manager(server: RawClient, kwait: K
     path = f"{objects}/b?fieldManager=m"
     changed = server.request("PATCH", path, {"data": {"a": "1"}}, content_type=media).body
     assert "managedFields" not in changed["metadata"]
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"a": "2"}}
-    refused = server.request("PATCH", path, body, content_type=_APPLY)
+    applied = {**_config_map(name="b"), "data": {"a": "2"}}
+    refused = server.request("PATCH", path, applied, content_type=_APPLY)
     why = 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
     assert (refused.status, refused.body["message"]) == (409, why)
 

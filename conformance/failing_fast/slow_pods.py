@@ -121,7 +121,7 @@ def _crashing(name: str, policy: str, *, in_init: bool = False) -> dict[str, Any
     script = "cd /starts; test -e two && exit 0; test -e one && touch two; touch one; exit 1"
     if in_init:
         first = container("first", script, volumeMounts=[mount])
-        containers = {"initContainers": [first]}
+        containers: dict[str, Any] = {"initContainers": [first]}
         main = container()
     else:
         containers = {}
