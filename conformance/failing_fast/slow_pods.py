@@ -119,15 +119,12 @@ def _crashing(name: str, policy: str, *, in_init: bool = False) -> dict[str, Any
     """Return a pod of which a container ends badly twice: the third crash would end a wait."""
     mount = {"name": "starts", "mountPath": "/starts"}
     script = "cd /starts; test -e two && exit 0; test -e one && touch two; touch one; exit 1"
+    volumes = [{"name": "starts", "emptyDir": {}}]
     if in_init:
         first = container("first", script, volumeMounts=[mount])
-        containers: dict[str, Any] = {"initContainers": [first]}
-        main = container()
-    else:
-        containers = {}
-        main = container(script=script.replace("exit 0", "sleep 300"), volumeMounts=[mount])
-    volumes = [{"name": "starts", "emptyDir": {}}]
-    return pod(name, main, restartPolicy=policy, volumes=volumes, **containers)
+        return pod(name, restartPolicy=policy, volumes=volumes, initContainers=[first])
+    main = container(script=script.replace("exit 0", "sleep 300"), volumeMounts=[mount])
+    return pod(name, main, restartPolicy=policy, volumes=volumes)
 
 
 _MAP, _SECRET = "configMapKeyRef", "secretKeyRef"
