@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import fcntl
 import gc
 import hashlib
 import ipaddress
@@ -24,6 +25,7 @@ import secrets
 import shutil
 import signal
 import socket
+import struct
 import sys
 from asyncio.sslproto import SSLProtocol
 from contextlib import contextmanager, suppress
@@ -125,6 +127,9 @@ _CONTROL_PLANE_ADDRESS = "172.30.0.1"
 _OUTSIDE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 """Addresses of no machine, RFC 5737 and 3849."""
 _OUTSIDE_PORT = 9
+_SIOCGIFADDR = 0x8915
+_INTERFACE_REQUEST, _INTERFACE_ADDRESS = struct.Struct("256s"), slice(20, 24)
+"""The kernel's `struct ifreq` with a name, and the place of the IPv4 address in its answer."""
 _SERVICE_NAMES = (
     "kubernetes",
     "kubernetes.default",
@@ -606,6 +611,7 @@ def server_names(address: str) -> list[str]:
         socket.gethostname(),
         *(str(address_info[4][0]).partition("%")[0] for address_info in address_infos),
         *_find_outgoing_addresses(),
+        *_list_interface_addresses(),
     ]
     return list(dict.fromkeys((*own, *names)))
 
@@ -619,6 +625,20 @@ def _find_outgoing_addresses() -> Iterator[str]:
         with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((outside, _OUTSIDE_PORT))
             yield str(probe.getsockname()[0]).partition("%")[0]
+
+
+def _list_interface_addresses() -> Iterator[str]:
+    """Yield the IPv4 addresses of this machine's network interfaces, bridges included.
+
+    Each interface has its first address. On others than Linux there are none.
+    """
+    if sys.platform != "linux":
+        return
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # it has none
+                answer = fcntl.ioctl(probe, _SIOCGIFADDR, _INTERFACE_REQUEST.pack(name.encode()))
+                yield socket.inet_ntoa(answer[_INTERFACE_ADDRESS])
 
 
 def _get_advertised_address(hosts: Sequence[str]) -> str:
