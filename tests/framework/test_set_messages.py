@@ -142,7 +142,7 @@ ORPHANED = """\
 replicationcontroller ci-1/web can no longer have 1 pod again after its rolling update: the
     replicationcontroller was deleted
   awaited   replicationcontroller ci-1/web to have 1 pod again after its rolling update
-  limit     5m0s, ended after 10s (poll mode)
+  limit     5m0s, ended after 11s (poll mode)
   option    follow_name=True waits for a new replicationcontroller of this name
   timeline
        0.0s  deleting pod web-a, 1 of 1

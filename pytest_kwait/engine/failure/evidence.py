@@ -377,8 +377,9 @@ def gather_evidence(
         refusals, records = _search_logs(session, operated, pool, deadline)
         existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
-    # Last, as the texts may have values of Secrets that came meanwhile. The report masks them.
-    learn_secrets(session, [scope.namespace], 0.0, max(deadline.remaining, _SECRETS_TIMEOUT))
+        # Last, as the texts may have values of Secrets that came meanwhile. The report masks them.
+        limit = max(deadline.remaining, _SECRETS_TIMEOUT)
+        pool.submit(learn_secrets, session, [scope.namespace], 0.0, limit).result()
     return Evidence(
         scope.namespace,
         tuple(scope.objects),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import gzip
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -165,7 +165,7 @@ def test_a_journal_that_is_divided_while_it_is_read_is_complete(
     def write(part: RecordingJournal, revision: int) -> None:
         part.write(part.encode_change(3.0, "ADDED", "pods", f"a/{revision}", revision, b"{}"))
 
-    def read_bytes(path: Path) -> bytes:
+    def open_file(path: Path, mode: str) -> IO[Any]:
         if path == part.path:
             monkeypatch.undo()
             if is_created:
@@ -173,14 +173,14 @@ def test_a_journal_that_is_divided_while_it_is_read_is_complete(
                 write(part, 2)
             else:
                 path.replace(tmp_path / "cluster.older.jsonl")
-        with path.open("rb") as file:
-            return file.read()
+        return open_any(path, mode)
 
     part = RecordingJournal(tmp_path / "cluster", None)
     part.open(0.0)
     write(part, 1)
     # The older part has been looked for, and was not there yet.
-    monkeypatch.setattr(type(tmp_path), "read_bytes", read_bytes)
+    open_any = type(tmp_path).open
+    monkeypatch.setattr(type(tmp_path), "open", open_file)
     found = merge_journals(tmp_path, [], 0.0)
     part.close()
 

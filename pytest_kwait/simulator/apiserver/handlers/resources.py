@@ -67,7 +67,7 @@ _JOB_DELETION_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-_DELETIONS_IN_A_ROW = 50
+_DELETIONS_IN_A_ROW = 10
 """Deletions of a collection without a turn of other requests."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _DEPRECATION_WARNINGS = {
