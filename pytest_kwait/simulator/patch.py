@@ -26,7 +26,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     format_go_value,
     go_type,
 )
-from pytest_kwait.simulator.objects import clone
+from pytest_kwait.simulator.objects import clone, json_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -223,7 +223,7 @@ def from_unstructured_error(value: Any, shape: Shape) -> str:
     """
     if value is None or shape.form is Form.ANY:
         return ""
-    kind_name = _KINDS[type(value)]
+    kind_name = _KINDS[json_type(value)]
     if shape.form is Form.STRUCT:
         return _struct_error(value, shape, kind_name)
     if shape.form is Form.MAP:
@@ -320,7 +320,7 @@ def _merge_object(target: Any, patch: Obj, shape: Shape | None) -> Any:
             continue
         elif value is None:
             merged.pop(key, None)
-        elif type(merged.get(key)) is not type(value) and key not in orders:
+        elif json_type(merged.get(key)) is not json_type(value) and key not in orders:
             # Nothing to merge with: the patch's value replaces.
             clean_value = _without_nulls(_without_directive_keys(value))
             if clean_value is None:
@@ -400,7 +400,7 @@ def _check_same_types(target_list: list[Any], patch: list[Any]) -> None:
     Raises:
         StatusError: 500, they do not.
     """
-    types = {type(element) for element in (*target_list, *patch)}
+    types = {json_type(element) for element in (*target_list, *patch)}
     if len(types) > 1:
         lists_text = format_go_value([target_list, patch])
         raise StatusError(500, "", f"list element types are not identical: {lists_text}")

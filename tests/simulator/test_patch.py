@@ -6,6 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.schema import shape_of
+from pytest_kwait.simulator.objects import EmptiedObj
 from pytest_kwait.simulator.patch import (
     apply_json_patch,
     apply_merge_patch,
@@ -31,6 +32,20 @@ def test_a_merge_patch_sets_removes_and_replaces_lists() -> None:
         "k": {"x": {}},
     }
     assert target == {"a": {"b": 1, "c": 2}, "l": [1, 2], "k": 0}
+
+
+def test_a_strategic_merge_keeps_fields_of_objects_that_had_empty_ones() -> None:
+    target = {
+        "metadata": EmptiedObj({"name": "a"}, {"labels": {}}),
+        "spec": {"containers": [EmptiedObj({"name": "main", "image": "a"}, {"env": []})]},
+    }
+    patch = {"metadata": {"uid": "1"}, "spec": {"containers": [{"name": "main", "image": "b"}]}}
+
+    assert apply_strategic_merge(target, patch, POD) == {
+        "metadata": {"name": "a", "uid": "1"},
+        "spec": {"containers": [{"name": "main", "image": "b"}]},
+    }
+    assert from_unstructured_error(target, POD) == ""
 
 
 def test_a_json_patch_does_its_operations_in_order() -> None:

@@ -534,5 +534,5 @@ def not_a_map_message(value: object) -> str:
 
 def json_type_name(value: object) -> str:
     """Return the name that Go's JSON decoder gives the type of a value."""
-    names = {dict: "object", list: "array", str: "string", bool: "bool"}
-    return names.get(type(value), "number")
+    names = {list: "array", str: "string", bool: "bool"}
+    return "object" if isinstance(value, dict) else names.get(type(value), "number")
