@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from multiprocessing import resource_tracker
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,9 @@ _OF_PYTEST = "pytest-of-"
 """The folder of `tmp_path`, of which pytest keeps those of three runs."""
 
 _END_TIMEOUT = "10s"
+
+_LAST = -1000
+"""The priority of what multiprocessing does last as the process ends."""
 
 
 def find_processes(folder: Path) -> dict[int, str]:
@@ -123,7 +127,10 @@ class LeftByRun:
     def pytest_unconfigure(self) -> None:
         self._patch.undo()
         left = [*_await_processes(self._folder), *_find_files(self._folder)]
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove = Finalize(None, shutil.rmtree, (self._folder,), {"ignore_errors": True}, _LAST)
+        # multiprocessing removes its own folder as the process ends, which must be there still.
+        if not [*self._folder.glob("pymp-*")]:
+            remove()
         if left and self._session is not None:
             sys.stderr.write(f"the run has left files, or processes: {'; '.join(left)}\n")
             self._session.exitstatus = self._session.exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -296,8 +296,12 @@ class _Cluster:
         from kubernetes import client, config
 
         loader: Any = config
-        loaded = loader.new_client_from_config(str(kubeconfig))
-        self.core: Any = client.CoreV1Api(loaded)
+        loaded = client.Configuration()
+        # The client's certificates are removed with the folder.
+        loader.load_kube_config(
+            str(kubeconfig), client_configuration=loaded, temp_file_path=self._folder.name
+        )
+        self.core: Any = client.CoreV1Api(client.ApiClient(loaded))
         _until(lambda: self.core.list_namespaced_service_account("default").items)
         return self
 

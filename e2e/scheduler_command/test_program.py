@@ -132,9 +132,16 @@ def test_several_names_without_an_election(site: Site) -> None:
         site.place(f"web-{number}", name)
     # Without delegated authentication only health is public; the insecure port serves everything.
     assert program.get("/metrics", Caller("unknown"))[0] == 403
-    _, metrics = fetch(f"http://127.0.0.1:{port}/metrics")
-    for name in names:
-        assert f'schedule_attempts_total{{profile="{name}",result="scheduled"}} 1.0' in metrics
+    lines = [
+        f'schedule_attempts_total{{profile="{name}",result="scheduled"}} 1.0' for name in names
+    ]
+
+    def is_counted() -> bool:
+        _, metrics = fetch(f"http://127.0.0.1:{port}/metrics")
+        return all(line in metrics for line in lines)
+
+    # An attempt is counted a moment after its pod has a node.
+    wait.poll_immediate("100ms", "1m", is_counted)
     program.terminate(signal.SIGINT)
     assert program.ended() == 0, program.log
     assert not site.kwait.list("lease")
