@@ -79,6 +79,9 @@ _BACKOFF_RESET = 120.0
 _CLOSE_PAUSE = 0.005
 """Real seconds for which an ended wait stays subscribed, so that its caller returns first."""
 
+_MOST_UNEVALUATED = 10
+"""Changes that wait for user code; slower code sees the newest state of the others."""
+
 _STOP_INTERVAL = 0.05
 """Seconds between two looks at what stops a wait."""
 _STOPPED = "the wait was stopped"
@@ -673,8 +676,14 @@ class WatchMode:
 
     @property
     def _keeps_changes(self) -> bool:
-        """Return whether changes stay queued until the met wait is observed, by this thread."""
-        if not (self._over and self.watches_on):
+        """Return whether changes stay queued.
+
+        They do until the caller has evaluated user code on the change before, and until the met
+        wait is observed, by this thread.
+        """
+        if not self._over:
+            return self._stale and len(self.inbox) <= _MOST_UNEVALUATED
+        if not self.watches_on:
             return False
         # User code is called by the audit, so that it delays neither the test nor other waits.
         is_audit = not self._condition.runs_user_code or threading.get_ident() == self._auditor

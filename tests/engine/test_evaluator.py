@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.client.responses import Item, WatchEvent
@@ -13,14 +16,15 @@ from pytest_kwait.engine.evaluator import Evaluator
 from pytest_kwait.engine.object_sinks import ObjectCounter
 from pytest_kwait.engine.options import WaitSettings
 from pytest_kwait.engine.retry import ErrorLog
-from pytest_kwait.engine.waiter import SourceSubscriber, WatchMode
+from pytest_kwait.engine.waiter import SourceSubscriber, WatchMode, wait_for_condition
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running
+from pytest_kwait.framework.objects.wait import general_condition
 from pytest_kwait.framework.registry import condition_of
 from tests.engine.fake_session import FakeSession
 from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
 
 RAW = b"{}"
 
@@ -113,3 +117,44 @@ def test_lazy_pending_equals_pending_with_the_same_reason() -> None:
     count = 2
     assert progress.reason == "2 of 3"
     assert progress != "2 of 3"
+
+
+@pytest.mark.parametrize(
+    ("count", "skipped"), [(2, False), (11, False), (12, True)], ids=["few", "most", "more"]
+)
+def test_user_code_is_called_for_each_of_ten_changes(
+    monkeypatch: pytest.MonkeyPatch, count: int, *, skipped: bool
+) -> None:
+    subscribers: list[SourceSubscriber] = []
+
+    def read(call: Callable[..., None], *args: object) -> None:
+        """Call a method in a thread of its own, as readers of watches do."""
+        reader = threading.Thread(target=call, args=args)
+        reader.start()
+        reader.join()
+
+    def take(
+        _session: object, _source: object, subscriber: SourceSubscriber, *_: object
+    ) -> Unheard:
+        subscribers.append(subscriber)
+        read(subscriber.on_list, [Item(job_pod("a", "0"), RAW)], "1", 0.0)
+        return Unheard()
+
+    seen: list[str] = []
+
+    def is_first_change(pod: dict[str, Any]) -> bool:
+        seen.append(pod["status"]["phase"])
+        if len(seen) == 1:
+            changes = [job_pod("a", str(number)) for number in range(1, count + 1)]
+            events = [WatchEvent("MODIFIED", changed, RAW) for changed in changes]
+            read(subscribers[0].on_events, events)
+        return seen[-1] == str(count)
+
+    monkeypatch.setattr(waiter, "subscribe", take)
+    wait_for_condition(
+        FakeSession(),
+        general_condition("ci-1", "pod/a", is_first_change).on([PODS]),
+        WaitSettings(timeout=60.0),
+    )
+
+    assert seen == [str(number) for number in range(count + 1) if not (skipped and number == 1)]
