@@ -26,7 +26,7 @@ from pytest_kwait.client.resource import DEPLOYMENTS, SERVICE_ACCOUNTS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
-from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from tools.controlplane.cluster import FOLDER_VARIABLE
 from tools.controlplane.polling import poll_until

@@ -27,7 +27,7 @@ from pytest_kwait.client.resource import PODS, SERVICE_ACCOUNTS, SERVICES
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
-from pytest_kwait.simulator.image_mapping import ImageMapping
+from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 
 NAMESPACE = "default"

@@ -33,7 +33,7 @@ from pytest_kwait.client.resource import CONFIG_MAPS, NAMESPACES
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.clusters.provider import connect
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     VERSION,
     RawLine,
     RecordingHeader,

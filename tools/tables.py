@@ -27,7 +27,7 @@ from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.plugin import startup
-from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS, Perturbation
+from pytest_kwait.simulator.protocol.perturbations import LEVELS, PERTURBATIONS, Perturbation
 from pytest_kwait.suite.config.options import OPTION_GROUPS
 from tools.fault_proxy.faults import ALL_FAULTS
 from tools.reference import (

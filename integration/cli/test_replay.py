@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from pytest_kwait.cli import main
-from pytest_kwait.simulator.recording.files import RawLine
-from tests.simulator.recording.lines import LINES, recording
+from pytest_kwait.simulator.protocol.recording.files import RawLine
+from tests.simulator.protocol.recording.lines import LINES, recording
 
 _KWAIT = [sys.executable, "-c", "import sys; from pytest_kwait.cli import main; sys.exit(main())"]
 

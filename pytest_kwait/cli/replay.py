@@ -18,7 +18,7 @@ from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_kwait.simulator.recording.files import Recording
+    from pytest_kwait.simulator.protocol.recording.files import Recording
 
 _MAX_SPEED = 1000.0
 
@@ -79,12 +79,12 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 <= arguments.port <= 65535:
         raise InvalidArgument("--port", arguments.port, "a number from 0 to 65535")
     # Imports for JSON are expensive; other commands do without them.
-    from pytest_kwait.simulator.recording.files import read_recording
+    from pytest_kwait.simulator.protocol.recording.files import read_recording
 
     recording = read_recording(arguments.file)
     at = None if arguments.at is None else recording.parse_time(arguments.at, "--at")
     if arguments.timeline:
-        from pytest_kwait.simulator.recording.timeline import format_timeline
+        from pytest_kwait.simulator.protocol.recording.timeline import format_timeline
 
         for line in format_timeline(recording, recording.end if at is None else at):
             print_text(line)
@@ -128,16 +128,15 @@ async def _serve_until_end(
 ) -> None:
     # Imports of the server are expensive; a timeline does without them.
     from pytest_kwait.apimachinery.times import format_duration
-    from pytest_kwait.simulator.recording.files import find_times
-    from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
+    from pytest_kwait.simulator import replay_recording
+    from pytest_kwait.simulator.protocol.recording.files import find_times
 
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ended.set)
-    recorded = RecordedCluster(recording)
+    recorded, server = replay_recording(recording)
     recorded.advance(at)
-    server = ReplayServer(recorded)
     try:
         await server.start(kubeconfig, arguments.port)
     except OSError as error:

@@ -185,7 +185,7 @@ def _read_template(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     # Loads msgspec, which other commands do not need.
-    from pytest_kwait.simulator.recording.bounds import read_limited
+    from pytest_kwait.bounds import read_limited
 
     valid = "a file with the YAML of one pod template: metadata and spec"
     try:

@@ -14,14 +14,14 @@ from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, pars
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
-from pytest_kwait.simulator.authentication.static_users import (
+from pytest_kwait.simulator.protocol.egress import read_egress_list
+from pytest_kwait.simulator.protocol.image_mapping import parse_image_mapping
+from pytest_kwait.simulator.protocol.options import EmbeddedOptions
+from pytest_kwait.simulator.protocol.static_users import (
     TokenFileError,
     parse_users,
     read_token_file,
 )
-from pytest_kwait.simulator.image_mapping import parse_image_mapping
-from pytest_kwait.simulator.network.egress import read_egress_list
-from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.suite.config.options import EmbeddedSettings
 
 if TYPE_CHECKING:

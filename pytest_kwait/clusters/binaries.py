@@ -349,7 +349,7 @@ class _ControlPlane:
         # Imported on use: it is slow, and the other providers do without it.
         import trustme
 
-        from pytest_kwait.simulator.authentication.pki import write_kubeconfig
+        from pytest_kwait.simulator.protocol.kubeconfig import write_kubeconfig
 
         authority = trustme.CA()
         self._write("ca.crt", authority.cert_pem.bytes())

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clusters.faults import Fault, FaultClient, NotEmbeddedError
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.network.egress import parse_egress, read_egress_list
+from pytest_kwait.simulator.protocol.egress import parse_egress, read_egress_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.client.session import ApiSession
-    from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.egress import EgressTarget
 
 _MAX_SHOWN = 5
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.clusters.faults import FaultClient, NotEmbeddedError
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.image_mapping import ImageMapping, make_image_mapping
+from pytest_kwait.simulator.protocol.image_mapping import ImageMapping, make_image_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.selectors import parse_label_selector
 from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.container_scripts import MAX_EXIT_CODE
-from pytest_kwait.simulator.selectors import parse_labels
+from pytest_kwait.simulator.protocol.container_scripts import MAX_EXIT_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,8 +189,8 @@ def script_pods(
         if not isinstance(value, str):
             raise InvalidArgument(argument, value, "a name, or nothing for all")
     try:
-        parse_labels(label)
-    except (StatusError, TypeError) as error:
+        parse_label_selector(label)
+    except (ValueError, TypeError) as error:
         raise InvalidArgument("label", label, f"a selector as app=web: {error}") from error
     selection = {"label": label, "pod": name, "container": container}
     return ScriptedPods(lambda rule: faults.rule(rule, namespace), selection)

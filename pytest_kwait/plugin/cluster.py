@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.faults import FaultScope
     from pytest_kwait.plugin.cluster_source import ClusterServer
     from pytest_kwait.plugin.run import Run
-    from pytest_kwait.simulator.image_mapping import ImageMapping
-    from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.suite.cleanup.owned_objects import RunRegistration
     from pytest_kwait.suite.config.settings import Settings
 
@@ -115,12 +115,10 @@ class RunCluster:
     def _list_missing_isolation(self) -> list[str]:
         if not self._shows_isolation_in_header():
             return []
-        import asyncio
-
-        from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
+        from pytest_kwait.simulator import find_missing_isolation
 
         try:
-            missing = asyncio.run(detect_isolation()).missing
+            missing = find_missing_isolation()
         except OSError:
             return []  # events of pods say why programs cannot be run
         return [f"kwait: programs in pods: {line}" for line in missing]

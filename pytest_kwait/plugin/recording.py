@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.engine.active_waits import ActiveWait
     from pytest_kwait.plugin.run import Run
-    from pytest_kwait.simulator.recording.files import RawLine
+    from pytest_kwait.simulator.protocol.recording.files import RawLine
     from pytest_kwait.suite.artifacts.crash_journal import CrashJournal
     from pytest_kwait.suite.artifacts.folder import ArtifactFolder
     from pytest_kwait.suite.artifacts.history import WatchedHistory
@@ -373,7 +373,7 @@ class RecordingWriter:
         """Return the history that an embedded cluster writes; empty if it writes none."""
         from pytest_kwait.client.session import ApiSession
         from pytest_kwait.clock import Deadline
-        from pytest_kwait.simulator.recording.files import merge_journals
+        from pytest_kwait.simulator.protocol.recording.files import merge_journals
         from pytest_kwait.suite.artifacts.recording import hide_secret_values, learn_secret_values
 
         journals = self._journals_folder()

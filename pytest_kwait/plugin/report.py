@@ -271,7 +271,7 @@ class ReportWriter:
         recorder = self._recorder
         if recorder is None:
             return
-        from pytest_kwait.simulator.recording.files import read_recording
+        from pytest_kwait.simulator.protocol.recording.files import read_recording
         from pytest_kwait.suite.report.playback import make_playback
         from pytest_kwait.suite.report.records import JournalEntry, PlayedTest
 

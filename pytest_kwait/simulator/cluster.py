@@ -18,12 +18,12 @@ from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
 from pytest_kwait.simulator.clock import SimClock
-from pytest_kwait.simulator.container_scripts import ScriptRules
 from pytest_kwait.simulator.conversion import to_storage_version
 from pytest_kwait.simulator.faults import ActiveFaults
-from pytest_kwait.simulator.image_mapping import ImageMappings
-from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
+from pytest_kwait.simulator.protocol.egress import EgressTargets
+from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
     GenericStore,

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.admission.attributes import Attributes
     from pytest_kwait.simulator.authentication.pki import FrontProxy
     from pytest_kwait.simulator.clock import SimClock
-    from pytest_kwait.simulator.container_scripts import ScriptRules
     from pytest_kwait.simulator.faults import ActiveFaults
-    from pytest_kwait.simulator.image_mapping import ImageMappings
     from pytest_kwait.simulator.kubelet_api import KubeletApi
-    from pytest_kwait.simulator.network.egress import EgressTargets
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
+    from pytest_kwait.simulator.protocol.egress import EgressTargets
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind, Scheme

@@ -18,10 +18,11 @@ from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiextensions.controller import CRDS, DefinitionController
 from pytest_kwait.simulator.apiserver.filters import ADMINS, StaticTokens
 from pytest_kwait.simulator.apiserver.server import ApiServer
-from pytest_kwait.simulator.authentication.pki import CertificateAuthority, write_kubeconfig
+from pytest_kwait.simulator.authentication.pki import CertificateAuthority
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.recording.files import find_instance
+from pytest_kwait.simulator.protocol.kubeconfig import write_kubeconfig
+from pytest_kwait.simulator.protocol.recording.files import find_instance
 from pytest_kwait.simulator.request_info import User
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_api import ContainerOutput, LogLine, LogPlace
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.recording.files import RecordedLine, Recording
+    from pytest_kwait.simulator.protocol.recording.files import RecordedLine, Recording
 
 HOST = "127.0.0.1"
 

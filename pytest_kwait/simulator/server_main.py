@@ -46,11 +46,6 @@ from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.authentication.pki import (
     FRONT_PROXY_USER,
     CertificateAuthority,
-    write_kubeconfig,
-)
-from pytest_kwait.simulator.authentication.static_users import (
-    parse_users,
-    read_token_file,
 )
 from pytest_kwait.simulator.clock import FAST, REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
@@ -76,15 +71,20 @@ from pytest_kwait.simulator.controllers.namespace import (
 )
 from pytest_kwait.simulator.controllers.node_lifecycle import NodeTaintController
 from pytest_kwait.simulator.fake_metrics import USAGE
-from pytest_kwait.simulator.image_mapping import ImageMappings
 from pytest_kwait.simulator.kubelet.kubelet import Kubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
-from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service
-from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import annotations_of, clone, name_of, namespace_of, new_uid
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.protocol.egress import EgressTargets
+from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
+from pytest_kwait.simulator.protocol.kubeconfig import write_kubeconfig
 from pytest_kwait.simulator.protocol.options import HOST, EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options
+from pytest_kwait.simulator.protocol.static_users import (
+    parse_users,
+    read_token_file,
+)
 from pytest_kwait.simulator.request_info import User, internal_caller, server_caller
 
 if TYPE_CHECKING:
@@ -748,7 +748,7 @@ async def serve(arguments: _Arguments) -> int:
 def _stop_recording(cluster: SimulatedCluster) -> None:
     """Complete the journals of the cluster's history, if any are recorded."""
     # Not at import: few clusters are recorded.
-    from pytest_kwait.simulator.recording.history import stop_recording
+    from pytest_kwait.simulator.history import stop_recording
 
     stop_recording(cluster)
 

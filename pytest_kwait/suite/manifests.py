@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_kwait.bounds import FileTooLargeError, read_limited
 from pytest_kwait.client.resource import (
     BUILT_IN,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -33,7 +34,6 @@ from pytest_kwait.errors import (
     describe_value,
 )
 from pytest_kwait.framework.cluster.webhooks import WriteErrors
-from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
 from pytest_kwait.suite.cleanup.owned_objects import (
     MANAGED_BY,
     CreatedObjects,

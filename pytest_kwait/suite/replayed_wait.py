@@ -20,7 +20,7 @@ from pytest_kwait.engine.active_waits import ACTIVE_WAITS, WaitObserver
 from pytest_kwait.engine.options import TIMEOUTS
 from pytest_kwait.errors import InvalidArgument, KwaitError, WaitFailed
 from pytest_kwait.framework.registry import WAITS, Wait
-from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
+from pytest_kwait.simulator import replay_recording
 from pytest_kwait.temp_dir import TempDir
 from pytest_kwait.worker import Worker
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.simulator.recording.files import Recording
+    from pytest_kwait.simulator.protocol.recording.files import Recording
+    from pytest_kwait.simulator.protocol.replay import ReplayedCluster, ReplayedServer
 
 _GRAIN = 0.02
 """Recorded seconds between two looks."""
@@ -122,7 +123,7 @@ class _VirtualClock:
     """
 
     def __init__(
-        self, recorded: RecordedCluster, loop: asyncio.AbstractEventLoop, end: float
+        self, recorded: ReplayedCluster, loop: asyncio.AbstractEventLoop, end: float
     ) -> None:
         self._recorded = recorded
         self._loop = loop
@@ -187,14 +188,14 @@ def run_wait(recording: Recording, call: ReplayedWait, at: float) -> tuple[bool,
     namespace = call.namespace or next(iter(recording.header.namespaces), None)
     if call.wait.namespaced and namespace is None:
         raise InvalidArgument("namespace", None, "name one, as the recording has none of a test")
-    recorded = RecordedCluster(recording)
+    recorded, server = replay_recording(recording)
     recorded.advance(at)
     # A wait resolves its kinds once.
     recorded.serve_later_kinds()
     end = min(at + call.limit, recording.end)
     verdicts = _Verdicts()
     outcome, reason = "met", ""
-    with _served(recorded) as (client, loop):
+    with _served(server) as (client, loop):
         session = ApiSession.of(client)
         session.clock = clock = _VirtualClock(recorded, loop, end)
         session.time_scale = recording.header.time_scale
@@ -240,13 +241,12 @@ def _format_verdicts(wait: ActiveWait | None, at: float) -> Iterator[str]:
 
 
 @contextmanager
-def _served(recorded: RecordedCluster) -> Iterator[tuple[ApiClient, asyncio.AbstractEventLoop]]:
-    """Serve a recorded cluster in a thread; yield a client and the server's event loop."""
+def _served(server: ReplayedServer) -> Iterator[tuple[ApiClient, asyncio.AbstractEventLoop]]:
+    """Serve a replayed cluster in a thread; yield a client and the server's event loop."""
     loop = asyncio.new_event_loop()
     worker = Worker("kwait replay", loop.run_forever)
     worker.start()
     folder = TempDir("replay-")
-    server = ReplayServer(recorded)
     try:
         start = server.start(folder.path / "kubeconfig")
         asyncio.run_coroutine_threadsafe(start, loop).result(_ANSWER_SECONDS)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.cli import main
-from pytest_kwait.simulator.recording.files import RawLine
+from pytest_kwait.simulator.protocol.recording.files import RawLine
 from tests.examples import scaled
-from tests.simulator.recording.lines import change, log, recorded_pod, recording
+from tests.simulator.protocol.recording.lines import change, log, recorded_pod, recording
 
 _texts = st.text(
     st.characters(categories=["Cc", "Lu"], include_characters="\x1b\x9b[]m;2J\x07"), min_size=1

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kwait.clusters.scripted_pods import script_pods
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.container_scripts import script_from_mapping
+from pytest_kwait.simulator.protocol.container_scripts import script_from_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -745,7 +745,7 @@ def test_bad_input_ends_the_run(
 
 
 def test_an_unknown_perturbation_ends_the_run(pytester: pytest.Pytester) -> None:
-    from pytest_kwait.simulator.exploration.perturbations import PERTURBATIONS
+    from pytest_kwait.simulator.protocol.perturbations import PERTURBATIONS
 
     result = pytester.runpytest("--kwait-explore=5", "--kwait-perturbations=watch-dealy")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -12,7 +12,7 @@ from pytest_kwait.clusters import provider
 from pytest_kwait.errors import ClusterError
 from pytest_kwait.plugin import recording
 from pytest_kwait.plugin.recording import _TestEvents
-from pytest_kwait.simulator.recording.files import read_recording
+from pytest_kwait.simulator.protocol.recording.files import read_recording
 from pytest_kwait.suite.artifacts.recording import RecordedTest
 from pytest_kwait.suite.report import records
 from pytest_kwait.suite.report.records import NamespaceUse, WaitRecord

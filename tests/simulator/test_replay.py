@@ -15,9 +15,9 @@ from pytest_kwait.clusters.provider import connect
 from pytest_kwait.errors import ApiError, ClusterError, WaitFailed
 from pytest_kwait.framework.pod.wait import wait_for_pod_success
 from pytest_kwait.simulator import replay
-from pytest_kwait.simulator.recording.files import RawLine, read_recording
+from pytest_kwait.simulator.protocol.recording.files import RawLine, read_recording
 from pytest_kwait.simulator.replay import RecordedCluster, ReplayServer
-from tests.simulator.recording.lines import (
+from tests.simulator.protocol.recording.lines import (
     CRDS,
     STARTED,
     change,

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording.files import Recording, read_recording
+from pytest_kwait.simulator.protocol.recording.files import Recording, read_recording
 from pytest_kwait.suite.replayed_wait import parse_wait, run_wait
-from tests.simulator.recording.lines import (
+from tests.simulator.protocol.recording.lines import (
     CRDS,
     LINES,
     change,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kwait.simulator.image_mapping import make_image_mapping
+from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from tools.controlplane.program_images import Base, Image, list_names, write_archive
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a control plane needs Linux")

@@ -29,7 +29,7 @@ from tools.controlplane.errors import BrokenError, UnavailableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_kwait.simulator.image_mapping import ImageMapping
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 
 TAGS = ("1", "latest")
 """The tags of an image whose pattern allows any."""

@@ -17,7 +17,7 @@ from conformance.kubectl.script import find_kubectl, needs_kubectl
 from conformance.runs.inner_runs import begin, make_once, run
 from conformance.runs.recording.answers import QUESTIONS, without_ages
 from e2e.service_accounts import bind, kubeconfig_of_default
-from pytest_kwait.simulator.recording.files import read_recording
+from pytest_kwait.simulator.protocol.recording.files import read_recording
 from pytest_kwait.wait import poll_immediate
 
 if TYPE_CHECKING:

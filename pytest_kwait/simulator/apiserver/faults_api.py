@@ -35,11 +35,15 @@ from pytest_kwait.simulator.apiserver.request_bodies import read_body
 from pytest_kwait.simulator.apiserver.responses import json_only_response
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.codec.json_yaml import read_json
-from pytest_kwait.simulator.container_scripts import ScriptError, ScriptRule, script_from_mapping
 from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
-from pytest_kwait.simulator.image_mapping import MappingConflictError, read_image_mapping
-from pytest_kwait.simulator.network.egress import parse_egress
 from pytest_kwait.simulator.objects import name_of
+from pytest_kwait.simulator.protocol.container_scripts import (
+    ScriptError,
+    ScriptRule,
+    script_from_mapping,
+)
+from pytest_kwait.simulator.protocol.egress import parse_egress
+from pytest_kwait.simulator.protocol.image_mapping import MappingConflictError, read_image_mapping
 from pytest_kwait.simulator.selectors import parse_labels
 
 if TYPE_CHECKING:
@@ -358,7 +362,7 @@ async def _record_history(cluster: Cluster, request: ApiRequest) -> web.Response
     if not isinstance(folder, str) or not Path(folder).is_absolute():
         raise bad_request(f"folder: {folder!r} is invalid: use an absolute path")
     # Few clusters are recorded.
-    from pytest_kwait.simulator.recording.history import record_history
+    from pytest_kwait.simulator.history import record_history
 
     journals = record_history(cluster, Path(folder))
     version = cluster.kinds.version.get("gitVersion", "")

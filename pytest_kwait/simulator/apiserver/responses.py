@@ -16,8 +16,8 @@ from aiohttp import web
 
 from pytest_kwait.apimachinery.go_values import GO_TRUE
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.apiserver.request import ResponseForm, negotiate_plain
+from pytest_kwait.simulator.apiserver.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.codec.json_yaml import write_yaml
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.store import Entry

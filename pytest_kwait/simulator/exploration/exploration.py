@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS_BY_NAME
+from pytest_kwait.simulator.protocol.perturbations import LEVELS, PERTURBATIONS_BY_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

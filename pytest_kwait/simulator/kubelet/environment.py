@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
 from pytest_kwait.simulator.busybox.os.files import Directory, File, GeneratedFile
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
-from pytest_kwait.simulator.network.addresses import (
+from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.protocol.addresses import (
     CLUSTER_DNS_ADDRESS,
     CLUSTER_DOMAIN,
     NODE_DNS_ADDRESS,
 )
-from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.container_scripts import EMPTY, Script
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.objects import namespace_of, uid_of
+from pytest_kwait.simulator.protocol.container_scripts import EMPTY, Script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -56,9 +56,9 @@ from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
 from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
 from pytest_kwait.simulator.kubelet.volume_folders import PodVolumeFolders
 from pytest_kwait.simulator.kubelet_api import StartError
-from pytest_kwait.simulator.network.addresses import NODE_NETWORK, POD_NETWORK
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
 from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
+from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK, POD_NETWORK
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
@@ -75,10 +75,10 @@ if TYPE_CHECKING:
         Sandbox,
         Stream,
     )
-    from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.volumes import PodVolumes
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 
 _STREAMS: dict[Stream, int] = {"stdout": 1, "stderr": 2}
 _DEFAULT_STORAGE = 1 << 30

@@ -65,11 +65,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
-    from pytest_kwait.simulator.container_scripts import Script
-    from pytest_kwait.simulator.image_mapping import ImageMapping
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.volumes import FileContent
+    from pytest_kwait.simulator.protocol.container_scripts import Script
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 
 SYNC_RETRY_SECONDS = 12.5
 """The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import to_seconds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.container_scripts import (
+from pytest_kwait.simulator.event_recorder import WARNING
+from pytest_kwait.simulator.kubelet.container import Container
+from pytest_kwait.simulator.protocol.container_scripts import (
     EMPTY,
     MAX_EXIT_CODE,
     Script,
     ScriptError,
     parse_script,
 )
-from pytest_kwait.simulator.event_recorder import WARNING
-from pytest_kwait.simulator.kubelet.container import Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -21,8 +21,8 @@ import dns.rcode
 import dns.rdatatype
 import dns.rrset
 
-from pytest_kwait.simulator.network.addresses import CLUSTER_DOMAIN
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DOMAIN
 
 if TYPE_CHECKING:
     import socket

@@ -11,8 +11,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.network.addresses import CLUSTER_DOMAIN
 from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DOMAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

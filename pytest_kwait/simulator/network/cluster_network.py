@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.network import Connecting
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
-from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import (
     ClusterNames,
     is_kubernetes_service,
@@ -20,6 +19,7 @@ from pytest_kwait.simulator.network.cluster_names import (
 from pytest_kwait.simulator.network.egress_proxy import get_egress_reporter, open_egress_session
 from pytest_kwait.simulator.network.listeners import LOOPBACK
 from pytest_kwait.simulator.objects import uid_of
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,19 +13,19 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pytest_kwait.simulator.event_recorder import WARNING, EventRecorder
-from pytest_kwait.simulator.network.egress import MACHINE_NAME, is_host_name
 from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
 from pytest_kwait.simulator.network.relay import SessionSocket, SocketEnd
 from pytest_kwait.simulator.objects import namespace_of, uid_of
+from pytest_kwait.simulator.protocol.egress import MACHINE_NAME, is_host_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.network.egress import EgressTarget
     from pytest_kwait.simulator.network.relay import PodSockets
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.egress import EgressTarget
 
 _log = logging.getLogger(__name__)
 

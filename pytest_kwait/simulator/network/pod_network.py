@@ -12,12 +12,12 @@ import logging
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS, NODE_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_names import ClusterNames
 from pytest_kwait.simulator.network.egress_proxy import EgressProxy
 from pytest_kwait.simulator.network.host_ports import HostPorts
 from pytest_kwait.simulator.network.relay import SessionEnd, SocketEnd
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS, NODE_DNS_ADDRESS
 
 if TYPE_CHECKING:
     import socket

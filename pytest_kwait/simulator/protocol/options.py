@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from pytest_kwait.simulator.image_mapping import ImageMapping  # noqa: TC001 - types of the decoder
-from pytest_kwait.simulator.network.egress import EgressTarget  # noqa: TC001 - as above
+from pytest_kwait.simulator.protocol.egress import EgressTarget  # noqa: TC001 - as above
+from pytest_kwait.simulator.protocol.image_mapping import ImageMapping  # noqa: TC001 - types of the decoder
 
 HOST = "127.0.0.1"
 

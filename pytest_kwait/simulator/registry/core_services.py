@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
-from pytest_kwait.simulator.network.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.objects import clone, labels_of
+from pytest_kwait.simulator.protocol.addresses import SERVICE_NETWORK
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets

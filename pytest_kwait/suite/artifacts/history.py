@@ -2,7 +2,7 @@
 
 A watch is of all namespaces, and lists only those of the worker's tests: new ones need no further
 request. Where that is forbidden, each namespace has a watch of its own. Each event is written to a
-journal as it arrives, so that memory holds one small entry per object; `simulator.recording` has
+journal as it arrives, so that memory holds one small entry per object; `protocol.recording` has
 the format.
 
 Of Secrets only the metadata is requested. The values that a recording hides in other texts come
@@ -41,14 +41,14 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
 from pytest_kwait.errors import ApiError, KwaitError
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     CLUSTER_JOURNAL,
     NAMESPACE_JOURNALS,
     RawLine,
     find_instance,
     merge_journals,
 )
-from pytest_kwait.simulator.recording.journal import (
+from pytest_kwait.simulator.protocol.recording.journal import (
     KEPT_SECONDS,
     RecordingJournal,
     hide_values,

@@ -1,6 +1,6 @@
 """The recording of a test: the history of its namespaces, with its waits, steps and failure.
 
-It is made of journals, which an embedded cluster or `history` keeps; `simulator.recording` has
+It is made of journals, which an embedded cluster or `history` keeps; `protocol.recording` has
 their format.
 """
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES, learn_namespace, learn_secrets
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     VERSION,
     RawLine,
     RecordingHeader,
     encode_recording,
     fold,
 )
-from pytest_kwait.simulator.recording.journal import hide_values
+from pytest_kwait.simulator.protocol.recording.journal import hide_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

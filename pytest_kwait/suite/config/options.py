@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol, Self, overload
 
-    from pytest_kwait.simulator.image_mapping import ImageMapping
-    from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.suite.config.values import PodSecurityLevel
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.image_mapping import ImageMapping
-    from pytest_kwait.simulator.network.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.egress import EgressTarget
+    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 
 Reader = Callable[[Any, str, str | None], Any]
 
@@ -226,7 +226,7 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
         what: the name of the setting.
         source: where the value comes from.
     """
-    from pytest_kwait.simulator.image_mapping import parse_image_mapping
+    from pytest_kwait.simulator.protocol.image_mapping import parse_image_mapping
 
     if isinstance(value, Mapping):
         # A command that is no text is refused with its pattern.
@@ -246,7 +246,7 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:
     """Parse targets of egress, `HOST:PORT` each: a list, or a text with one per line."""
-    from pytest_kwait.simulator.network.egress import read_egress_list
+    from pytest_kwait.simulator.protocol.egress import read_egress_list
 
     if not isinstance(value, str):
         texts = value if isinstance(value, (list, tuple)) else [value]

@@ -88,7 +88,7 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
     Raises:
         InvalidArgument: a name is unknown, or the file cannot be read.
     """
-    from pytest_kwait.simulator.exploration.perturbations import PERTURBATIONS
+    from pytest_kwait.simulator.protocol.perturbations import PERTURBATIONS
 
     if isinstance(value, str) and value.startswith("@"):
         texts = _read_lines(value, what, source)
@@ -117,7 +117,7 @@ def parse_perturbations(value: Any, what: str, source: str | None = None) -> tup
 
 def _read_lines(value: str, what: str, source: str | None) -> list[str]:
     # Loads msgspec, which most runs do not need.
-    from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
+    from pytest_kwait.bounds import FileTooLargeError, read_limited
 
     try:
         lines = read_limited(Path(value[1:]), _MAX_PLAN_BYTES).decode("utf-8").splitlines()

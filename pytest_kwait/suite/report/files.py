@@ -18,8 +18,8 @@ import os
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.bounds import encode_json, read_bounded
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording.bounds import encode_json, read_bounded
 from pytest_kwait.suite.report.records import JOURNAL_SUFFIX, read_entries
 from pytest_kwait.suite.report.run_report import (
     assemble_report,

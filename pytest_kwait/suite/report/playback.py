@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from pytest_kwait.simulator.apiserver.printers.tables import (
+from pytest_kwait.simulator.protocol.printers.columns import (
     BUILT_IN_COLUMNS,
     GENERIC_COLUMNS,
     Columns,
     custom_resource_columns,
 )
-from pytest_kwait.simulator.recording.timeline import read_event
+from pytest_kwait.simulator.protocol.recording.timeline import read_event
 from pytest_kwait.suite.report.records import Playback, PlayedKind, truncate_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.recording.files import RecordedLine, Recording
+    from pytest_kwait.simulator.protocol.recording.files import RecordedLine, Recording
 
 MAX_PLAYBACK = 200_000
 """Maximum bytes of a playback as JSON."""

@@ -19,9 +19,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from pytest_kwait.bounds import MAX_LINE_BYTES, Seconds, encode_json
 from pytest_kwait.engine.active_waits import WaitObserver
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
-from pytest_kwait.simulator.recording.bounds import MAX_LINE_BYTES, Seconds, encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator

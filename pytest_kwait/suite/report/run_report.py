@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from pytest_kwait.bounds import check_values, encode_json
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording.bounds import check_values, encode_json
-from pytest_kwait.simulator.recording.journal import mask_texts
+from pytest_kwait.simulator.protocol.recording.journal import mask_texts
 from pytest_kwait.suite.report.records import (
     UNFINISHED,
     Explanation,

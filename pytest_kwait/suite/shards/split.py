@@ -212,7 +212,7 @@ class Durations(NamedTuple):
 def read_durations(path: Path, source: str) -> Durations | None:
     """Return the recorded durations in a file; None if there is no file."""
     # Loads msgspec, which runs without shards do not need.
-    from pytest_kwait.simulator.recording.bounds import FileTooLargeError, read_limited
+    from pytest_kwait.bounds import FileTooLargeError, read_limited
 
     try:
         text = read_limited(path, _MAX_BYTES).decode("utf-8")

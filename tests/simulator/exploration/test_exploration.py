@@ -15,7 +15,7 @@ from pytest_kwait.simulator.exploration.exploration import (
     InvalidExploration,
     make_stable_name,
 )
-from pytest_kwait.simulator.exploration.perturbations import (
+from pytest_kwait.simulator.protocol.perturbations import (
     LEVELS,
     PERTURBATIONS,
     PERTURBATIONS_BY_NAME,

@@ -9,7 +9,7 @@ import pytest
 from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.exploration.exploration import Exploration
-from pytest_kwait.simulator.exploration.perturbations import LEVELS, PERTURBATIONS
+from pytest_kwait.simulator.protocol.perturbations import LEVELS, PERTURBATIONS
 from tests.simulator.cluster import Cluster, template
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystem
 from pytest_kwait.simulator.busybox.os.host_files import move_to_disk
-from pytest_kwait.simulator.image_mapping import make_image_mapping
 from pytest_kwait.simulator.kubelet.program_container import (
     find_stop_signal,
     find_visible_paths,
@@ -23,6 +22,7 @@ from pytest_kwait.simulator.kubelet.program_container import (
     make_program_arguments,
 )
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from tests.simulator.cluster import NAMESPACE, Cluster
 from tests.simulator.kubelet.container_harness import take_output
 from tests.simulator.kubelet.fake_runtime import FakeRuntime, use_fake_runtime

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.container_scripts import Script, ScriptError, ScriptRule, parse_script
+from pytest_kwait.simulator.protocol.container_scripts import (
+    Script,
+    ScriptError,
+    ScriptRule,
+    parse_script,
+)
 from pytest_kwait.simulator.selectors import parse_labels
 from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
 

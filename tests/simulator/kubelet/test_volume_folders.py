@@ -12,7 +12,6 @@ import pytest
 from pytest_kwait.simulator.busybox.os.files import File, FileSystemError
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
-from pytest_kwait.simulator.image_mapping import make_image_mapping
 from pytest_kwait.simulator.kubelet import volume_folders
 from pytest_kwait.simulator.kubelet.environment import ContainerConfigError
 from pytest_kwait.simulator.kubelet.volume_folders import (
@@ -26,6 +25,7 @@ from pytest_kwait.simulator.kubelet.volumes import (
     list_image_files,
     make_container_files,
 )
+from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from tests.objects import pod
 from tests.simulator.manual_clock import START, ManualClock
 

@@ -16,7 +16,7 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_dns import DnsServer, _Answers, answer_query
 from pytest_kwait.simulator.network.cluster_names import ClusterNames
-from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.test_cluster_names import WEB, add_service
 from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.network.cluster_names import ClusterNames, Record
-from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.programs.inetutils import PipeSink
-from pytest_kwait.simulator.network.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
-from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
+from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events, serving

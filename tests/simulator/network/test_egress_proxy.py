@@ -11,12 +11,12 @@ import pytest
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network import egress_proxy
-from pytest_kwait.simulator.network.egress import EgressTarget
 from pytest_kwait.simulator.network.egress_proxy import (
     EgressProxy,
     get_egress_reporter,
     open_egress_session,
 )
+from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.objects import pod
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.loopback_sockets import LoopbackSockets

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.image_mapping import make_image_mapping
-from pytest_kwait.simulator.network.egress import EgressTarget
+from pytest_kwait.simulator.protocol.egress import EgressTarget
+from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.simulator.protocol.options_json import read_options, write_options
 

@@ -30,8 +30,8 @@ from pytest_kwait.client.responses import (
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.simulator.recording import journal as journals
-from pytest_kwait.simulator.recording.files import RawLine, read_recording
+from pytest_kwait.simulator.protocol.recording import journal as journals
+from pytest_kwait.simulator.protocol.recording.files import RawLine, read_recording
 from pytest_kwait.suite.artifacts import history as watched
 from pytest_kwait.suite.artifacts.history import WatchedHistory, read_history
 from pytest_kwait.testing import FakeClock
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pytest_kwait.simulator.recording.files import RecordedLine
+    from pytest_kwait.simulator.protocol.recording.files import RecordedLine
 
 BEGUN = 1_767_225_600.0
 OLD = "2025-12-31T00:00:00Z"

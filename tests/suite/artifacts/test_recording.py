@@ -7,7 +7,7 @@ import msgspec
 from pytest_kwait.client.resource import SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     VERSION,
     RawLine,
     RecordingHeader,
@@ -24,7 +24,13 @@ from pytest_kwait.suite.artifacts.recording import (
 )
 from pytest_kwait.suite.report.records import RecordedVerdict, WaitRecord, WaitStarted
 from tests.engine.fake_session import FakeSession
-from tests.simulator.recording.lines import STARTED, change, log, recorded_node, recorded_pod
+from tests.simulator.protocol.recording.lines import (
+    STARTED,
+    change,
+    log,
+    recorded_node,
+    recorded_pod,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

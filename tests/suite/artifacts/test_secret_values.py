@@ -23,7 +23,7 @@ from pytest_kwait.engine.failure.redaction import (
     redact_object,
 )
 from pytest_kwait.plugin.failures import _mask_secret_values
-from pytest_kwait.simulator.recording.journal import hide_values as hide_in_object
+from pytest_kwait.simulator.protocol.recording.journal import hide_values as hide_in_object
 from pytest_kwait.suite.artifacts.dump import to_yaml
 from pytest_kwait.suite.artifacts.folder import ArtifactFolder
 from pytest_kwait.suite.artifacts.recording import (
@@ -40,7 +40,7 @@ from pytest_kwait.suite.report.records import (
     limit_failure_text,
 )
 from pytest_kwait.suite.report.run_report import RunReport, encode_report, hide_values
-from tests.simulator.recording.lines import STARTED, change, log, recorded_pod
+from tests.simulator.protocol.recording.lines import STARTED, change, log, recorded_pod
 
 _line = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30)
 # Texts that nothing else has, of one line or of several.

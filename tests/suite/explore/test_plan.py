@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.exploration.perturbations import PERTURBATIONS
+from pytest_kwait.simulator.protocol.perturbations import PERTURBATIONS
 from pytest_kwait.suite.explore.plan import (
     Effort,
     Plan,

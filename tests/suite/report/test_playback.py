@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.recording.files import RawLine, read_recording
+from pytest_kwait.simulator.protocol.recording.files import RawLine, read_recording
 from pytest_kwait.suite.report import playback as module
 from pytest_kwait.suite.report.playback import MAX_PLAYBACK, make_playback
-from tests.simulator.recording.lines import (
+from tests.simulator.protocol.recording.lines import (
     LINES,
     NAMESPACE,
     STARTED,

@@ -31,7 +31,6 @@ from pytest_kwait.simulator.apiserver.handlers.listing import (
 from pytest_kwait.simulator.apiserver.handlers.patch import patch_object
 from pytest_kwait.simulator.apiserver.handlers.reviews import ReviewHandler
 from pytest_kwait.simulator.apiserver.handlers.watch import serve_watch
-from pytest_kwait.simulator.apiserver.printers.tables import check_table_options
 from pytest_kwait.simulator.apiserver.request import PRODUCED, STREAMED, check_produced
 from pytest_kwait.simulator.apiserver.request_bodies import (
     check_object_name,
@@ -47,6 +46,7 @@ from pytest_kwait.simulator.apiserver.responses import (
     to_requested_version,
 )
 from pytest_kwait.simulator.apiserver.subresources.handler import serve_binding
+from pytest_kwait.simulator.apiserver.tables import check_table_options
 from pytest_kwait.simulator.objects import name_of, namespace_of
 from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.store import key_of

@@ -25,12 +25,12 @@ from pytest_kwait.simulator.apiserver.handlers.listing import (
     parse_revision,
     wait_for_revision,
 )
-from pytest_kwait.simulator.apiserver.printers.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.apiserver.request import negotiate_stream
 from pytest_kwait.simulator.apiserver.responses import (
     add_response_headers,
     entries_to_requested_version,
 )
+from pytest_kwait.simulator.apiserver.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.faults import CLIENT_HEADER
 from pytest_kwait.simulator.store import Entry, with_revision

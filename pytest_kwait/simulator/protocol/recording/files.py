@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from pytest_kwait.apimachinery.times import format_duration, to_seconds
-from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording.bounds import (
+from pytest_kwait.bounds import (
     Seconds,
     check_values,
     encode_json,
     read_bounded,
     unpack,
 )
+from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.network.egress import (
+from pytest_kwait.simulator.protocol.egress import (
     EgressTarget,
     EgressTargets,
     is_host_name,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.selectors import format_label_selector
-from pytest_kwait.simulator.apiserver.printers.workload_cells import (
+from pytest_kwait.simulator.objects import labels_of, name_of, owner_of, storage_class_of
+from pytest_kwait.simulator.protocol.printers.workload_cells import (
     NONE,
     UNKNOWN,
     UNSET,
@@ -19,7 +20,6 @@ from pytest_kwait.simulator.apiserver.printers.workload_cells import (
     human_duration,
     selector_cell,
 )
-from pytest_kwait.simulator.objects import labels_of, name_of, owner_of, storage_class_of
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     JOURNAL_SUFFIX,
     OLDER_SUFFIX,
     VERSION,

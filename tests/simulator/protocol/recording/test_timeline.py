@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.recording.files import read_recording
-from pytest_kwait.simulator.recording.timeline import format_timeline
-from tests.simulator.recording.lines import change, recorded_pod, recording
+from pytest_kwait.simulator.protocol.recording.files import read_recording
+from pytest_kwait.simulator.protocol.recording.timeline import format_timeline
+from tests.simulator.protocol.recording.lines import change, recorded_pod, recording
 
 if TYPE_CHECKING:
     from pathlib import Path

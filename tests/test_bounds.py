@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait import bounds
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording import bounds
-from pytest_kwait.simulator.recording.files import RawLine, RecordingHeader, encode_recording
-from pytest_kwait.simulator.recording.files import read_recording as read_file
+from pytest_kwait.simulator.protocol.recording.files import (
+    RawLine,
+    RecordingHeader,
+    encode_recording,
+)
+from pytest_kwait.simulator.protocol.recording.files import read_recording as read_file
 from pytest_kwait.suite.report.files import read_report, render_page
 from pytest_kwait.suite.report.records import Journal, JournalEntry, RunRecord, TestRecord
 from pytest_kwait.suite.report.run_report import RunReport, encode_report

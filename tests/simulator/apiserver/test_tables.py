@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.apiserver.printers.tables import BUILT_IN_COLUMNS, to_table
+from pytest_kwait.simulator.apiserver.tables import to_table
+from pytest_kwait.simulator.protocol.printers.columns import BUILT_IN_COLUMNS
 from pytest_kwait.simulator.scheme import Scheme
 from tests.rows import check_rows
 

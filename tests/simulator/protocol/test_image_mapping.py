@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.image_mapping import (
+from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.protocol.image_mapping import (
     ImageMapping,
     ImageMappings,
     MappingConflictError,
@@ -18,7 +19,6 @@ from pytest_kwait.simulator.image_mapping import (
     parse_image_mapping,
     read_image_mapping,
 )
-from pytest_kwait.simulator.kubelet.images import parse_image
 
 _DIGEST = "sha256:" + "a" * 64
 

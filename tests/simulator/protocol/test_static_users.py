@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.authentication.static_users import (
+from pytest_kwait.simulator.protocol.static_users import (
     TokenFileError,
     parse_users,
     read_token_file,

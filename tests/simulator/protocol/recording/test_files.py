@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     VERSION,
     RawLine,
     RecordingHeader,
@@ -16,8 +16,15 @@ from pytest_kwait.simulator.recording.files import (
     merge_journals,
     read_recording,
 )
-from pytest_kwait.simulator.recording.journal import RecordingJournal
-from tests.simulator.recording.lines import LINES, STARTED, change, log, recorded_pod, recording
+from pytest_kwait.simulator.protocol.recording.journal import RecordingJournal
+from tests.simulator.protocol.recording.lines import (
+    LINES,
+    STARTED,
+    change,
+    log,
+    recorded_pod,
+    recording,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.network.addresses import (
+from pytest_kwait.simulator.protocol.addresses import (
     CLUSTER_DOMAIN,
     NODE_NETWORK,
     POD_NETWORK,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.recording.files import RecordedLine, Recording
+    from pytest_kwait.simulator.protocol.recording.files import RecordedLine, Recording
 
 _MAX_FIELDS = 4
 """Fields of a change in a line."""

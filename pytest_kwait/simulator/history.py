@@ -14,12 +14,12 @@ import msgspec
 
 from pytest_kwait.apimachinery.secret_mask import SecretMask
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock, async_sleep
-from pytest_kwait.simulator.recording.files import (
+from pytest_kwait.simulator.protocol.recording.files import (
     CLUSTER_JOURNAL,
     NAMESPACE_JOURNALS,
     RecordedLine,
 )
-from pytest_kwait.simulator.recording.journal import (
+from pytest_kwait.simulator.protocol.recording.journal import (
     KEPT_SECONDS,
     RecordingJournal,
     hide_values,

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.recording import history, journal
-from pytest_kwait.simulator.recording.files import read_recording
-from pytest_kwait.simulator.recording.history import (
+from pytest_kwait.simulator import history
+from pytest_kwait.simulator.history import (
     HistoryJournals,
     record_history,
     stop_recording,
 )
+from pytest_kwait.simulator.protocol.recording import journal
+from pytest_kwait.simulator.protocol.recording.files import read_recording
 from tests.objects import config_map, pod
 from tests.simulator.cluster import new_cluster
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.kubelet_api import LogLine
-    from pytest_kwait.simulator.recording.files import RecordedLine
+    from pytest_kwait.simulator.protocol.recording.files import RecordedLine
 
 
 class Wall:
