@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,12 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.server_main import (
-    main,
-    server_names,
-    start_components,
-    start_server_controllers,
-)
+from pytest_kwait.simulator.components import start_components, start_server_components
+from pytest_kwait.simulator.server_main import main
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -36,7 +31,7 @@ def _start_alone() -> SimulatedCluster:
     made = SimulatedCluster(ManualClock(), disabled_plugins=["ServiceAccount"])
     made.root_ca = "CERTIFICATE"
     made.bootstrap(has_controllers=False)
-    start_server_controllers(made)
+    start_server_components(made)
     assert isinstance(made.clock, ManualClock)
     made.clock.advance(2)
     return made
@@ -172,41 +167,3 @@ def test_process_imports_no_costly_modules() -> None:
         [sys.executable, "-c", check], capture_output=True, text=True, check=True
     )
     assert found.stdout == "[]\n"
-
-
-@pytest.mark.parametrize(
-    ("address", "hosts"),
-    [
-        ("127.0.0.1", ["127.0.0.1"]),
-        ("192.0.2.1", ["192.0.2.1", "127.0.0.1"]),
-        ("::1", ["::1", "127.0.0.1"]),
-    ],
-)
-def test_a_server_is_known_by_its_address_and_loopback(address: str, hosts: list[str]) -> None:
-    assert server_names(address) == hosts
-
-
-def test_a_server_on_all_addresses_is_known_by_loopback_first_and_the_machines_name() -> None:
-    hosts = server_names("0.0.0.0")
-    assert hosts[0] == "127.0.0.1"
-    assert socket.gethostname() in hosts
-
-
-def test_a_server_on_all_addresses_is_known_by_the_addresses_of_the_machines_routes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Probe(socket.socket):
-        def connect(self, address: object, /) -> None:
-            if self.family == socket.AF_INET6:
-                raise OSError("no route")
-
-        def getsockname(self) -> tuple[str, int]:
-            return ("10.1.2.3", 0)
-
-    def loopback(*_: object, **__: object) -> list[tuple[object, ...]]:
-        return [(0, 0, 0, "", ("127.0.1.1", 0))]
-
-    monkeypatch.setattr(socket, "getaddrinfo", loopback)
-    monkeypatch.setattr(socket, "socket", Probe)
-    names = ["127.0.0.1", socket.gethostname(), "127.0.1.1", "10.1.2.3"]
-    assert server_names("0.0.0.0") == names

@@ -13,7 +13,7 @@ the objects.
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
 - `network/` knows names and services, and serves them to programs;
 - `container_runtime/` runs programs of mapped images as processes, for the kubelet;
-- `server_main` is the program; `replay` serves a recording;
+- `components` is the table of what runs; `server_main` is the program; `replay` serves a recording;
 - `remote/` runs controllers, scheduler and kubelets without it, on a real API server.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.server_main import start_components
+from pytest_kwait.simulator.components import start_components
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:

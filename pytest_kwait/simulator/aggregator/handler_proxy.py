@@ -19,7 +19,11 @@ from aiohttp import web
 
 from pytest_kwait.apimachinery.quantities import canonicalize_quantity
 from pytest_kwait.simulator.admission.webhooks.webhook_client import connection_error_text
-from pytest_kwait.simulator.aggregator.api_services import AggregatedServer, resolve_backend
+from pytest_kwait.simulator.aggregator.api_services import (
+    AggregatedServer,
+    AvailabilityController,
+    resolve_backend,
+)
 from pytest_kwait.simulator.api_errors import StatusError, method_not_allowed, resource_not_found
 from pytest_kwait.simulator.apiserver.discovery import to_aggregated
 from pytest_kwait.simulator.apiserver.request import parse_request_info
@@ -166,6 +170,11 @@ def _format_usage(usage: dict[str, int]) -> dict[str, str]:
         name: f"{amount // 1024_000}Ki" if name == "memory" else canonicalize_quantity(f"{amount}m")
         for name, amount in usage.items()
     }
+
+
+def start_availability_controller(cluster: Cluster) -> None:
+    """Start the controller of the APIServices of other servers."""
+    AvailabilityController(cluster, start_availability_check)
 
 
 def start_availability_check(

@@ -305,3 +305,13 @@ class ReplicaSetController:
             for pod in rank_for_deletion(active, neighbours)[: min(-difference, _BURST_REPLICAS)]:
                 self._control.delete(pod, obj)
         return None
+
+
+def start_replica_sets(cluster: Cluster, pods: ControllerRefManager) -> None:
+    """Start the controller of ReplicaSets."""
+    ReplicaSetController(cluster, REPLICA_SETS, pods)
+
+
+def start_replication_controllers(cluster: Cluster, pods: ControllerRefManager) -> None:
+    """Start the controller of ReplicationControllers."""
+    ReplicaSetController(cluster, REPLICATION_CONTROLLERS, pods)

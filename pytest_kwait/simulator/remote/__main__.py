@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.components import start_controllers, wait_nodes_ready
 from pytest_kwait.simulator.remote.connection import Connection, Credentials
 from pytest_kwait.simulator.remote.kubelet_listener import KubeletListener
 from pytest_kwait.simulator.remote.remote_cluster import RemoteCluster
 from pytest_kwait.simulator.remote.tunnel import ClusterTunnel
-from pytest_kwait.simulator.server_main import start_controllers, wait_nodes_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
