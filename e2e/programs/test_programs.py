@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 from kubernetes.client import CoreV1Api
 
-from e2e.conftest import PROGRAMS
+from e2e.conftest import MAPPINGS, PROGRAMS
 from e2e.objects import pod
 
 if TYPE_CHECKING:
@@ -200,6 +200,35 @@ def _terminated(kwait: Kwait, name: str) -> dict[str, Any]:
     status = kwait.get(f"pod/{name}")["status"]["containerStatuses"][0]
     found: dict[str, Any] = status["state"]["terminated"]
     return found
+
+
+def test_the_log_has_both_streams_in_the_order_of_writes(kwait: Kwait) -> None:
+    """With a moment between them, in which a real node has read the one before."""
+    script = "echo 1; sleep .3; echo 2 >&2; sleep .3; echo 3; sleep .3; echo 4 >&2; exit 1"
+    kwait.create(pod("ordered", _shell("main", script)))
+    kwait.wait_for_pod_no_longer_running("ordered")
+    assert kwait.logs("ordered") == "1\n2\n3\n4\n"
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_the_last_lines_of_a_crash_are_in_the_order_of_writes(kwait: Kwait) -> None:
+    """However fast the program writes; a real node may swap such lines."""
+    lines = [f"{number} {'out' if number % 3 else 'error'}" for number in range(60)]
+    script = "".join(f"echo {line}{'' if 'out' in line else ' >&2'};" for line in lines)
+    fallback = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    kwait.create(pod("crash", _shell("main", f"{script} exit 1", **fallback)))
+    kwait.wait_for_pod_no_longer_running("crash")
+    assert kwait.logs("crash").splitlines() == lines
+    assert _terminated(kwait, "crash")["message"].splitlines() == lines
+
+
+def test_a_program_of_another_user_opens_its_streams_again(kwait: Kwait) -> None:
+    """The streams belong to it."""
+    script = "echo out > /dev/stdout && sleep .3 && echo error > /dev/stderr"
+    security = {"runAsUser": 1000, "runAsGroup": 1000}
+    kwait.create(pod("streams", _shell("main", script, securityContext=security)))
+    kwait.wait_for_pod_success("streams")
+    assert kwait.logs("streams") == "out\nerror\n"
 
 
 def test_a_program_over_its_memory_limit_is_oom_killed(kwait: Kwait) -> None:

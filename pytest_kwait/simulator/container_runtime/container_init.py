@@ -145,7 +145,7 @@ def _report(status: socket.socket, message: Message) -> None:
         status.send(json.dumps(message).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _close_others(status: socket.socket) -> None:
+def close_others(status: socket.socket) -> None:
     """Close what a forked process has inherited: it may wait long, and keeps namespaces alive."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != status.fileno():
@@ -173,7 +173,7 @@ def map_users(
 
 def run_sandbox(environment: Environment, status: socket.socket, flags: int) -> None:
     """Make a pod's namespaces; they are held by descriptors of the launcher."""
-    _close_others(status)
+    close_others(status)
     system_calls.unshare(flags)
     status.send(b"{}")
     data = status.recv(MAX_STATUS)
@@ -274,7 +274,7 @@ def _pause() -> NoReturn:
 
 def wait_for_container(environment: Environment, cgroup: Cgroup, status: socket.socket) -> None:
     """Enter a cgroup, wait for a container, and become its program."""
-    _close_others(status)
+    close_others(status)
     cgroup.join()
     status.send(b"{}")
     data, fds = receive(status, MAX_STATUS)
@@ -426,8 +426,14 @@ def _connect_streams(config: Message, status: socket.socket, fds: Sequence[int])
         os.close(terminal)
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         fds = [slave, slave, slave]
-    elif not config["stdin"]:
-        fds = [os.open("/dev/null", os.O_RDONLY), *fds]
+    else:
+        if config["user"]:
+            # As runc's `fixStdioPermissions`: the program may open /dev/stdout again.
+            for fd in fds:
+                with contextlib.suppress(OSError):
+                    os.fchown(fd, config["user"], -1)
+        if not config["stdin"]:
+            fds = [os.open("/dev/null", os.O_RDONLY), *fds]
     # First above the standard descriptors: one may be among them.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in fds]
     for number, fd in enumerate(high):

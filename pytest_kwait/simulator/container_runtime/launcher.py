@@ -18,6 +18,7 @@ from pytest_kwait.simulator.container_runtime.container_init import (
     STARTING,
     STATUS_KIND,
     Environment,
+    close_others,
     has_routes_by_mark,
     map_users,
     run_child,
@@ -26,6 +27,11 @@ from pytest_kwait.simulator.container_runtime.container_init import (
     run_sandbox,
     run_session,
     wait_for_container,
+)
+from pytest_kwait.simulator.container_runtime.logger import (
+    LOG_DESCRIPTORS,
+    Logger,
+    LoggerProcess,
 )
 from pytest_kwait.simulator.container_runtime.messages import (
     MessageReader,
@@ -172,6 +178,7 @@ class Launcher:
         # Until one could not be made.
         self._has_spares = isolated
         self._netlink = Netlink() if isolated else None
+        self._logger: LoggerProcess | None = None
 
     # -- the loop
 
@@ -396,9 +403,39 @@ class Launcher:
                 # A restarted container starts with an empty layer.
                 message["config"]["id"] += f"-{message['id']}"
             process = _Process(message["id"], sandbox, message["config"], container)
-            self._start(process, fds)
+            try:
+                if message["is_logged"]:
+                    self._log(fds[-LOG_DESCRIPTORS:])
+                    self._start(process, fds[:-LOG_DESCRIPTORS])
+                else:
+                    self._start(process, fds)
+            except OSError as failure:
+                text = f"{STARTING}logger: {describe_error(failure)}"
+                self.send({"op": "started", "id": process.number, "error": text})
         for fd in fds:
             os.close(fd)
+
+    def _log(self, fds: Sequence[int]) -> None:
+        """Have the output of a program read, by another logger if the last one was killed."""
+        if self._logger is not None:
+            try:
+                self._logger.take(fds)
+                return
+            except OSError:
+                self._close_logger()
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+        pid = os.fork()
+        if not pid:
+            run_child(lambda: _run_logger(child_socket), child_socket)
+        self._helpers.add(pid)
+        child_socket.close()
+        self._logger = LoggerProcess(own_socket)
+        self._logger.take(fds)
+
+    def _close_logger(self) -> None:
+        if self._logger is not None:
+            self._logger.close()
+            self._logger = None
 
     def _start(self, process: _Process, fds: list[int]) -> None:
         config = process.config
@@ -705,7 +742,8 @@ class Launcher:
     # -- memory
 
     def kill_all(self) -> None:
-        """Kill all plain processes with their sessions."""
+        """Kill all plain processes with their sessions, and the logger."""
+        self._close_logger()
         for process in self._processes.values():
             if process.pid:
                 with contextlib.suppress(OSError):
@@ -773,6 +811,14 @@ class Launcher:
                 if error.errno not in (errno.EEXIST, errno.EADDRNOTAVAIL):
                     number = error.errno or errno.EIO
         self.send({"op": "reply", "id": message["id"], "errno": number})
+
+
+def _run_logger(control: socket.socket) -> None:
+    close_others(control)
+    # A system without /proc/self/comm shows the launcher's name.
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write("kwait-logger")
+    Logger(control).run()
 
 
 def _allow_any_source(created: socket.socket, network: int | None) -> None:
