@@ -76,6 +76,12 @@ class Program:
         assert failure is not None, await self.exited
         return failure.message
 
+    async def get_denied(self) -> str:
+        """Wait for the start to fail, and return what the program's user may not do."""
+        failure = await self.started
+        assert failure is not None, await self.exited
+        return failure.denied
+
     async def wait(self) -> Exit:
         """Wait for the exit."""
         failure = await self.started

@@ -6,12 +6,14 @@ Source: runc libcontainer/{standard_init_linux,setns_init_linux,init_linux}.go.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import resource
 import signal
 import socket
+import stat
 import sys
 import termios
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -129,7 +131,8 @@ def run_child(call: Callable[[], None], status: socket.socket) -> NoReturn:
         call()
         code = 0
     except RootError as error:
-        _report(status, {"error": f"{STARTING}error during container init: {error}"})
+        text = f"{STARTING}error during container init: {error}"
+        _report(status, {"error": text, "denied": error.denied})
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         text = f"{STARTING}error during container init:{where} {describe_error(error)}"
@@ -525,7 +528,8 @@ def _change_directory(path: str) -> None:
         os.chdir(path)
     except OSError as error:
         text = f'chdir to cwd ("{path}") set in config.json failed: {describe_error(error)}'
-        raise RootError(text) from None
+        is_denied = error.errno == errno.EACCES
+        raise RootError(text, describe_denied(path) if is_denied else "") from None
 
 
 def select_capabilities(environment: Environment, config: Message) -> frozenset[str]:
@@ -554,9 +558,9 @@ def _select_requested(config: Message) -> frozenset[str]:
 def _execute(config: Message, status: socket.socket) -> None:
     """Replace this process by the program."""
     env = config["env"]
-    path, reason = _find_program(config["argv"][0], env.get("PATH", ""))
+    path, reason, denied = _find_program(config["argv"][0], env.get("PATH", ""))
     if reason:
-        _report(status, {"error": f"{STARTING}{reason}"})
+        _report(status, {"error": f"{STARTING}{reason}", "denied": denied})
         os._exit(1)
     # Ignored by the interpreter and by the launcher; programs inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, *IGNORED_SIGNALS):
@@ -572,8 +576,10 @@ def _execute(config: Message, status: socket.socket) -> None:
         os._exit(_EXEC_FAILED_CODE)
 
 
-def _find_program(program: str, path: str) -> tuple[str, str]:
-    """Return the path of a program, and the reason if there is none, in runc's words.
+def _find_program(program: str, path: str) -> tuple[str, str, str]:
+    """Return the path of a program; if there is none, the reason in runc's words.
+
+    The third text is what this process may not do, as `describe_denied` returns; or empty.
 
     Source: go os/exec/lp_unix.go, `LookPath`, `findExecutable`.
     """
@@ -581,15 +587,45 @@ def _find_program(program: str, path: str) -> tuple[str, str]:
         try:
             status = os.stat(program)
         except OSError as error:
-            return "", f'exec: "{program}": stat {program}: {describe_error(error)}'
-        if (status.st_mode & 0o170000) == 0o040000 or not os.access(program, os.X_OK):
-            return "", f'exec: "{program}": permission denied'
-        return program, ""
+            denied = describe_denied(program) if error.errno == errno.EACCES else ""
+            return "", f'exec: "{program}": stat {program}: {describe_error(error)}', denied
+        if stat.S_ISDIR(status.st_mode) or not os.access(program, os.X_OK):
+            return "", f'exec: "{program}": permission denied', describe_denied(program)
+        return program, "", ""
+    denied = ""
     for folder in path.split(":"):
         candidate = f"{folder or '.'}/{program}"
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate, ""
-    return "", f'exec: "{program}": executable file not found in $PATH'
+            return candidate, "", ""
+        denied = denied or _describe_denied_candidate(candidate)
+    return "", f'exec: "{program}": executable file not found in $PATH', denied
+
+
+def _describe_denied_candidate(path: str) -> str:
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as error:
+        return describe_denied(path) if error.errno == errno.EACCES else ""
+    return describe_denied(path) if is_file else ""
+
+
+def describe_denied(path: str) -> str:
+    """Return what keeps this process from executing or entering a path, with mode and owner.
+
+    It completes "the user may not".
+    """
+    current = "/"
+    for part in os.path.realpath(path).strip("/").split("/"):
+        if not os.access(current, os.X_OK):
+            break
+        current = os.path.join(current, part)
+    status = os.stat(current)
+    owner = f"mode {stat.S_IMODE(status.st_mode):04o}, owner {status.st_uid}:{status.st_gid}"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"execute {current} ({owner})"
+    if os.access(current, os.X_OK):
+        return f"execute {current} (a folder)"
+    return f"enter {current} ({owner})"
 
 
 def _write(path: str, text: str) -> None:

@@ -141,6 +141,7 @@ class _Process:
         self.mount_namespace = 0
         self.status: socket.socket | None = None
         self.error: str | None = None
+        self.denied = ""
         self.cgroup: Cgroup | None = None
         self.memory: int | None = config["memory_bytes"] if container is None else None
         self.is_over_memory = False
@@ -593,7 +594,8 @@ class Launcher:
         process.status = None
         if not process.pid and process.error is None:
             process.error = f"{STARTING}process was killed"
-        self.send({"op": "started", "id": process.number, "error": process.error})
+        started = {"error": process.error, "denied": process.denied}
+        self.send({"op": "started", "id": process.number, **started})
         if not process.pid:
             self._forget(process)
             return
@@ -611,7 +613,7 @@ class Launcher:
             for fd in fds:
                 os.close(fd)
         else:
-            process.error = answer["error"]
+            process.error, process.denied = answer["error"], answer.get("denied", "")
 
     def _op_signal(self, message: Message, _: list[int]) -> None:
         process = self._processes.get(message["id"])

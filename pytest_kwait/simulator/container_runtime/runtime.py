@@ -99,9 +99,12 @@ class StartFailure:
     Args:
         message: the reason in runc's words, after `runc create failed: ` or `exec failed: `, e.g.
             `unable to start container process: exec: "x": executable file not found in $PATH`.
+        denied: what the program's user may not do, e.g. `enter /root (mode 0700, owner 0:0)`;
+            empty if that is not the reason.
     """
 
     message: str
+    denied: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,8 +198,8 @@ class ContainerConfig:
         user: user id; None for root.
         group: group id; None for root's.
         groups: supplementary groups.
-        visible: paths on the machine that stay visible, read-only, although a container has its
-            own folder there (`/tmp`, `/run`, `/var/tmp`): the folders of the mapped program.
+        visible: folders on the machine of which a container has a copy, although it has its own
+            folder there (`/tmp`, `/run`, `/var/tmp`): those of the mapped program.
         memory_bytes: limit; None for no limit.
         pids: limit of processes and threads; None for the default.
         capabilities_add: names without `CAP_`, or `ALL`.
@@ -416,7 +419,7 @@ class RuntimeProcess:
                     self.resume_output()
             else:
                 self._close()
-                self._on_started(StartFailure(message["error"]))
+                self._on_started(StartFailure(message["error"], message.get("denied", "")))
         elif message["op"] == "exit":
             log = message["log"].encode("latin-1")
             self._exit = Exit(message["code"], message["oom_killed"], log)
