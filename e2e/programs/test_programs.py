@@ -13,6 +13,7 @@ from kubernetes.client import CoreV1Api
 
 from e2e.conftest import MAPPINGS, PROGRAMS
 from e2e.objects import pod
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -337,3 +338,37 @@ def test_a_program_that_cannot_start_is_a_start_error(kwait: Kwait, image: str, 
     assert why in found["message"]
     events = [one["message"] for one in kwait.events("pod/bad") if one["reason"] == "Failed"]
     assert events == [f"Error: {found['message']}"]
+
+
+_CLOSED = "/v/closed/serve"
+
+
+def _start_behind_a_closed_folder(kwait: Kwait) -> None:
+    """Create a pod whose program is in a folder of root, and whose user is another one."""
+    script = "mkdir -m 700 /v/closed && cp /bin/sh /v/closed/serve"
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    main = _shell("main", "", command=[_CLOSED], securityContext={"runAsUser": 1000}, **mounts)
+    volumes = [{"name": "v", "emptyDir": {}}]
+    kwait.create(pod("closed", main, initContainers=[_shell("init", script, **mounts)],
+                     volumes=volumes))  # fmt: skip
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+def test_a_program_that_its_user_may_not_reach(kwait: Kwait) -> None:
+    """State and event have the runtime's words."""
+    _start_behind_a_closed_folder(kwait)
+    kwait.wait_for_pod_no_longer_running("closed")
+    found = _terminated(kwait, "closed")
+    assert (found["exitCode"], found["reason"]) == (128, "StartError")
+    assert f'exec: "{_CLOSED}": stat {_CLOSED}: permission denied' in found["message"]
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_a_failed_wait_names_the_user_and_the_closed_folder(kwait: Kwait) -> None:
+    """Its message has who may not do what."""
+    _start_behind_a_closed_folder(kwait)
+    with pytest.raises(WaitFailed) as caught:
+        kwait.wait_for_pod_success("closed")
+    denied = 'runAsUser 1000 of container "main" may not enter /v/closed (mode 0700, owner 0:0)'
+    assert denied in " ".join(str(caught.value).split())
