@@ -344,10 +344,14 @@ _CLOSED = "/v/closed/serve"
 
 
 def _start_behind_a_closed_folder(kwait: Kwait) -> None:
-    """Create a pod whose program is in a folder of root, and whose user is another one."""
+    """Create a pod whose program is in a folder of root, and whose user is another one.
+
+    It has no capabilities: with `DAC_OVERRIDE` a node's runtime still reaches the program.
+    """
     script = "mkdir -m 700 /v/closed && cp /bin/sh /v/closed/serve"
     mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-    main = _shell("main", "", command=[_CLOSED], securityContext={"runAsUser": 1000}, **mounts)
+    security = {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}}
+    main = _shell("main", "", command=[_CLOSED], securityContext=security, **mounts)
     volumes = [{"name": "v", "emptyDir": {}}]
     kwait.create(pod("closed", main, initContainers=[_shell("init", script, **mounts)],
                      volumes=volumes))  # fmt: skip

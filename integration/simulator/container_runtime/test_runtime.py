@@ -921,6 +921,50 @@ def test_server_connects_within_a_pod(run_isolated: Run) -> None:
     run_isolated(scenario)
 
 
+@pytest.mark.parametrize(
+    ("address", "is_seen"), [("0.0.0.0", True), ("10.244.1.1", True), ("127.0.0.1", False)]
+)
+def test_server_knows_whether_a_program_listens(
+    run_isolated: Run, address: str, is_seen: bool
+) -> None:
+    """Without a connection."""
+
+    async def scenario(programs: Programs) -> None:
+        sandbox = await programs.create_sandbox()
+        with pytest.raises(ConnectionRefusedError):
+            await sandbox.check_port("10.244.1.1", 8080)
+        server = programs.start(sandbox, PYTHON, "-c", _ECHO_SERVER, address)
+        await server.wait_for("ready")
+        if is_seen:
+            await sandbox.check_port("10.244.1.1", 8080)
+        else:
+            with pytest.raises(ConnectionRefusedError):
+                await sandbox.check_port("10.244.1.1", 8080)
+        with pytest.raises(ConnectionRefusedError):
+            await sandbox.check_port("10.244.1.1", 8081)
+
+    run_isolated(scenario)
+
+
+def test_server_knows_of_listeners_for_both_families(run_isolated: Run) -> None:
+    """As programs in Go open them."""
+
+    async def scenario(programs: Programs) -> None:
+        sandbox = await programs.create_sandbox()
+        code = (
+            "import socket, time\n"
+            "with socket.create_server(('', 80), family=socket.AF_INET6, dualstack_ipv6=True): \n"
+            "    print('ready', flush=True); input()"
+        )
+        server = programs.start(sandbox, PYTHON, "-c", code, stdin=True)
+        await server.wait_for("ready")
+        await sandbox.check_port("10.244.1.1", 80)
+        server.signal(signal.SIGKILL)
+        await server.wait()
+
+    run_isolated(scenario)
+
+
 def test_server_connects_with_the_address_of_another_pod(run_isolated: Run) -> None:
     """Beside connections of that pod itself."""
 

@@ -40,6 +40,7 @@ from pytest_kwait.simulator.container_runtime.messages import (
 )
 from pytest_kwait.simulator.container_runtime.netlink import Netlink
 from pytest_kwait.simulator.container_runtime.processes import (
+    is_listening,
     kill,
     list_processes,
     read_own_bytes,
@@ -800,6 +801,18 @@ class Launcher:
                 self.send({"op": "reply", "id": message["id"], "errno": 0}, [created.fileno()])
         except OSError as error:
             self.send({"op": "reply", "id": message["id"], "errno": error.errno or errno.EIO})
+
+    def _op_port(self, message: Message, _: list[int]) -> None:
+        sandbox = self._sandboxes.get(message["sandbox"])
+        network = None if sandbox is None else sandbox.namespaces.get("net")
+        number = 0
+        try:
+            with _entered_network(network):
+                if not is_listening(message["address"], message["port"]):
+                    number = errno.ECONNREFUSED
+        except OSError as error:
+            number = error.errno or errno.EIO
+        self.send({"op": "reply", "id": message["id"], "errno": number})
 
     def _op_address(self, message: Message, _: list[int]) -> None:
         number = 0

@@ -590,6 +590,16 @@ class Sandbox:
         """
         return await self._runtime.make_socket(None, 0, kind, self._number, any_source=any_source)
 
+    async def check_port(self, address: str, port: int) -> None:
+        """Look for a listening TCP socket, without a connection that a program would see.
+
+        Raises:
+            ConnectionRefusedError: there is none at the address.
+            OSError: the system does not tell.
+        """
+        message = {"op": "port", "sandbox": self._number, "address": address, "port": port}
+        await self._runtime.ask(message)
+
     def stop(self) -> None:
         """Kill all processes and remove the namespaces; idempotent. `on_exit` still follows."""
         if self._is_stopped:
