@@ -8,6 +8,7 @@ import pytest
 
 from e2e.conftest import MAPPINGS
 from e2e.objects import pod
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,3 +37,74 @@ def test_files_stand_at_paths_of_the_image(
         kwait.create(pod("p", container, restartPolicy="Never"))
         wait_for_pod_success("p")
         assert kwait.logs("p") == "from the file\n" * 2
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_a_working_directory_is_a_writable_copy_below_tmp_too(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Each container has the machine's files; what it writes ends with it."""
+    (tmp_path / "state").write_text("first\n")
+    script = "cat state && echo second > state && touch made && cat state && ls"
+    with kwait_cluster.images.run("kwait.test/inner/work", ["/bin/sh", "-c"], workdir=tmp_path):
+        for name in ("a", "b"):
+            container = {"name": "c", "image": "kwait.test/inner/work", "args": [script]}
+            kwait.create(pod(name, container, restartPolicy="Never"))
+            kwait.wait_for_pod_success(name)
+            assert kwait.logs(name).split() == ["first", "second", "made", "state"]
+    assert (tmp_path / "state").read_text() == "first\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_links_of_a_folder_of_path_lead_where_they_do_on_the_machine(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """As those of a virtual environment; no event is needed."""
+    tools, store = tmp_path / "venv" / "bin", tmp_path / "store" / "bin"
+    for folder in (tools, store):
+        folder.mkdir(parents=True)
+    (store / "greet").write_text("#!/bin/sh\ncat $(dirname $(realpath $0))/../text\n")
+    (store / "greet").chmod(0o755)
+    (store.parent / "text").write_text("welcome\n")
+    (tools / "greet").symlink_to(store / "greet")
+    command = ["sh", "-c", "greet"]
+    with kwait_cluster.images.run("kwait.test/inner/links", command, path=[tools], workdir="/"):
+        container = {"name": "c", "image": "kwait.test/inner/links"}
+        kwait.create(pod("p", container, restartPolicy="Never"))
+        kwait.wait_for_pod_success("p")
+    assert kwait.logs("p") == "welcome\n"
+    assert not [one for one in kwait.events("pod/p") if one["type"] == "Warning"]
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_a_dangling_link_is_in_the_message_with_its_remedy(
+    kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
+) -> None:
+    """The mapping that the event names makes the program run."""
+    work, store = tmp_path / "work", tmp_path / "store"
+    work.mkdir()
+    store.mkdir()
+    (store / "text").write_text("welcome\n")
+    (work / "text").symlink_to(store / "text")
+    image = "kwait.test/inner/dangling"
+    text = (
+        f"Link {work}/text leads to {store}/text, which is not in the container: "
+        f'map it by files={{"{store}/text": "{store}/text"}}'
+    )
+    with kwait_cluster.images.run(image, ["cat", "text"], workdir=work):
+        kwait.create(pod("without", {"name": "c", "image": image}, restartPolicy="Never"))
+        with pytest.raises(WaitFailed) as caught:
+            kwait.wait_for_pod_success("without")
+    assert "DanglingLink" in str(caught.value)
+    found = [one for one in kwait.events("pod/without") if one["reason"] == "DanglingLink"]
+    assert [(one["type"], one["message"]) for one in found] == [("Warning", text)]
+    files = {str(store / "text"): store / "text"}
+    with kwait_cluster.images.run(image, ["cat", "text"], workdir=work, files=files):
+        kwait.create(pod("with", {"name": "c", "image": image}, restartPolicy="Never"))
+        kwait.wait_for_pod_success("with")
+    assert kwait.logs("with") == "welcome\n"
+    assert not [one for one in kwait.events("pod/with") if one["reason"] == "DanglingLink"]

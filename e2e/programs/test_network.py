@@ -136,6 +136,69 @@ def test_pods_keep_their_way_while_others_end(kwait: Kwait) -> None:
     assert ":" in seen.pop()
 
 
+_ASK = """
+import errno, socket, sys
+# Until the proxy has the service: it follows the endpoints.
+for host, expected in (argument.split("=") for argument in sys.argv[1:]):
+    while True:
+        with socket.socket() as client:
+            client.settimeout(5)
+            number = client.connect_ex((host, 80))
+            answer = errno.errorcode.get(number, "connected")
+        if answer == expected:
+            break
+    print(host, answer, flush=True)
+"""
+
+
+def test_connections_that_nothing_accepts_are_refused(kwait: Kwait) -> None:
+    """Without ready endpoints by the proxy, at a closed port by the ready pod."""
+    port = {"name": "http", "port": 80, "targetPort": 9999}
+    open_shop(
+        kwait, kwait.wait_for_pod_ready, service("shop", selector=_LABELS),
+        service("closed", selector=_LABELS, ports=[port]), service("empty"),
+    )  # fmt: skip
+    answers = {"shop": "connected", "closed": "ECONNREFUSED", "empty": "ECONNREFUSED"}
+    arguments = [f"{host}={answer}" for host, answer in answers.items()]
+    found = kwait.exec("web", sys.executable, "-c", _ASK, *arguments)
+    assert found.stdout.splitlines() == [" ".join(one) for one in answers.items()], found.stderr
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_a_service_is_open_once_its_program_listens(kwait: Kwait) -> None:
+    """No client is let in before, to be reset: each answer is refused or whole."""
+    code = (
+        "import http.server as h, pathlib, time\n"
+        "while not pathlib.Path('/tmp/open').exists(): time.sleep(.01)\n"
+        "h.ThreadingHTTPServer(('', 8080), h.SimpleHTTPRequestHandler).serve_forever()"
+    )
+    server: dict[str, Any] = {
+        "name": "main", "image": "kwait.test/shop/shell:1", "workingDir": "/var/log",
+        "command": [sys.executable, "-c", code],
+    }  # fmt: skip
+    ask = (
+        "import pathlib, socket\nseen = pathlib.Path('/tmp/refused')\n"
+        "while True:\n"
+        "    try:\n"
+        "        with socket.create_connection(('late', 80), 5) as c:\n"
+        "            c.sendall(b'GET / HTTP/1.0\\r\\n\\r\\n'); print(c.recv(100)[:15]); break\n"
+        "    except ConnectionRefusedError:\n"
+        "        seen.touch()"
+    )
+    probe = {"exec": {"command": ["test", "-e", "/tmp/refused"]}, "periodSeconds": 1}
+    client = {**server, "command": [sys.executable, "-c", ask], "readinessProbe": probe}
+    kwait.create(
+        pod("late", server, labels={"app": "late"}, terminationGracePeriodSeconds=1),
+        service("late"),
+    )
+    kwait.wait_for_pod_ready("late")
+    kwait.create(pod("client", client, restartPolicy="Never"))
+    kwait.wait_for_pod_ready("client")
+    kwait.exec("late", "touch", "/tmp/open")
+    kwait.wait_for_pod_success("client")
+    assert kwait.logs("client") == "b'HTTP/1.0 200 OK'\n"
+
+
 def test_datagrams_reach_a_service(kwait: Kwait) -> None:
     """The answer comes from the address that was asked."""
     ports = [{"name": "echo", "port": 7, "protocol": "UDP"}]

@@ -11,8 +11,9 @@ from urllib.request import urlopen
 import pytest
 from kubernetes.client import CoreV1Api
 
-from e2e.conftest import PROGRAMS
+from e2e.conftest import MAPPINGS, PROGRAMS
 from e2e.objects import pod
+from pytest_kwait import WaitFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -202,6 +203,35 @@ def _terminated(kwait: Kwait, name: str) -> dict[str, Any]:
     return found
 
 
+def test_the_log_has_both_streams_in_the_order_of_writes(kwait: Kwait) -> None:
+    """With a moment between them, in which a real node has read the one before."""
+    script = "echo 1; sleep .3; echo 2 >&2; sleep .3; echo 3; sleep .3; echo 4 >&2; exit 1"
+    kwait.create(pod("ordered", _shell("main", script)))
+    kwait.wait_for_pod_no_longer_running("ordered")
+    assert kwait.logs("ordered") == "1\n2\n3\n4\n"
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_the_last_lines_of_a_crash_are_in_the_order_of_writes(kwait: Kwait) -> None:
+    """However fast the program writes; a real node may swap such lines."""
+    lines = [f"{number} {'out' if number % 3 else 'error'}" for number in range(60)]
+    script = "".join(f"echo {line}{'' if 'out' in line else ' >&2'};" for line in lines)
+    fallback = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    kwait.create(pod("crash", _shell("main", f"{script} exit 1", **fallback)))
+    kwait.wait_for_pod_no_longer_running("crash")
+    assert kwait.logs("crash").splitlines() == lines
+    assert _terminated(kwait, "crash")["message"].splitlines() == lines
+
+
+def test_a_program_of_another_user_opens_its_streams_again(kwait: Kwait) -> None:
+    """The streams belong to it."""
+    script = "echo out > /dev/stdout && sleep .3 && echo error > /dev/stderr"
+    security = {"runAsUser": 1000, "runAsGroup": 1000}
+    kwait.create(pod("streams", _shell("main", script, securityContext=security)))
+    kwait.wait_for_pod_success("streams")
+    assert kwait.logs("streams") == "out\nerror\n"
+
+
 def test_a_program_over_its_memory_limit_is_oom_killed(kwait: Kwait) -> None:
     """The limit of the container holds for the process."""
     limit = {"limits": {"memory": "48Mi"}}
@@ -308,3 +338,41 @@ def test_a_program_that_cannot_start_is_a_start_error(kwait: Kwait, image: str, 
     assert why in found["message"]
     events = [one["message"] for one in kwait.events("pod/bad") if one["reason"] == "Failed"]
     assert events == [f"Error: {found['message']}"]
+
+
+_CLOSED = "/v/closed/serve"
+
+
+def _start_behind_a_closed_folder(kwait: Kwait) -> None:
+    """Create a pod whose program is in a folder of root, and whose user is another one.
+
+    It has no capabilities: with `DAC_OVERRIDE` a node's runtime still reaches the program.
+    """
+    script = "mkdir -m 700 /v/closed && cp /bin/sh /v/closed/serve"
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    security = {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}}
+    main = _shell("main", "", command=[_CLOSED], securityContext=security, **mounts)
+    volumes = [{"name": "v", "emptyDir": {}}]
+    kwait.create(pod("closed", main, initContainers=[_shell("init", script, **mounts)],
+                     volumes=volumes))  # fmt: skip
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+def test_a_program_that_its_user_may_not_reach(kwait: Kwait) -> None:
+    """State and event have the runtime's words."""
+    _start_behind_a_closed_folder(kwait)
+    kwait.wait_for_pod_no_longer_running("closed")
+    found = _terminated(kwait, "closed")
+    assert (found["exitCode"], found["reason"]) == (128, "StartError")
+    assert f'exec: "{_CLOSED}": stat {_CLOSED}: permission denied' in found["message"]
+
+
+@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.needs(MAPPINGS)
+def test_a_failed_wait_names_the_user_and_the_closed_folder(kwait: Kwait) -> None:
+    """Its message has who may not do what."""
+    _start_behind_a_closed_folder(kwait)
+    with pytest.raises(WaitFailed) as caught:
+        kwait.wait_for_pod_success("closed")
+    denied = 'runAsUser 1000 of container "main" may not enter /v/closed (mode 0700, owner 0:0)'
+    assert denied in " ".join(str(caught.value).split())

@@ -33,6 +33,7 @@ class Program:
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
         self.output: dict[Stream, bytes] = {"stdout": b"", "stderr": b""}
+        self.pieces: list[tuple[Stream, bytes]] = []
         self.started: asyncio.Future[StartFailure | None] = loop.create_future()
         self.exited: asyncio.Future[Exit] = loop.create_future()
         self.process: RuntimeProcess | None = None
@@ -47,6 +48,7 @@ class Program:
 
     def _add(self, stream: Stream, data: bytes) -> None:
         self.output[stream] += data
+        self.pieces.append((stream, data))
         self._grown.set()
 
     @property
@@ -73,6 +75,12 @@ class Program:
         failure = await self.started
         assert failure is not None, await self.exited
         return failure.message
+
+    async def get_denied(self) -> str:
+        """Wait for the start to fail, and return what the program's user may not do."""
+        failure = await self.started
+        assert failure is not None, await self.exited
+        return failure.denied
 
     async def wait(self) -> Exit:
         """Wait for the exit."""
@@ -136,6 +144,20 @@ class Programs:
         assert (await program.wait()).code == 0, program.stderr
         sandbox.stop()
         return program.stdout
+
+
+def list_loggers() -> list[int]:
+    """Return the processes that read the output of programs of this process."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+            name = (process / "comm").read_text().strip()
+        except OSError:
+            continue
+        if name == "kwait-logger" and f"kwait-{os.getpid()}-".encode() in command:
+            found.append(int(process.name))
+    return found
 
 
 def run_scenario(scenario: Scenario, *, plain: bool = False) -> None:

@@ -107,6 +107,10 @@ def _read_command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
 
+def _is_logger(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text() == "kwait-logger\n"
+
+
 def _is_pause(pid: int) -> bool:
     """Return whether this is process 1 of a pod's PID namespace."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -124,14 +128,24 @@ def _wait_for_end(ended: list[int]) -> None:
 
 @pytest.mark.parametrize(
     "victim",
-    ["server", "supervisor", "launcher", "pause", "shared", "program", "session", "both"],
+    [
+        "server",
+        "supervisor",
+        "launcher",
+        "logger",
+        "pause",
+        "shared",
+        "program",
+        "session",
+        "both",
+    ],
 )
 def test_kill(server: _Server, tmp_path: Path, victim: str) -> None:
     assert server.read() == {"ready": True}
     below = _list_descendants(server.pid)
     ended = [fd for pid in below for fd in _open_process(pid)]
     supervisor = below[0]
-    launcher = _list_children(supervisor)[0]
+    launcher = next(pid for pid in _list_children(supervisor) if not _is_logger(pid))
     is_plain = "supervisor" not in _read_command(launcher)
     if is_plain:
         launcher = supervisor
@@ -145,6 +159,7 @@ def test_kill(server: _Server, tmp_path: Path, victim: str) -> None:
         "server": server.pid,
         "supervisor": supervisor,
         "launcher": launcher,
+        "logger": next(pid for pid in children if _is_logger(pid)),
         "session": next(pid for pid in children if _read_command(pid).startswith("sleep")),
         "pause": next((pid for pid in children if _is_pause(pid)), shells["shared"]),
         "shared": shells["shared"],
@@ -163,6 +178,9 @@ def test_kill(server: _Server, tmp_path: Path, victim: str) -> None:
         return
     os.kill(pids[victim], signal.SIGKILL)
     if victim == "server":
+        _wait_for_end(ended)
+    elif victim == "logger":
+        server.end()
         _wait_for_end(ended)
     elif victim in ("supervisor", "launcher"):
         exits = sorted((server.read()["code"] for _ in range(3)), reverse=True)

@@ -5,7 +5,7 @@ import errno
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -282,20 +282,63 @@ def test_program_has_no_descriptors_of_the_runtime(run_any: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("program", "message", "denied"),
     [
-        ("nosuch", 'exec: "nosuch": executable file not found in $PATH'),
-        ("/no/such", 'exec: "/no/such": stat /no/such: no such file or directory'),
-        ("/etc/passwd", 'exec: "/etc/passwd": permission denied'),
-        ("/etc", 'exec: "/etc": permission denied'),
+        ("nosuch", 'exec: "nosuch": executable file not found in $PATH', ""),
+        ("/no/such", 'exec: "/no/such": stat /no/such: no such file or directory', ""),
+        (
+            "/etc/passwd",
+            'exec: "/etc/passwd": permission denied',
+            "execute /etc/passwd (mode 0644, owner 0:0)",
+        ),
+        ("/etc", 'exec: "/etc": permission denied', "execute /etc (a folder)"),
     ],
 )
-def test_program_that_cannot_be_started(run_any: Run, program: str, message: str) -> None:
+def test_program_that_cannot_be_started(
+    run_any: Run, program: str, message: str, denied: str
+) -> None:
     async def scenario(programs: Programs) -> None:
         failed = programs.start(await programs.create_sandbox(), program)
         assert await failed.get_failure() == f"unable to start container process: {message}"
+        # A namespace with one user shows all others as 65534.
+        assert (await failed.get_denied()).replace("65534:65534", "0:0") == denied
 
     run_any(scenario)
+
+
+def test_program_that_its_user_may_not_reach(
+    run_isolated: Run, isolation: Isolation, tmp_path: Path
+) -> None:
+    """The first folder that cannot be entered is named, with its mode and owner."""
+    if not isolation.any_user:
+        pytest.skip("another user needs root")
+    (tmp_path / "closed" / "bin").mkdir(parents=True)
+    program = tmp_path / "closed" / "bin" / "serve"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "link").symlink_to("closed/bin/serve")
+    (tmp_path / "closed").chmod(0o700)
+    tmp_path.chmod(0o755)
+
+    async def scenario(programs: Programs) -> None:
+        sandbox = await programs.create_sandbox()
+        mounts = (Mount("/srv/shop", str(tmp_path)),)
+        folder = "/srv/shop/closed"
+        denied = f"enter {folder} (mode 0700, owner 0:0)"
+        given: dict[str, Any] = {"user": 1000, "mounts": mounts}
+        path = f"{folder}/bin/serve"
+        failed = programs.start(sandbox, path, **given)
+        assert await failed.get_failure() == (
+            f'unable to start container process: exec: "{path}": stat {path}: permission denied'
+        )
+        assert await failed.get_denied() == denied
+        linked = programs.start(sandbox, "/srv/shop/link", **given)
+        assert await linked.get_denied() == denied
+        bare = programs.start(sandbox, "serve", env={"PATH": f"/usr/bin:{folder}/bin"}, **given)
+        assert await bare.get_denied() == denied
+        assert (await bare.get_failure()).endswith("executable file not found in $PATH")
+
+    run_isolated(scenario)
 
 
 @pytest.mark.parametrize(
@@ -437,6 +480,46 @@ def test_writes_stay_in_the_container(run_isolated: Run, isolation: Isolation) -
         other = programs.shell(sandbox, f"ls {paths} 2>/dev/null")
         await other.wait()
         assert other.stdout == ""
+
+    run_isolated(scenario)
+
+
+def test_a_visible_folder_is_a_writable_copy(
+    run_isolated: Run, isolation: Isolation, tmp_path: Path
+) -> None:
+    """As folders of the machine elsewhere; folders below it are those of the same copy."""
+    if not isolation.overlay:
+        pytest.skip("programs cannot write to the machine's folders")
+    source = tmp_path / "source"
+    (source / "inner" / "deep").mkdir(parents=True)
+    (source / "data").write_text("machine\n")
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("source")
+
+    async def scenario(programs: Programs) -> None:
+        script = (
+            "set -e; pwd; echo changed > data; mv data inner/deep/moved; cat inner/deep/moved;"
+            f"touch {source}/new mounted/kept; rm -r inner; ls; ls {link}"
+        )
+        given: dict[str, Any] = {
+            "visible": tuple(map(str, (source / "inner", source / "inner" / "deep", source, link))),
+            "workdir": str(source),
+            "mounts": (Mount(f"{source}/mounted", str(volume)),),
+        }
+        for _ in range(2):  # the next container has a fresh copy
+            output = await programs.run_shell(script, **given)
+            assert output.split() == [
+                str(source), "changed", "mounted", "new", "mounted", "new",
+            ]  # fmt: skip
+        assert (source / "data").read_text() == "machine\n"
+        assert sorted(path.name for path in source.iterdir()) == ["data", "inner"]
+        assert [path.name for path in volume.iterdir()] == ["kept"]
+        refused = await programs.run_shell(
+            "touch new 2>/dev/null || echo refused", read_only_root=True, **given
+        )
+        assert refused == "refused\n"
 
     run_isolated(scenario)
 
@@ -834,6 +917,50 @@ def test_server_connects_within_a_pod(run_isolated: Run) -> None:
             pytest.raises(ConnectionRefusedError),
         ):
             await loop.sock_connect(connection, ("127.0.0.1", 8080))
+
+    run_isolated(scenario)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_seen"), [("0.0.0.0", True), ("10.244.1.1", True), ("127.0.0.1", False)]
+)
+def test_server_knows_whether_a_program_listens(
+    run_isolated: Run, address: str, is_seen: bool
+) -> None:
+    """Without a connection."""
+
+    async def scenario(programs: Programs) -> None:
+        sandbox = await programs.create_sandbox()
+        with pytest.raises(ConnectionRefusedError):
+            await sandbox.check_port("10.244.1.1", 8080)
+        server = programs.start(sandbox, PYTHON, "-c", _ECHO_SERVER, address)
+        await server.wait_for("ready")
+        if is_seen:
+            await sandbox.check_port("10.244.1.1", 8080)
+        else:
+            with pytest.raises(ConnectionRefusedError):
+                await sandbox.check_port("10.244.1.1", 8080)
+        with pytest.raises(ConnectionRefusedError):
+            await sandbox.check_port("10.244.1.1", 8081)
+
+    run_isolated(scenario)
+
+
+def test_server_knows_of_listeners_for_both_families(run_isolated: Run) -> None:
+    """As programs in Go open them."""
+
+    async def scenario(programs: Programs) -> None:
+        sandbox = await programs.create_sandbox()
+        code = (
+            "import socket, time\n"
+            "with socket.create_server(('', 80), family=socket.AF_INET6, dualstack_ipv6=True): \n"
+            "    print('ready', flush=True); input()"
+        )
+        server = programs.start(sandbox, PYTHON, "-c", code, stdin=True)
+        await server.wait_for("ready")
+        await sandbox.check_port("10.244.1.1", 80)
+        server.signal(signal.SIGKILL)
+        await server.wait()
 
     run_isolated(scenario)
 

@@ -6,12 +6,14 @@ Source: runc libcontainer/{standard_init_linux,setns_init_linux,init_linux}.go.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import resource
 import signal
 import socket
+import stat
 import sys
 import termios
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
@@ -129,7 +131,8 @@ def run_child(call: Callable[[], None], status: socket.socket) -> NoReturn:
         call()
         code = 0
     except RootError as error:
-        _report(status, {"error": f"{STARTING}error during container init: {error}"})
+        text = f"{STARTING}error during container init: {error}"
+        _report(status, {"error": text, "denied": error.denied})
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         text = f"{STARTING}error during container init:{where} {describe_error(error)}"
@@ -145,7 +148,7 @@ def _report(status: socket.socket, message: Message) -> None:
         status.send(json.dumps(message).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _close_others(status: socket.socket) -> None:
+def close_others(status: socket.socket) -> None:
     """Close what a forked process has inherited: it may wait long, and keeps namespaces alive."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != status.fileno():
@@ -173,7 +176,7 @@ def map_users(
 
 def run_sandbox(environment: Environment, status: socket.socket, flags: int) -> None:
     """Make a pod's namespaces; they are held by descriptors of the launcher."""
-    _close_others(status)
+    close_others(status)
     system_calls.unshare(flags)
     status.send(b"{}")
     data = status.recv(MAX_STATUS)
@@ -274,7 +277,7 @@ def _pause() -> NoReturn:
 
 def wait_for_container(environment: Environment, cgroup: Cgroup, status: socket.socket) -> None:
     """Enter a cgroup, wait for a container, and become its program."""
-    _close_others(status)
+    close_others(status)
     cgroup.join()
     status.send(b"{}")
     data, fds = receive(status, MAX_STATUS)
@@ -426,8 +429,14 @@ def _connect_streams(config: Message, status: socket.socket, fds: Sequence[int])
         os.close(terminal)
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         fds = [slave, slave, slave]
-    elif not config["stdin"]:
-        fds = [os.open("/dev/null", os.O_RDONLY), *fds]
+    else:
+        if config["user"]:
+            # As runc's `fixStdioPermissions`: the program may open /dev/stdout again.
+            for fd in fds:
+                with contextlib.suppress(OSError):
+                    os.fchown(fd, config["user"], -1)
+        if not config["stdin"]:
+            fds = [os.open("/dev/null", os.O_RDONLY), *fds]
     # First above the standard descriptors: one may be among them.
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in fds]
     for number, fd in enumerate(high):
@@ -519,7 +528,8 @@ def _change_directory(path: str) -> None:
         os.chdir(path)
     except OSError as error:
         text = f'chdir to cwd ("{path}") set in config.json failed: {describe_error(error)}'
-        raise RootError(text) from None
+        is_denied = error.errno == errno.EACCES
+        raise RootError(text, describe_denied(path) if is_denied else "") from None
 
 
 def select_capabilities(environment: Environment, config: Message) -> frozenset[str]:
@@ -548,9 +558,9 @@ def _select_requested(config: Message) -> frozenset[str]:
 def _execute(config: Message, status: socket.socket) -> None:
     """Replace this process by the program."""
     env = config["env"]
-    path, reason = _find_program(config["argv"][0], env.get("PATH", ""))
+    path, reason, denied = _find_program(config["argv"][0], env.get("PATH", ""))
     if reason:
-        _report(status, {"error": f"{STARTING}{reason}"})
+        _report(status, {"error": f"{STARTING}{reason}", "denied": denied})
         os._exit(1)
     # Ignored by the interpreter and by the launcher; programs inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, *IGNORED_SIGNALS):
@@ -566,8 +576,10 @@ def _execute(config: Message, status: socket.socket) -> None:
         os._exit(_EXEC_FAILED_CODE)
 
 
-def _find_program(program: str, path: str) -> tuple[str, str]:
-    """Return the path of a program, and the reason if there is none, in runc's words.
+def _find_program(program: str, path: str) -> tuple[str, str, str]:
+    """Return the path of a program; if there is none, the reason in runc's words.
+
+    The third text is what this process may not do, as `describe_denied` returns; or empty.
 
     Source: go os/exec/lp_unix.go, `LookPath`, `findExecutable`.
     """
@@ -575,15 +587,45 @@ def _find_program(program: str, path: str) -> tuple[str, str]:
         try:
             status = os.stat(program)
         except OSError as error:
-            return "", f'exec: "{program}": stat {program}: {describe_error(error)}'
-        if (status.st_mode & 0o170000) == 0o040000 or not os.access(program, os.X_OK):
-            return "", f'exec: "{program}": permission denied'
-        return program, ""
+            denied = describe_denied(program) if error.errno == errno.EACCES else ""
+            return "", f'exec: "{program}": stat {program}: {describe_error(error)}', denied
+        if stat.S_ISDIR(status.st_mode) or not os.access(program, os.X_OK):
+            return "", f'exec: "{program}": permission denied', describe_denied(program)
+        return program, "", ""
+    denied = ""
     for folder in path.split(":"):
         candidate = f"{folder or '.'}/{program}"
         if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate, ""
-    return "", f'exec: "{program}": executable file not found in $PATH'
+            return candidate, "", ""
+        denied = denied or _describe_denied_candidate(candidate)
+    return "", f'exec: "{program}": executable file not found in $PATH', denied
+
+
+def _describe_denied_candidate(path: str) -> str:
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError as error:
+        return describe_denied(path) if error.errno == errno.EACCES else ""
+    return describe_denied(path) if is_file else ""
+
+
+def describe_denied(path: str) -> str:
+    """Return what keeps this process from executing or entering a path, with mode and owner.
+
+    It completes "the user may not".
+    """
+    current = "/"
+    for part in os.path.realpath(path).strip("/").split("/"):
+        if not os.access(current, os.X_OK):
+            break
+        current = os.path.join(current, part)
+    status = os.stat(current)
+    owner = f"mode {stat.S_IMODE(status.st_mode):04o}, owner {status.st_uid}:{status.st_gid}"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"execute {current} ({owner})"
+    if os.access(current, os.X_OK):
+        return f"execute {current} (a folder)"
+    return f"enter {current} ({owner})"
 
 
 def _write(path: str, text: str) -> None:

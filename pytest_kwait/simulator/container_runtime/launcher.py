@@ -18,6 +18,7 @@ from pytest_kwait.simulator.container_runtime.container_init import (
     STARTING,
     STATUS_KIND,
     Environment,
+    close_others,
     has_routes_by_mark,
     map_users,
     run_child,
@@ -27,6 +28,11 @@ from pytest_kwait.simulator.container_runtime.container_init import (
     run_session,
     wait_for_container,
 )
+from pytest_kwait.simulator.container_runtime.logger import (
+    LOG_DESCRIPTORS,
+    Logger,
+    LoggerProcess,
+)
 from pytest_kwait.simulator.container_runtime.messages import (
     MessageReader,
     pack_message,
@@ -34,6 +40,7 @@ from pytest_kwait.simulator.container_runtime.messages import (
 )
 from pytest_kwait.simulator.container_runtime.netlink import Netlink
 from pytest_kwait.simulator.container_runtime.processes import (
+    is_listening,
     kill,
     list_processes,
     read_own_bytes,
@@ -135,6 +142,7 @@ class _Process:
         self.mount_namespace = 0
         self.status: socket.socket | None = None
         self.error: str | None = None
+        self.denied = ""
         self.cgroup: Cgroup | None = None
         self.memory: int | None = config["memory_bytes"] if container is None else None
         self.is_over_memory = False
@@ -172,6 +180,7 @@ class Launcher:
         # Until one could not be made.
         self._has_spares = isolated
         self._netlink = Netlink() if isolated else None
+        self._logger: LoggerProcess | None = None
 
     # -- the loop
 
@@ -396,9 +405,39 @@ class Launcher:
                 # A restarted container starts with an empty layer.
                 message["config"]["id"] += f"-{message['id']}"
             process = _Process(message["id"], sandbox, message["config"], container)
-            self._start(process, fds)
+            try:
+                if message["is_logged"]:
+                    self._log(fds[-LOG_DESCRIPTORS:])
+                    self._start(process, fds[:-LOG_DESCRIPTORS])
+                else:
+                    self._start(process, fds)
+            except OSError as failure:
+                text = f"{STARTING}logger: {describe_error(failure)}"
+                self.send({"op": "started", "id": process.number, "error": text})
         for fd in fds:
             os.close(fd)
+
+    def _log(self, fds: Sequence[int]) -> None:
+        """Have the output of a program read, by another logger if the last one was killed."""
+        if self._logger is not None:
+            try:
+                self._logger.take(fds)
+                return
+            except OSError:
+                self._close_logger()
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+        pid = os.fork()
+        if not pid:
+            run_child(lambda: _run_logger(child_socket), child_socket)
+        self._helpers.add(pid)
+        child_socket.close()
+        self._logger = LoggerProcess(own_socket)
+        self._logger.take(fds)
+
+    def _close_logger(self) -> None:
+        if self._logger is not None:
+            self._logger.close()
+            self._logger = None
 
     def _start(self, process: _Process, fds: list[int]) -> None:
         config = process.config
@@ -556,7 +595,8 @@ class Launcher:
         process.status = None
         if not process.pid and process.error is None:
             process.error = f"{STARTING}process was killed"
-        self.send({"op": "started", "id": process.number, "error": process.error})
+        started = {"error": process.error, "denied": process.denied}
+        self.send({"op": "started", "id": process.number, **started})
         if not process.pid:
             self._forget(process)
             return
@@ -574,7 +614,7 @@ class Launcher:
             for fd in fds:
                 os.close(fd)
         else:
-            process.error = answer["error"]
+            process.error, process.denied = answer["error"], answer.get("denied", "")
 
     def _op_signal(self, message: Message, _: list[int]) -> None:
         process = self._processes.get(message["id"])
@@ -705,7 +745,8 @@ class Launcher:
     # -- memory
 
     def kill_all(self) -> None:
-        """Kill all plain processes with their sessions."""
+        """Kill all plain processes with their sessions, and the logger."""
+        self._close_logger()
         for process in self._processes.values():
             if process.pid:
                 with contextlib.suppress(OSError):
@@ -761,6 +802,18 @@ class Launcher:
         except OSError as error:
             self.send({"op": "reply", "id": message["id"], "errno": error.errno or errno.EIO})
 
+    def _op_port(self, message: Message, _: list[int]) -> None:
+        sandbox = self._sandboxes.get(message["sandbox"])
+        network = None if sandbox is None else sandbox.namespaces.get("net")
+        number = 0
+        try:
+            with _entered_network(network):
+                if not is_listening(message["address"], message["port"]):
+                    number = errno.ECONNREFUSED
+        except OSError as error:
+            number = error.errno or errno.EIO
+        self.send({"op": "reply", "id": message["id"], "errno": number})
+
     def _op_address(self, message: Message, _: list[int]) -> None:
         number = 0
         if self._netlink is not None:
@@ -773,6 +826,14 @@ class Launcher:
                 if error.errno not in (errno.EEXIST, errno.EADDRNOTAVAIL):
                     number = error.errno or errno.EIO
         self.send({"op": "reply", "id": message["id"], "errno": number})
+
+
+def _run_logger(control: socket.socket) -> None:
+    close_others(control)
+    # A system without /proc/self/comm shows the launcher's name.
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w", encoding="ascii") as file:
+        file.write("kwait-logger")
+    Logger(control).run()
 
 
 def _allow_any_source(created: socket.socket, network: int | None) -> None:

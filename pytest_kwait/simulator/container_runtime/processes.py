@@ -6,6 +6,8 @@ import contextlib
 import os
 import re
 import signal
+import socket
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 MARKER = "PYTEST_KWAIT_CLUSTER"
 """Variable in the environment of plain processes: the cluster that they belong to."""
 
+# Source: include/net/tcp_states.h, `TCP_LISTEN`.
+_LISTENING = "0A"
 _NAME = re.compile(r"kwait-(\d+)-(\d+)-(\d+)-\d+")
 
 
@@ -89,6 +93,28 @@ def _read_fields(path: str, names: Sequence[str]) -> int:
             if name in names:
                 total += int(rest.split()[0]) << 10
     return total
+
+
+def is_listening(address: str, port: int) -> bool:
+    """Return whether a TCP socket of this process' network namespace listens at an IPv4 address.
+
+    Source: man 5 proc_pid_net, `/proc/net/tcp`.
+
+    Raises:
+        OSError: the system does not tell.
+    """
+    own = int.from_bytes(socket.inet_aton(address), sys.byteorder)
+    places = {f"{word:08X}:{port:04X}" for word in (0, own)}
+    mapped = int.from_bytes(b"\0\0\xff\xff", sys.byteorder)
+    places |= {f"{0:032X}:{port:04X}", f"{0:016X}{mapped:08X}{own:08X}:{port:04X}"}
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{name}", encoding="ascii") as file:
+            next(file)
+            for line in file:
+                _, local, _, state, *_ = line.split()
+                if state == _LISTENING and local in places:
+                    return True
+    return False
 
 
 def kill_marked(name: str) -> bool:

@@ -23,6 +23,7 @@ from pytest_kwait.simulator.container_runtime.system_calls import (
     MS_RDONLY,
     MS_REC,
     MS_STRICTATIME,
+    list_mounts,
     mount,
     pivot_root,
     restrict_mount,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 _OWN = {"tmp": 0o1777, "run": 0o755}
 _OWN_BELOW = {"var/tmp": 0o1777, "var/run": 0o755, "var/log": 0o755, "var/cache": 0o755}
 _SPECIAL = ("dev", "proc", "sys")
+OWN_FOLDERS = tuple(f"/{name}" for name in (*_OWN, *_OWN_BELOW))
+"""Folders that each container has for itself."""
+SPECIAL_FOLDERS = tuple(f"/{name}" for name in _SPECIAL)
+"""Folders of the kernel's files."""
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
@@ -51,7 +56,15 @@ _BYTES_PER_INODE = 4096
 
 
 class RootError(Exception):
-    """A root file system that cannot be made; the text is in runc's words."""
+    """A root file system that cannot be made; the text is in runc's words.
+
+    Args:
+        denied: what the container's user may not do, as `describe_denied` returns; or empty.
+    """
+
+    def __init__(self, text: str, denied: str = "") -> None:
+        super().__init__(text)
+        self.denied = denied
 
 
 class _Bind(NamedTuple):
@@ -63,6 +76,10 @@ class _Bind(NamedTuple):
     read_only: bool
     source: str
     is_copied: bool = False
+    layer_fd: int | None = None
+    """Folder for what is written, if the container has a copy of the machine's folder."""
+    is_link: bool = False
+    """Whether the container has a link to the source instead."""
 
 
 def get_layer(container: str) -> str:
@@ -150,6 +167,10 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
     os.makedirs(root)
     mount(root, root, None, MS_BIND)
     binds = list(_open_mounts(storage, config, sandbox))
+    for bind in binds:
+        if bind.layer_fd is not None:
+            layer_folder = f"/proc/self/fd/{bind.layer_fd}"
+            _make_layer(f"/proc/self/fd/{bind.fd}", layer_folder, _list_below(bind, binds, config))
     needed = [(bind.target, bind.is_folder) for bind in binds]
     needed.append((config["workdir"], True))
     made = _mount_machine(root, layer, needed)
@@ -196,10 +217,16 @@ def _open_mounts(
     """Open the sources of all mounts, parents first, while the machine's root is still there."""
     binds: list[_Bind] = []
     binds += [
-        _open_bind(path, path, read_only=True)
+        _open_bind(os.path.realpath(path), path)._replace(is_link=True)
         for path in config["visible"]
-        if os.path.lexists(path)
+        if os.path.isdir(path) and os.path.realpath(path) != os.path.normpath(path)
     ]
+    for number, path in enumerate(_list_copied(config["visible"])):
+        folder = f"{storage}/{get_layer(config['id'])}/visible/{number}"
+        os.makedirs(folder)
+        layer_fd = os.open(folder, os.O_PATH)
+        read_only = config["read_only_root"]
+        binds.append(_open_bind(path, path, read_only=read_only)._replace(layer_fd=layer_fd))
     for number, path in enumerate(sorted(sandbox["files"])):
         binds.append(_open_bind(f"{storage}/files/{number}", path))
     if config["termination_log"]:
@@ -223,6 +250,42 @@ def _open_mounts(
             )
         )
     yield from sorted(binds, key=lambda bind: bind.target.count("/"))
+
+
+def _list_copied(folders: Sequence[str]) -> list[str]:
+    """Return the folders without links that a container needs in folders of its own.
+
+    A folder below another one is left out: the same files are there, unless it is a mount.
+    """
+    kept: list[str] = []
+    for path in sorted({os.path.realpath(folder) for folder in folders}, key=len):
+        is_own = any(path.startswith(f"{own}/") for own in OWN_FOLDERS)
+        if is_own and os.path.isdir(path) and not any(_is_below(path, top) for top in kept):
+            kept.append(path)
+    return kept
+
+
+def _is_below(path: str, top: str) -> bool:
+    """Return whether a folder is below another one, with no mount between them."""
+    if not path.startswith(f"{top}/"):
+        return False
+    return not any(
+        point != top and f"{path}/".startswith(f"{point}/") for point in list_mounts(top)
+    )
+
+
+def _list_below(
+    bind: _Bind, binds: Sequence[_Bind], config: Mapping[str, Any]
+) -> list[tuple[str, bool]]:
+    """Return what must exist below a folder, relative to it, with True for folders."""
+    needed = [(each.target, each.is_folder) for each in binds if not each.is_link]
+    needed.append((config["workdir"], True))
+    prefix = f"{bind.target}/"
+    return [
+        (target.removeprefix(prefix), is_folder)
+        for target, is_folder in ((os.path.realpath(path), is_folder) for path, is_folder in needed)
+        if target.startswith(prefix)
+    ]
 
 
 def _open_bind(
@@ -314,10 +377,27 @@ def _resolve_in_machine(path: str) -> str:
 def _mount_folder(source: str, target: str, layer: str, needed: Sequence[tuple[str, bool]]) -> None:
     """Mount a folder of the machine so that writes go to a layer, or read-only.
 
-    Folders and files that are `needed` are created in the layer: its owner can write there, which
-    a user namespace without the machine's root could not do in the machine's own folder.
+    Args:
+        needed: what must exist below the folder, with True for folders.
     """
-    os.makedirs(f"{layer}/work")
+    os.makedirs(layer)
+    _make_layer(source, layer, needed)
+    try:
+        _mount_overlay(source, layer, target)
+    except OSError:
+        # Mounts below a folder are locked in a user namespace.
+        mount(source, target, None, MS_BIND | MS_REC)
+        mount(None, target, None, MS_PRIVATE | MS_REC)
+        restrict_mount(target, read_only=True, recursive=True)
+
+
+def _make_layer(source: str, layer: str, needed: Sequence[tuple[str, bool]]) -> None:
+    """Make the folders of an overlay over a folder of the machine.
+
+    What is `needed` is created in the layer: its owner can write there, which a user namespace
+    without the machine's root could not do in the machine's own folder.
+    """
+    os.mkdir(f"{layer}/work")
     upper = f"{layer}/upper"
     os.mkdir(upper)
     _copy_mode(source, upper)
@@ -334,13 +414,6 @@ def _mount_folder(source: str, target: str, layer: str, needed: Sequence[tuple[s
         else:
             if not is_folder and not os.path.lexists(f"{upper}/{rest}"):
                 os.close(os.open(f"{upper}/{rest}", os.O_CREAT | os.O_WRONLY, 0o644))
-    try:
-        _mount_overlay(source, layer, target)
-    except OSError:
-        # Mounts below a folder are locked in a user namespace.
-        mount(source, target, None, MS_BIND | MS_REC)
-        mount(None, target, None, MS_PRIVATE | MS_REC)
-        restrict_mount(target, read_only=True, recursive=True)
 
 
 def _copy_mode(source: str, target: str) -> None:
@@ -409,6 +482,11 @@ def _protect_kernel_files(proc: str, read_only: str, *, has_network_settings: bo
 def _bind(bind: _Bind) -> None:
     target = bind.target
     try:
+        if bind.is_link:
+            if not os.path.lexists(target):
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                os.symlink(bind.source, target)
+            return
         if not os.path.lexists(target) or os.path.islink(target):
             real = os.path.realpath(target)
             if bind.is_folder:
@@ -424,13 +502,29 @@ def _bind(bind: _Bind) -> None:
         if bind.is_folder != os.path.isdir(target):
             kind = "not a directory" if bind.is_folder else "is a directory"
             raise RootError(f'error mounting "{bind.source}" to rootfs at "{target}": {kind}')
-        mount(f"/proc/self/fd/{bind.fd}", target, None, MS_BIND | MS_REC)
-        restrict_mount(target, read_only=bind.read_only, recursive=True)
+        read_only = bind.read_only
+        if not _mount_copy(bind):
+            mount(f"/proc/self/fd/{bind.fd}", target, None, MS_BIND | MS_REC)
+            read_only = read_only or bind.layer_fd is not None
+        restrict_mount(target, read_only=read_only, recursive=True)
     except OSError as error:
         text = f'error mounting "{bind.source}" to rootfs at "{target}"'
         raise RootError(f"{text}: {describe_error(error)}") from None
     finally:
         os.close(bind.fd)
+        if bind.layer_fd is not None:
+            os.close(bind.layer_fd)
+
+
+def _mount_copy(bind: _Bind) -> bool:
+    """Mount a folder of the machine so that writes go to its layer; returns whether it could."""
+    if bind.layer_fd is None:
+        return False
+    try:
+        _mount_overlay(f"/proc/self/fd/{bind.fd}", f"/proc/self/fd/{bind.layer_fd}", bind.target)
+    except OSError:
+        return False
+    return True
 
 
 def _hide(paths: Sequence[str]) -> None:

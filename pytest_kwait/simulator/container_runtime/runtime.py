@@ -22,6 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.container_runtime.cgroups import remove_cgroups
+from pytest_kwait.simulator.container_runtime.logger import (
+    HAS_LOGGER,
+    OutputReader,
+    hold_one_write,
+)
 from pytest_kwait.simulator.container_runtime.messages import MessageReader, pack_message
 from pytest_kwait.simulator.container_runtime.processes import get_cluster_name, kill_marked
 
@@ -94,9 +99,12 @@ class StartFailure:
     Args:
         message: the reason in runc's words, after `runc create failed: ` or `exec failed: `, e.g.
             `unable to start container process: exec: "x": executable file not found in $PATH`.
+        denied: what the program's user may not do, e.g. `enter /root (mode 0700, owner 0:0)`;
+            empty if that is not the reason.
     """
 
     message: str
+    denied: str = ""
 
 
 @dataclass(frozen=True)
@@ -190,8 +198,8 @@ class ContainerConfig:
         user: user id; None for root.
         group: group id; None for root's.
         groups: supplementary groups.
-        visible: paths on the machine that stay visible, read-only, although a container has its
-            own folder there (`/tmp`, `/run`, `/var/tmp`): the folders of the mapped program.
+        visible: folders on the machine of which a container has a copy, although it has its own
+            folder there (`/tmp`, `/run`, `/var/tmp`): those of the mapped program.
         memory_bytes: limit; None for no limit.
         pids: limit of processes and threads; None for the default.
         capabilities_add: names without `CAP_`, or `ALL`.
@@ -322,7 +330,9 @@ class RuntimeProcess:
         self._on_started, self._on_output, self._on_exit = on_started, on_output, on_exit
         self._loop = asyncio.get_running_loop()
         self._number = next(runtime.numbers)
-        self._outputs: dict[int, Stream] = {}
+        # With None for the connection to the logger, which sends both streams.
+        self._outputs: dict[int, Stream | None] = {}
+        self._logged = OutputReader()
         self._reading: set[int] = set()
         self._terminal = -1
         self._size: tuple[int, int] | None = None
@@ -368,15 +378,34 @@ class RuntimeProcess:
                 read, write = os.pipe()
                 passed_fds.append(read)
                 self.stdin.connect(write)
-            for name in _STREAMS:
-                read, write = os.pipe()
-                os.set_blocking(read, False)
-                self._outputs[read] = name
-                passed_fds.append(write)
+            passed_fds += self._make_logged_pipes() if HAS_LOGGER else self._make_pipes()
         self._runtime.add_process(self._number, self)
         config = asdict(self._config)
-        message = {"op": "start", "id": self._number, "sandbox": sandbox, "container": container}
-        self._runtime.send({**message, "config": config}, passed_fds)
+        message = {
+            "op": "start", "id": self._number, "sandbox": sandbox, "container": container,
+            "config": config, "is_logged": None in self._outputs.values(),
+        }  # fmt: skip
+        self._runtime.send(message, passed_fds)
+
+    def _make_pipes(self) -> list[int]:
+        """Read both streams here; returns the program's ends."""
+        ends = []
+        for name in _STREAMS:
+            read, write = os.pipe()
+            os.set_blocking(read, False)
+            self._outputs[read] = name
+            ends.append(write)
+        return ends
+
+    def _make_logged_pipes(self) -> list[int]:
+        """Have the logger read both streams; returns the program's ends and those of the logger."""
+        (read_out, write_out), (read_error, write_error) = os.pipe(), os.pipe()
+        hold_one_write(write_out)
+        hold_one_write(write_error)
+        own_socket, logger_socket = socket.socketpair()
+        own_socket.setblocking(False)
+        self._outputs[own_socket.detach()] = None
+        return [write_out, write_error, read_out, read_error, logger_socket.detach()]
 
     def on_message(self, message: dict[str, Any], fds: list[int]) -> None:
         """Handle a message of the launcher."""
@@ -390,7 +419,7 @@ class RuntimeProcess:
                     self.resume_output()
             else:
                 self._close()
-                self._on_started(StartFailure(message["error"]))
+                self._on_started(StartFailure(message["error"], message.get("denied", "")))
         elif message["op"] == "exit":
             log = message["log"].encode("latin-1")
             self._exit = Exit(message["code"], message["oom_killed"], log)
@@ -399,10 +428,10 @@ class RuntimeProcess:
     def fail(self, reason: str) -> None:
         """End without the launcher, which is gone."""
         if self._is_started and not self._is_over:
-            for fd, stream in self._outputs.items():
+            for fd in tuple(self._outputs):
                 with contextlib.suppress(OSError):
                     while data := os.read(fd, _READ_BYTES):
-                        self._on_output(stream, data)
+                        self._add_output(fd, data)
             self._close()
             self._on_exit(self._exit or Exit(137))
         elif not self._is_over:
@@ -426,10 +455,18 @@ class RuntimeProcess:
         except OSError:  # EIO: the last process has closed the terminal
             data = b""
         if data:
-            self._on_output(self._outputs[fd], data)
+            self._add_output(fd, data)
         else:
             self._close_output(fd)
             self._end_if_drained()
+
+    def _add_output(self, fd: int, data: bytes) -> None:
+        stream = self._outputs[fd]
+        if stream is not None:
+            self._on_output(stream, data)
+            return
+        for number, written in self._logged.feed(data):
+            self._on_output(_STREAMS[number], written)
 
     def _close_output(self, fd: int) -> None:
         if fd in self._reading:
@@ -552,6 +589,16 @@ class Sandbox:
             OSError: the launcher could not make it; ENOTSUP where there are no such sockets.
         """
         return await self._runtime.make_socket(None, 0, kind, self._number, any_source=any_source)
+
+    async def check_port(self, address: str, port: int) -> None:
+        """Look for a listening TCP socket, without a connection that a program would see.
+
+        Raises:
+            ConnectionRefusedError: there is none at the address.
+            OSError: the system does not tell.
+        """
+        message = {"op": "port", "sandbox": self._number, "address": address, "port": port}
+        await self._runtime.ask(message)
 
     def stop(self) -> None:
         """Kill all processes and remove the namespaces; idempotent. `on_exit` still follows."""

@@ -151,12 +151,12 @@ def restrict_mount(target: str, *, read_only: bool, recursive: bool = False) -> 
             _check(result, target)
         # Before Linux 5.12.
         flags = MS_NODEV | (MS_RDONLY if read_only else 0)
-        for point in _list_mounts(target) if recursive else [target]:
+        for point in list_mounts(target) if recursive else [target]:
             kept = os.statvfs(point).f_flag & (MS_RDONLY | MS_NOSUID | MS_NOEXEC)
             mount(None, point, None, MS_BIND | _MS_REMOUNT | flags | kept)
 
 
-def _list_mounts(target: str) -> list[str]:
+def list_mounts(target: str) -> list[str]:
     """Return a mount point and those below it."""
     root = os.path.realpath(target)
     with open("/proc/self/mountinfo", "rb") as file:

@@ -28,6 +28,7 @@ from weakref import WeakSet
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
+from pytest_kwait.simulator.container_runtime.links import ImageFolders, find_dangling_links
 from pytest_kwait.simulator.container_runtime.runtime import (
     ContainerConfig,
     ContainerRuntime,
@@ -348,12 +349,38 @@ class PodPrograms:
         self._containers.append(container)
         # The mappings of a run may end before its programs.
         container.may_save = self._has_writable_folders(container.name)
+        self._record_dangling_links(container.name, config)
         return self._sandbox.create_container(
             config,
             on_started=container.on_started,
             on_output=container.on_output,
             on_exit=container.on_exit,
         )
+
+    def _record_dangling_links(self, name: str, config: ContainerConfig) -> None:
+        """Record the first link of the image that leads to nothing in a container."""
+        worker = self._worker
+        mapping = find_mapping(worker.cluster, worker.get_container_spec(name)["image"])
+        if mapping is None or get_cluster_programs(worker.cluster).runtime.is_plain:
+            return
+        links = find_dangling_links(
+            ImageFolders(
+                config.visible,
+                tuple(mapping.files.items()),
+                tuple(mount.target for mount in config.mounts if not mount.is_of_image),
+                mapping.workdir,
+            )
+        )
+        if links:
+            link, *others = links
+            text = (
+                f"Link {link.path} leads to {link.missing}, which is not in the container: "
+                f'map it by files={{"{link.missing}": "{link.source}"}}'
+            )
+            if others:
+                more = "one more link dangles" if len(others) == 1 else f"{len(others)} more dangle"
+                text += f"; {more}, as {others[0].path}"
+            worker.record_container_event(name, "Warning", "DanglingLink", text)
 
     def record_port_conflicts(self, name: str) -> None:
         """Record which pods hold the ports of a container that has failed.
@@ -387,6 +414,18 @@ class PodPrograms:
     def pod(self) -> Obj:
         """The pod."""
         return self._worker.pod
+
+    def describe_user(self, name: str, user: int) -> str:
+        """Return a container's user with the place that it comes from."""
+        spec = self._worker.get_container_spec(name)
+        if (spec.get("securityContext") or {}).get("runAsUser") is not None:
+            return f'runAsUser {user} of container "{name}"'
+        if (self.pod["spec"].get("securityContext") or {}).get("runAsUser") is not None:
+            return f"runAsUser {user} of the pod"
+        mapping = find_mapping(self._worker.cluster, spec["image"])
+        if mapping is not None and mapping.user:
+            return f'user {user} of the mapping of "{mapping.pattern}"'
+        return f"user {user}"
 
     def list_running_ports(self) -> set[tuple[int, str]]:
         """Return the ports that the running programs declare, with `TCP` or `UDP`."""
@@ -608,13 +647,41 @@ def find_visible_paths(mapping: ImageMapping) -> tuple[str, ...]:
     words = [word for word in (*mapping.command, *mapping.args) if word.startswith("/")]
     for word in [*words, *([program] if program else [])]:
         for path in (Path(word), Path(os.path.realpath(word))):
-            folders.append(str(path.parent.parent if path.parent.name == "bin" else path.parent))
+            folders.append(_find_installation(path))
+    for folder in mapping.env.get("PATH", "").split(os.pathsep):
+        with suppress(OSError):
+            folders += _list_linked_folders(folder, Path(folder or "/").stat().st_mtime_ns)
     folders += [path for folder in dict.fromkeys(folders) for path in _list_editable(folder)]
     return tuple(
         path
         for path in dict.fromkeys(folders)
+        # A copy would hide what the program writes to the machine.
+        if not any(f"{path}/".startswith(f"{folder}/") for folder in mapping.writable)
         # Unlike `Path.is_dir`, False for what this user may not look at.
         if any(path.startswith(f"{folder}/") for folder in _PRIVATE_FOLDERS) and os.path.isdir(path)  # noqa: PTH112
+    )
+
+
+def _find_installation(program: Path) -> str:
+    """Return the folder that has a program and its libraries."""
+    folder = program.parent
+    return str(folder.parent if folder.name == "bin" else folder)
+
+
+@lru_cache(maxsize=64)
+def _list_linked_folders(folder: str, _changed: int) -> tuple[str, ...]:
+    """Return where programs are that a folder of PATH has as links, below private folders.
+
+    As the interpreter of a virtual environment; once for each change of its entries.
+    """
+    links = [entry.path for entry in os.scandir(folder) if entry.is_symlink()]
+    real = [Path(os.path.realpath(link)) for link in links]
+    return tuple(
+        dict.fromkeys(
+            _find_installation(path)
+            for path in real
+            if any(str(path).startswith(f"{private}/") for private in _PRIVATE_FOLDERS)
+        )
     )
 
 
@@ -721,6 +788,7 @@ class ProgramContainer(Container):
             self.started_at = self.clock.time()
         else:
             self.failure = format_start_error(failure.message)
+            self.failure += self._describe_denial(failure)
             self.started_at, self._process = 0.0, None
             self._end(START_FAILED_EXIT_CODE, "StartError", self.failure)
         self.changed()
@@ -756,6 +824,13 @@ class ProgramContainer(Container):
             self.changed()
         if self.running:
             self._end(SIGKILL_EXIT_CODE, "Error", "")
+
+    def _describe_denial(self, failure: StartFailure) -> str:
+        """Return which user may not do what, to follow the runtime's error; empty without one."""
+        if not failure.denied:
+            return ""
+        user = self.programs.describe_user(self.name, self.config.user or 0)
+        return f": {user} may not {failure.denied}"
 
     # -- container
 
@@ -803,7 +878,8 @@ class ProgramContainer(Container):
 
         def on_started(failure: StartFailure | None) -> None:
             if failure is not None:
-                output.fail(format_exec_error(failure.message))
+                denial = self._describe_denial(failure)
+                output.fail(format_exec_error(failure.message) + denial)
 
         def on_output(stream: Stream, data: bytes) -> None:
             output.write(_STREAMS[stream], data)

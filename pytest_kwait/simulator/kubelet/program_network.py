@@ -80,6 +80,16 @@ class ProgramPorts:
                 return made
         return await self._runtime.connect_socket("tcp")
 
+    async def is_listening(self, port: int) -> bool:
+        """Return whether connections to a port are accepted; True if that cannot be known."""
+        try:
+            await self._sandbox.check_port(self._address, port)
+        except ConnectionRefusedError:
+            return False
+        except OSError:  # the pod ends, or the system does not tell
+            return True
+        return True
+
     def close(self) -> None:
         """Close what was made ahead."""
         self._spare.close()

@@ -542,7 +542,7 @@ class RuntimeManager:
         failure = yield from self._launch(spec, container, setup)
         if failure:
             self._record_failure(name, record, "RunContainerError", failure, event_text=failure)
-            if setup.config is not None and failure.endswith("not found in $PATH: unknown"):
+            if setup.config is not None and "not found in $PATH" in failure:
                 program, path = setup.config.argv[0], setup.config.env.get("PATH", "")
                 text = f'Image "{spec["image"]}" is mapped: "{program}" is in no folder of {path}'
                 worker.record_container_event(name, WARNING, "ProgramNotFound", text)

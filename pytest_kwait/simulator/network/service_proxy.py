@@ -2,8 +2,9 @@
 
 Node ports are served on the machine's loopback interface too.
 
-An address of a service accepts connections while the service has endpoints; without any they are
-refused. A client is identified by its pod's address, for session affinity and local traffic.
+An address of a service accepts connections while an endpoint does; else they are refused. Of pods
+that is known before a client connects. A client is identified by its pod's address, for session
+affinity and local traffic.
 
 Source: kube-proxy, pkg/proxy/iptables/proxier.go, `syncProxyRules`; pkg/proxy/userspace of
 Kubernetes 1.25, for what a proxy of connections does.
@@ -16,6 +17,7 @@ import logging
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service, list_endpoints
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
@@ -34,6 +36,8 @@ _log = logging.getLogger(__name__)
 
 _SLICES = "endpointslices.discovery.k8s.io"
 _SERVICE_NAME_LABEL = "kubernetes.io/service-name"
+# Real seconds between two looks for the port of a pod that is ready without a listening program.
+_FIRST_PAUSE, _LAST_PAUSE = 0.05, 0.8
 
 
 class _ServiceKey(NamedTuple):
@@ -74,6 +78,7 @@ class ServiceProxy:
         self._is_closed = False
         self._spare = SpareSockets(lambda: sockets.connect_socket("tcp"))
         self._changed: set[tuple[str, str]] = set()
+        self._opening: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
         self._stops = [
             cluster.subscribe("services", self._on_service),
             cluster.subscribe(_SLICES, self._on_slice),
@@ -86,6 +91,8 @@ class ServiceProxy:
         self._is_closed = True
         for stop in self._stops:
             stop()
+        for key in tuple(self._opening):
+            self._cancel_opening(key)
         for listener in self._listeners.values():
             listener.close()
         self._listeners.clear()
@@ -131,8 +138,63 @@ class ServiceProxy:
             if listener[:2] == key and listener not in service_keys
         ]:
             self._listeners.pop(stale_key).close()
-        for missing in service_keys - self._listeners.keys():
-            self._listeners[missing] = open_listener(self, missing)
+        self._cancel_opening(key)
+        missing: dict[tuple[str, str], list[_ServiceKey]] = {}
+        for service_key in service_keys - self._listeners.keys():
+            port = (service_key.port_name, service_key.protocol)
+            missing.setdefault(port, []).append(service_key)
+        if missing:
+            self._opening[key] = [
+                asyncio.ensure_future(self._open_when_reachable(keys)) for keys in missing.values()
+            ]
+
+    def _cancel_opening(self, key: tuple[str, str]) -> None:
+        for task in self._opening.pop(key, ()):
+            task.cancel()
+
+    async def _open_when_reachable(self, keys: list[_ServiceKey]) -> None:
+        """Open the listeners of one port of a service once an endpoint accepts connections."""
+        pause = _FIRST_PAUSE
+        while not await self._is_reachable(keys[0]):
+            await async_sleep(pause)
+            pause = min(2 * pause, _LAST_PAUSE)
+        for key in keys:
+            self._listeners[key] = open_listener(self, key)
+
+    async def _is_reachable(self, key: _ServiceKey) -> bool:
+        """Return whether an endpoint accepts connections, or is none of a pod here."""
+        service = self._cluster.find("services", key.name, key.namespace)
+        if key.protocol != "TCP" or service is None or is_kubernetes_service(service):
+            return True
+        for address, number in self._list_targets(key, service):
+            network = self._find_network(address)
+            if network is None or number in network.ports:
+                return True
+            if network.programs is not None and await network.programs.is_listening(number):
+                return True
+        return False
+
+    def _list_targets(self, key: _ServiceKey, service: Obj) -> list[tuple[str, int]]:
+        return [
+            (endpoint["addresses"][0], port["port"])
+            for endpoint, slice_ in list_endpoints(self._cluster, service)
+            if _is_usable(endpoint)
+            for port in slice_.get("ports") or ()
+            if (port.get("name") or "", port.get("protocol", "TCP"))
+            == (key.port_name, key.protocol)
+            and port.get("port")
+        ]
+
+    async def _close_unreachable(self, key: _ServiceKey) -> None:
+        """Close the listeners of a service's port if no endpoint accepts connections any more."""
+        if await self._is_reachable(key):
+            return
+        for listener in tuple(self._listeners):
+            if listener[:2] == key[:2] and (listener.port_name, listener.protocol) == (
+                key.port_name, key.protocol,
+            ):  # fmt: skip
+                self._listeners.pop(listener).close()
+        self._schedule(key.namespace, key.name)
 
     def _list_keys(self, service: Obj) -> Iterator[_ServiceKey]:
         """Yield the addresses and ports of a service that lead to an endpoint."""
@@ -229,7 +291,10 @@ class ServiceProxy:
         if target is None:
             return False
         is_seen = key.is_internal and client != target[0] and bool(self._get_client(client).node)
-        return await self.connect_to(target, end, source=client if is_seen else "")
+        is_joined = await self.connect_to(target, end, source=client if is_seen else "")
+        if not is_joined:
+            await self._close_unreachable(key)
+        return is_joined
 
     async def connect_to(
         self, target: tuple[str, int], end: SocketEnd, *, source: str = ""

@@ -162,6 +162,8 @@ class FakeRuntime:
         self.is_plain = False
         self.failures: dict[str, str] = {}
         """Why a program cannot be started, by its name."""
+        self.denied = ""
+        """What the user of such a program may not do."""
 
     def run_sandbox(
         self, config: SandboxConfig, ready: Callable[[Sandbox | StartFailure], None]
@@ -176,7 +178,7 @@ class FakeRuntime:
         self, argv: tuple[str, ...], on_started: Callable[[StartFailure | None], None]
     ) -> None:
         why = self.failures.get(argv[0])
-        self._clock.call_soon(on_started, StartFailure(why) if why else None)
+        self._clock.call_soon(on_started, StartFailure(why, self.denied) if why else None)
 
     @property
     def last(self) -> FakeContainer:

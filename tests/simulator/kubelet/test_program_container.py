@@ -180,12 +180,40 @@ def test_a_program_that_cannot_start_is_a_start_error(
     assert ended["startedAt"] == "1970-01-01T00:00:00Z"
 
 
+@pytest.mark.parametrize(
+    ("image", "container", "pod", "user"),
+    [
+        ("web", {"runAsUser": 5}, {"runAsUser": 6}, 'runAsUser 5 of container "c"'),
+        ("web", {"runAsGroup": 5}, {"runAsUser": 6}, "runAsUser 6 of the pod"),
+        ("web", {}, {}, 'user 1000 of the mapping of "shop/web:*"'),
+        ("plain", {}, {}, "user 0"),
+    ],
+)
+def test_a_start_error_names_the_user_and_where_it_comes_from(
+    cluster: Cluster, runtime: FakeRuntime, image: str, container: Obj, pod: Obj, user: str
+) -> None:
+    """After the runtime's own words, where a short message keeps it."""
+    cluster.api.images.add(make_image_mapping("shop/plain", ["/srv/web"]))
+    why = 'unable to start container process: exec: "/srv/web": stat /srv/web: permission denied'
+    runtime.failures["/srv/web"] = why
+    runtime.denied = "enter /srv (mode 0700, owner 0:0)"
+    security = {"securityContext": container}
+    _start(
+        cluster, {"image": f"shop/{image}:latest", **security}, securityContext=pod,
+        restartPolicy="Never",
+    )  # fmt: skip
+    message = f"{_PREFIX}{why}: unknown: {user} may not enter /srv (mode 0700, owner 0:0)"
+    assert _state(cluster)["terminated"]["message"] == message
+    assert f"Failed x1: Error: {message}" in cluster.events("p")
+
+
 def test_a_program_in_no_folder_of_the_path_has_the_path_in_an_event(
     cluster: Cluster, runtime: FakeRuntime
 ) -> None:
     runtime.failures["web"] = (
         'unable to start container process: exec: "web": executable file not found in $PATH'
     )
+    runtime.denied = "enter /a (mode 0700, owner 0:0)"
     env = [{"name": "PATH", "value": "/a:/b"}]
     _start(cluster, {"command": ["web"], "env": env}, restartPolicy="Never")
     assert cluster.events("p")[-1] == (
@@ -293,6 +321,7 @@ def test_a_command_that_cannot_start_has_the_runtimes_error(
 ) -> None:
     _start(cluster)
     runtime.failures["no"] = 'exec: "no": executable file not found in $PATH'
+    runtime.denied = "enter /a (mode 0700, owner 0:0)"
     kubelet = cluster.api.kubelets["kwait-node-1"]
     session = kubelet.run(NAMESPACE, "p", "c", ["no"], stdin=False, tty=False)
     cluster.run(0)
@@ -300,7 +329,7 @@ def test_a_command_that_cannot_start_has_the_runtimes_error(
     assert head == "failed to exec in container: failed to start exec "
     assert rest.partition('": ')[2] == (
         'OCI runtime exec failed: exec failed: exec: "no": executable file not found in $PATH: '
-        "unknown"
+        'unknown: user 1000 of the mapping of "shop/web:*" may not enter /a (mode 0700, owner 0:0)'
     )
     with pytest.raises(StartError, match="args must not be empty"):
         kubelet.run(NAMESPACE, "p", "c", [], stdin=False, tty=False)
@@ -426,6 +455,71 @@ def test_paths_of_the_program_stay_visible_below_private_folders(tmp_path: Path)
     (packages / "later.pth").write_text(f"{later}\n")
     os.utime(packages, (1, 1))  # in another moment, however short the time between both is
     assert str(later) in find_visible_paths(mapping)
+
+
+def test_what_a_folder_of_path_links_to_is_visible(tmp_path: Path) -> None:
+    """As the interpreter of a virtual environment, with its libraries."""
+    venv, python, tools = (tmp_path / name for name in ("venv", "python", "tools"))
+    for folder in (venv / "bin", python / "bin", tools):
+        folder.mkdir(parents=True)
+    (python / "bin" / "python3").touch(0o755)
+    (tools / "tool").touch(0o755)
+    (venv / "bin" / "python").symlink_to("python3")
+    (venv / "bin" / "python3").symlink_to(python / "bin" / "python3")
+    (venv / "bin" / "tool").symlink_to(tools / "tool")
+    (venv / "bin" / "sh").symlink_to("/bin/sh")
+    mapping = make_image_mapping("a", ["python"], path=[venv / "bin"], workdir="/")
+    if not str(tmp_path).startswith("/tmp/"):
+        pytest.skip("temporary files are not below /tmp")
+    found = find_visible_paths(mapping)
+    assert {path for path in found if path.startswith(str(tmp_path))} == {
+        str(folder) for folder in (venv, python, tools)
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "rest"),
+    [
+        (1, ""),
+        (2, "; one more link dangles, as {}/three"),
+        (3, "; 2 more dangle, as {}/three"),
+    ],
+)
+def test_a_dangling_link_has_a_warning_with_its_remedy(
+    cluster: Cluster, runtime: FakeRuntime, tmp_path: Path, count: int, rest: str
+) -> None:
+    """One event for each start of a container."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "file").touch()
+    for name in ("one", "three", "two")[:count]:
+        (work / name).symlink_to("../file")
+    cluster.api.images.add(make_image_mapping("shop/links", ["/srv/web"], files={"/srv/app": work}))
+    _start(cluster, {"image": "shop/links"}, restartPolicy="Never")
+    remedy = f'map it by files={{"/srv/file": "{tmp_path}/file"}}'
+    text = f"Link /srv/app/one leads to /srv/file, which is not in the container: {remedy}"
+    found = [one for one in cluster.events("p") if one.startswith("DanglingLink")]
+    assert found == [f"DanglingLink x1: {text}{rest.format('/srv/app')}"]
+
+
+def test_plain_processes_have_the_machines_links(
+    cluster: Cluster, runtime: FakeRuntime, tmp_path: Path
+) -> None:
+    runtime.is_plain = True
+    (tmp_path / "file").touch()
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "one").symlink_to("../file")
+    files = {"/srv/app": tmp_path / "work"}
+    cluster.api.images.add(make_image_mapping("shop/links", ["/srv/web"], files=files))
+    _start(cluster, {"image": "shop/links"})
+    assert not [one for one in cluster.events("p") if one.startswith("DanglingLink")]
+
+
+def test_a_writable_folder_is_the_machines_own(tmp_path: Path) -> None:
+    """A copy would take what the program writes to it."""
+    (tmp_path / "src").mkdir()
+    mapping = make_image_mapping("a", ["sh"], workdir=tmp_path / "src", writable=[tmp_path])
+    assert not [path for path in find_visible_paths(mapping) if path.startswith(str(tmp_path))]
 
 
 def test_folders_that_cannot_be_read_are_not_visible(tmp_path: Path) -> None:

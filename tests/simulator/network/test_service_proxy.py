@@ -12,6 +12,7 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession
+from pytest_kwait.simulator.network import service_proxy
 from pytest_kwait.simulator.network.service_proxy import ServiceProxy
 from tests.simulator.cluster import new_cluster
 from tests.simulator.network.loopback_sockets import LoopbackSockets
@@ -135,6 +136,101 @@ def test_refused_endpoint_resets_the_connection() -> None:
             await cluster.settle()
             with pytest.raises(ConnectionResetError):
                 await cluster.request()
+
+    asyncio.run(run())
+
+
+class _Programs:
+    """The programs of a pod, whose ports open when a test says so."""
+
+    def __init__(self) -> None:
+        self.listening: set[int] = set()
+        self.looked = asyncio.Event()
+
+    async def is_listening(self, port: int) -> bool:
+        self.looked.set()
+        return port in self.listening
+
+
+def _add_program(cluster: ProxiedCluster, address: str) -> _Programs:
+    """Let a pod at an address run a program that does not listen yet."""
+    programs, network = _Programs(), Network()
+    network.programs = programs  # type: ignore[assignment]
+    cluster.simulated[address] = network
+    return programs
+
+
+async def _wait_for_place(cluster: ProxiedCluster) -> None:
+    async with asyncio.timeout(30):
+        while (*WEB, "tcp") not in cluster.sockets.places:
+            await async_sleep(0.001)
+
+
+def test_a_ready_program_that_does_not_listen_refuses_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The address of its service is served from the moment its port is open."""
+    monkeypatch.setattr(service_proxy, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(service_proxy, "_LAST_PAUSE", 0.001)
+
+    async def run() -> bytes:
+        async with running() as cluster:
+            programs = _add_program(cluster, "10.244.1.4")
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            await programs.looked.wait()
+            assert cluster.sockets.places == {}
+            async with await cluster.serve("10.244.1.4", b"a"):
+                programs.listening.add(8080)
+                await _wait_for_place(cluster)
+                return await cluster.request()
+
+    assert asyncio.run(run()) == b"a:hello"
+
+
+def test_one_endpoint_that_listens_is_enough() -> None:
+    async def run() -> None:
+        async with running() as cluster:
+            _add_program(cluster, "10.244.1.4")
+            _add_program(cluster, "10.244.1.5").listening.add(8080)
+            cluster.add("10.244.1.4", "10.244.1.5")
+            await cluster.settle()
+            assert (*WEB, "tcp") in cluster.sockets.places
+
+    asyncio.run(run())
+
+
+def test_a_port_that_was_closed_refuses_the_next_client() -> None:
+    """The first one is reset: its connection was accepted before that was known."""
+
+    async def run() -> None:
+        async with running() as cluster:
+            programs = _add_program(cluster, "10.244.1.4")
+            programs.listening.add(8080)
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            place = cluster.sockets.places[(*WEB, "tcp")]
+            programs.listening.clear()
+            with pytest.raises(ConnectionResetError):
+                await cluster.request()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection(*place)
+
+    asyncio.run(run())
+
+
+def test_a_service_that_is_deleted_is_not_waited_for() -> None:
+    async def run() -> None:
+        async with running() as cluster:
+            programs = _add_program(cluster, "10.244.1.4")
+            cluster.add("10.244.1.4")
+            await cluster.settle()
+            await programs.looked.wait()
+            cluster.api.delete("services", "web", "default")
+            await cluster.settle()
+            programs.listening.add(8080)
+            assert cluster.proxy._opening == {}
+            assert cluster.sockets.places == {}
 
     asyncio.run(run())
 

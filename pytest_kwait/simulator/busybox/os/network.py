@@ -61,6 +61,9 @@ class ProgramDialer(Protocol):
             OSError: the connection fails.
         """
 
+    async def is_listening(self, port: int) -> bool:
+        """Return whether connections to a port are accepted; True if that cannot be known."""
+
     async def make_socket(self, source: str) -> socket.socket:
         """Return a TCP socket that is not connected, whose peers see `source` where possible.
 
