@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import kubernetes
 import pytest
 
 import pytest_kwait
+from conformance.explore.kopf_tests import IMAGE, manifests
 from conformance.explore.site_operator import DEFINITION, GROUP, Candidate, Race, SiteOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from conformance.explore.kopf_tests import StartKopf
     from pytest_kwait import Kwait
 
 
@@ -57,6 +61,13 @@ def sites(kwait: Kwait) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def kwait_images() -> Mapping[str, object]:
+    """Map the image of the kopf operator to its module."""
+    program = Path(__file__).with_name("kopf_operator.py")
+    return {IMAGE: [sys.executable, "-m", "kopf", "run", program]}
+
+
+@pytest.fixture(scope="session")
 def _official_client() -> None:
     """Load these parts of the client, which takes seconds, before time matters to a test."""
     for name in ("CoordinationV1Api", "CoreV1Api", "CustomObjectsApi"):
@@ -68,5 +79,20 @@ def start(kwait: Kwait, sites: object, _official_client: None) -> Iterator[Start
     """Give what starts operators; they end with the test, and nothing holds its Sites any more."""
     with ExitStack() as ends:
         yield _Start(kwait, ends)
+    for site in kwait.list("sites"):
+        kwait.patch(site, {"metadata": {"finalizers": None}})
+
+
+@pytest.fixture
+def start_kopf(kwait: Kwait, sites: object) -> Iterator[StartKopf]:
+    """Give what starts the kopf operator; it ends with the test, and nothing holds its Sites."""
+
+    def start(mistake: str) -> None:
+        kwait.apply(*manifests(mistake))
+        kwait.wait_for("pod/sites", "condition=Ready", timeout="1m")
+
+    yield start
+    for operator in kwait.list("pods", selector="app=sites"):
+        kwait.delete(operator)
     for site in kwait.list("sites"):
         kwait.patch(site, {"metadata": {"finalizers": None}})

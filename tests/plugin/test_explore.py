@@ -7,7 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pytest_kwait.suite.explore.plan import derive_seed
+from pytest_kwait.plugin.explore import coordinator
+from pytest_kwait.suite.explore.plan import Effort, Plan, derive_seed
+from pytest_kwait.suite.explore.verdict import ExploredFailure, ExploredRun
 from tests.plugin.conftest import FAKE_CLUSTER
 from tests.plugin.given_cluster import given
 
@@ -427,6 +429,32 @@ def test_an_interrupt_prints_the_verdict_so_far(
     result = explored("--kwait-explore=20", own_process=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert section(result)[1] == "test_it.py::test_it: 2 of 2 passed"
+
+
+@pytest.mark.parametrize("end", ["finish", "record_crash"])
+def test_the_failure_that_a_worker_shrinks_is_kept(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """The worker ends before it has reported the run: by an interrupt, or a crash."""
+    monkeypatch.setattr(coordinator, "show_progress", lambda *_: True)
+    kept: list[str] = []
+    owner = coordinator.Coordinator(pytestconfig, Plan(Effort(20), 7), 0, kept.append)
+    name = "test_it.py::test_it"
+    owner.join("gw0", [coordinator.CollectedTest(name, ("test_it.py", 0, "test_it"), 0, name)])
+    assignment = owner.next("gw0")
+    assert assignment is not None
+    failure = ExploredFailure("signature", "assert 1 == 2", applied=3)
+    owner.shrink("gw0", ExploredRun(0, assignment.seed, "failed", failure=failure))
+    assert owner.verdict.runs == 0
+    if end == "finish":
+        owner.finish()
+    else:
+        owner.record_crash("gw0")
+    (test,) = owner.verdict.tests
+    assert (test.failed, test.runs) == (1, 1)
+    assert test.failures[0].failure == failure
+    owner.finish()
+    assert test.runs == 1
 
 
 def test_an_interrupt_of_shrinking_keeps_the_failure(

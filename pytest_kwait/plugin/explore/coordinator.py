@@ -68,7 +68,8 @@ class Coordinator:
         self._clock = clock
         self._lock = threading.Lock()
         self._running: dict[str, Assignment] = {}
-        self._shrinking: set[str] = set()
+        self._shrinking: dict[str, ExploredRun] = {}
+        """The failed runs that workers shrink, which are not counted yet."""
         self._first = ""
         self._has_ended = False
         self._started = self._shown = clock.monotonic()
@@ -121,7 +122,7 @@ class Coordinator:
             if self._has_ended:
                 # Its tests have been logged.
                 return False
-            self._shrinking.discard(worker)
+            self._shrinking.pop(worker, None)
             running = self._running.get(worker)
             if running is not None:
                 tests = [test for test in running.tests if test != result.test]
@@ -137,16 +138,20 @@ class Coordinator:
         self._show()
         return not self.plan.is_stopped
 
-    def shrink(self, worker: str) -> None:
-        """Note that a worker shrinks a failure, until it adds its run."""
+    def shrink(self, worker: str, result: ExploredRun) -> None:
+        """Note that a worker shrinks a failure, until it adds its run.
+
+        Args:
+            result: the run, which counts as it is if the worker ends before.
+        """
         with self._lock:
-            self._shrinking.add(worker)
+            self._shrinking[worker] = result
         self._show()
 
     def record_crash(self, worker: str) -> None:
         """Count the run in which a worker crashed; another worker runs what was left."""
         with self._lock:
-            self._shrinking.discard(worker)
+            shrunk = self._shrinking.pop(worker, None)
             running = self._running.pop(worker, None)
         if running is None or not running.tests:
             return
@@ -154,11 +159,13 @@ class Coordinator:
         self.plan.give_back(running._replace(tests=rest))
         failure = ExploredFailure("crashed", "the worker crashed while it ran this test")
         result = ExploredRun(crashed, running.seed, "failed", failure=failure)
-        self.add(worker, result)
+        self.add(worker, result if shrunk is None else shrunk)
 
     def finish(self) -> None:
-        """End the exploration: runs are counted no more."""
+        """End the exploration: failures that are being shrunk are counted, and no more runs."""
         self.plan.stop()
+        for worker, result in list(self._shrinking.items()):
+            self.add(worker, result)
         with self._lock:
             self._has_ended = True
         show_progress(self._config, "")

@@ -241,11 +241,9 @@ class Explorer:
             known.add(failure.signature)
             result.reports = current.reports
             if self._shrinks and current.is_explored and len(known) <= _MAX_SHRUNK:
-                try:
-                    failure.shrunk = self._shrink(item, end, current, failure, limit)
-                except _ENDS:
-                    self._queue.add(result)
-                    raise
+                # An interrupt keeps it.
+                self._queue.shrink(result)
+                failure.shrunk = self._shrink(item, end, current, failure, limit)
         return result
 
     def _shrink(
@@ -262,7 +260,6 @@ class Explorer:
         seconds = min(seconds, _MAX_SHRINK_SECONDS)
         if limit is not None:
             seconds = min(seconds, limit.remaining * _SHRINK_PART)
-        self._queue.shrink()
         # A trial begins as a command that reproduces the failure does.
         pytest.CallInfo.from_call(
             lambda: tear_down(item.session, end), when="teardown", reraise=_ENDS

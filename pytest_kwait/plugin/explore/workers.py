@@ -40,8 +40,8 @@ class RunQueue(Protocol):
     def add(self, result: ExploredRun) -> bool:
         """Report a run; return whether the exploration goes on."""
 
-    def shrink(self) -> None:
-        """Report that a failure is shrunk next."""
+    def shrink(self, result: ExploredRun) -> None:
+        """Report a failed run that is shrunk next, before it is added."""
 
 
 class LocalQueue:
@@ -66,19 +66,20 @@ class LocalQueue:
         """Report a run."""
         return self._coordinator.add("", result)
 
-    def shrink(self) -> None:
-        """Report that a failure is shrunk next."""
-        self._coordinator.shrink("")
+    def shrink(self, result: ExploredRun) -> None:
+        """Report a failed run that is shrunk next."""
+        self._coordinator.shrink("", result)
 
 
 @dataclass(slots=True)
 class _Message:
-    """A request of a worker; one of its fields is set, none to get an assignment."""
+    """A request of a worker; `tests` or `result` is set, none to get an assignment."""
 
     worker: str
     tests: list[CollectedTest] | None = None
     result: ExploredRun | None = None
     shrinks: bool = False
+    """Whether the result is shrunk next."""
 
 
 @dataclass(slots=True)
@@ -123,7 +124,15 @@ class RemoteQueue:
         return self._send(_Message(self._worker)).assignment
 
     def add(self, result: ExploredRun) -> bool:
-        """Report a run, with its reports as pytest-xdist sends them."""
+        """Report a run."""
+        return self._send(_Message(self._worker, result=self._to_sent(result))).goes_on
+
+    def shrink(self, result: ExploredRun) -> None:
+        """Report a failed run that is shrunk next."""
+        self._send(_Message(self._worker, result=self._to_sent(result), shrinks=True))
+
+    def _to_sent(self, result: ExploredRun) -> ExploredRun:
+        """Return a run with its reports as pytest-xdist sends them."""
         hook = self._config.hook
         reports = [
             hook.pytest_report_to_serializable(config=self._config, report=report)
@@ -132,11 +141,7 @@ class RemoteQueue:
         sent = replace(result, reports=reports)
         if len(_encode(sent)) > _MAX_RESULT_SIZE:
             sent.reports = []
-        return self._send(_Message(self._worker, result=sent)).goes_on
-
-    def shrink(self) -> None:
-        """Report that a failure is shrunk next."""
-        self._send(_Message(self._worker, shrinks=True))
+        return sent
 
     def _send(self, message: _Message) -> _Answer:
         data = base64.b64encode(_encode(message)).decode()
@@ -180,10 +185,10 @@ def _answer(config: pytest.Config, coordinator: Coordinator, message: _Message) 
                 # The place and the reason of a skip; JSON has no tuples.
                 report.longrepr = tuple(report.longrepr)
         message.result.reports = reports
+        if message.shrinks:
+            coordinator.shrink(message.worker, message.result)
+            return _Answer()
         return _Answer(goes_on=coordinator.add(message.worker, message.result))
-    if message.shrinks:
-        coordinator.shrink(message.worker)
-        return _Answer()
     return _Answer(assignment=coordinator.next(message.worker))
 
 

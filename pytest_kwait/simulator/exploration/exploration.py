@@ -170,13 +170,16 @@ class Exploration:
         """Return the text of an event with its client, so that each client has its own numbers."""
         return text if client in ("", self._client) else f"{text} by {client}"
 
-    def start_watch(self, text: str) -> tuple[str, str]:
+    def start_watch(self, text: str, namespace: str = "") -> tuple[str, str]:
         """Return the event of a watch, and that of its start.
 
         A watch that goes on after one that the exploration has ended is the same event.
+
+        Args:
+            namespace: its namespace, empty for all; in one that was deleted before, both are empty.
         """
-        if not self._ended_watches[text]:
-            event = self.event(text)
+        if namespace in self._ended or not self._ended_watches[text]:
+            event = self.event(text, namespace)
             return event, event
         event = self._ended_watches[text].popleft()
         return event, self.event(f"{event} RESTARTED")

@@ -55,7 +55,8 @@ class ExploredWatch:
         self.exploration = exploration
         self._subject = f"watch {namespace}/{resource} {client}"
         self._text = exploration.add_client(f"watch {resource}", client)
-        self._label, self._start = exploration.start_watch(self._text)
+        self._label, self._start = exploration.start_watch(self._text, namespace)
+        self._namespace = namespace
         self._actions = actions
         self._late = LateCalls(exploration)
         self._has_ended = False
@@ -85,7 +86,7 @@ class ExploredWatch:
 
     def skips_bookmark(self) -> bool:
         """Return whether a bookmark that is due is left out."""
-        event = self.exploration.event(f"{self._label} BOOKMARK")
+        event = self.exploration.event(f"{self._label} BOOKMARK", self._namespace)
         return self.exploration.decide("bookmark-skip", event) is not None
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 
+from pytest_kwait.simulator.apiserver.handlers import watch
 from pytest_kwait.simulator.apiserver.handlers.listing import encode_continue_token
 from tests.simulator.exploration.seeds import find_seed, hold_for
 
@@ -155,9 +156,9 @@ def test_updates_lists_and_watches_have_the_client(served: Served) -> None:
     for status, headers in ((200, {}), (410, agent)):
         answer = served.send("GET", f"{MAPS}?limit=1&continue={token}", **headers)
         assert answer.status == status
-    watch = f"{MAPS}?watch=1&resourceVersion={version}"
-    changed = next(served.watch(watch))
-    expired = next(served.watch(watch, **{"User-Agent": "kopf/1"}))
+    path = f"{MAPS}?watch=1&resourceVersion={version}"
+    changed = next(served.watch(path))
+    expired = next(served.watch(path, **{"User-Agent": "kopf/1"}))
     assert (changed["type"], expired["object"]["code"]) == ("MODIFIED", 410)
     applied = served.json("DELETE", PATH)["applied"]
     assert {one["name"]: one["event"] for one in applied} == events
@@ -279,6 +280,25 @@ def test_watch_from_an_earlier_revision_expires_once(served: Served) -> None:
     following = served.watch(f"{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=1")
     assert next(following)["object"]["metadata"]["name"] == "b"
     following.close()
+
+
+def test_a_watch_that_an_earlier_test_left_takes_no_number(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its namespace is gone, and it sends bookmarks alone."""
+    monkeypatch.setattr(watch, "_BOOKMARK_PAUSE", 0.01)
+    with closing(
+        served.watch("/api/v1/namespaces/gone/configmaps?watch=1&allowWatchBookmarks=1")
+    ) as left:
+        assert next(left)["type"] == "BOOKMARK"
+        version = create_map(served)["metadata"]["resourceVersion"]
+        seed = find_seed("harsh", [("watch-expired", "watch configmaps 1")])
+        explore(served, seed, only=["watch-expired@watch configmaps 1"])
+        latest = create_map(served, "b")["metadata"]["resourceVersion"]
+        versions = (bookmark["object"]["metadata"]["resourceVersion"] for bookmark in left)
+        assert next(one for one in versions if int(one) >= int(latest))
+        event = next(served.watch(f"{MAPS}?watch=1&resourceVersion={version}"))
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
 def test_continue_token_expires_with_one_to_go_on(served: Served) -> None:

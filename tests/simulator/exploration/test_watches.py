@@ -172,6 +172,28 @@ def test_end_of_the_exploration_sends_late_events_at_once_in_their_order() -> No
     assert watch.sent == [(0.0, b"event %d" % revision) for revision in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("revision", [0, 1])
+def test_watch_of_a_deleted_namespace_takes_no_number(revision: int) -> None:
+    """A client of an earlier test may still have it open."""
+    exploration = Exploration(ManualClock(), 1, "harsh", ended=["t-old"])
+    ends: list[str] = []
+    actions = WatchActions(
+        lambda chunk: None, None, lambda: ends.append("end"), lambda: ends.append("cut")
+    )
+    for _ in range(20):
+        old = ExploredWatch(exploration, "pods", "t-old", actions, "admin/kopf")
+        assert old.find_expiry(revision, 2) is None
+        for number in range(20):
+            old.send(b"event", "MODIFIED", "web", number, "t-old")
+            assert not old.skips_bookmark()
+    assert (exploration.applied, ends) == ([], [])
+    # The first one of the test has the first number.
+    exploration.end_watch("watch pods by admin/kopf", "watch pods by admin/kopf 7")
+    ExploredWatch(exploration, "pods", "t-old", actions, "admin/kopf")
+    exploration.start_watch("watch pods by admin/kopf", "t-new")
+    assert exploration.start_watch("watch pods by admin/kopf", "t-new")[0].endswith(" 1")
+
+
 def test_generated_names_do_not_change_decisions() -> None:
     def applied(names: Sequence[str]) -> list[Any]:
         watch = Watch(5)

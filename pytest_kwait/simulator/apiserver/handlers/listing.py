@@ -353,7 +353,7 @@ async def _build_page(
     if start and requested > 0:
         revision = requested
         try:
-            if _explores_expiry(cluster, request, kind, revision):
+            if _explores_expiry(cluster, request, kind, namespace, revision):
                 raise expired(_COMPACTED_TEXT)
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
@@ -378,7 +378,9 @@ async def _build_page(
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
 
 
-def _explores_expiry(cluster: Cluster, request: ApiRequest, kind: Kind, revision: int) -> bool:
+def _explores_expiry(
+    cluster: Cluster, request: ApiRequest, kind: Kind, namespace: str | None, revision: int
+) -> bool:
     """Return whether an exploration has the history of a continue token compacted."""
     exploration = cluster.clock.exploration
     if exploration is None or revision >= cluster.store.revision:
@@ -387,7 +389,7 @@ def _explores_expiry(cluster: Cluster, request: ApiRequest, kind: Kind, revision
     from pytest_kwait.simulator.exploration.requests import find_client
 
     subject = exploration.add_client(f"list {kind.plural}", find_client(request))
-    if exploration.decide_refusal("list-expired", exploration.event(subject), subject):
+    if exploration.decide_refusal("list-expired", exploration.event(subject, namespace), subject):
         return True
     exploration.accept(subject)
     return False

@@ -382,8 +382,14 @@ class WatchStream:
         return explored
 
     def _skips_bookmark(self) -> bool:
-        exploration = self._cluster.clock.exploration
-        return exploration is not None and self._explore(exploration).skips_bookmark()
+        explored = self._explored
+        # One from before the exploration has no number until an event of it is sent: that of a
+        # deleted namespace, which a client still has open, would take the number of a new one.
+        return (
+            explored is not None
+            and explored.exploration is self._cluster.clock.exploration
+            and explored.skips_bookmark()
+        )
 
     def _send(self, change: Change) -> None:
         """Send the event of a change, if the watch selects it."""
