@@ -10,7 +10,7 @@ from pytest_kwait.engine.failure.redaction import SECRET_VALUES, SecretValues
 from tests.leftovers import nothing_is_left  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 # How fast a busy machine makes or runs an example says nothing about the code.
 settings.register_profile(
@@ -35,7 +35,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.fixture(autouse=True)
-def forgotten_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def forgotten_secrets() -> Iterator[None]:
     """No test knows the Secrets of another."""
-    for name, value in vars(SecretValues()).items():
-        monkeypatch.setattr(SECRET_VALUES, name, value)
+    known = vars(SECRET_VALUES).copy()
+    vars(SECRET_VALUES).update(vars(SecretValues()))
+    yield
+    vars(SECRET_VALUES).clear()
+    vars(SECRET_VALUES).update(known)

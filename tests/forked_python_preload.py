@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.forked_python import fork_processes
+from tests.installed_distributions import keep_distributions
 
+keep_distributions(pytest.MonkeyPatch())
 with (
     tempfile.TemporaryDirectory() as folder,
     pytest.MonkeyPatch.context() as patch,

@@ -213,12 +213,14 @@ class Timeouts(Mapping[str, float]):
         return Timeouts(changed)
 
     def scaled(self, factor: float) -> Timeouts:
-        """Return a copy with every limit multiplied by `factor`, up to the longest duration.
+        """Return the table with every limit multiplied by `factor`, up to the longest duration.
 
         Pauses keep their value.
         """
         from pytest_kwait.apimachinery.times import MAX_SECONDS
 
+        if factor == 1:
+            return self
         return Timeouts(
             {
                 name: replace(entry, seconds=min(entry.seconds * factor, MAX_SECONDS))

@@ -10,6 +10,7 @@ import pytest
 
 import tests.plugin.preloaded  # noqa: F401 - for the runs inside of tests
 from tests.forked_python import fork_processes, stop_fork_server
+from tests.installed_distributions import keep_distributions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,6 +59,13 @@ def _clean_environment(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatc
 def _fork_server() -> Iterator[None]:
     yield
     stop_fork_server()
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _distributions() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        keep_distributions(patch)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -529,6 +530,8 @@ _LOOKUPS = (
     "update_status",
 )
 
+_LOOKUP = re.compile(rf"\b(?:api|_api|cluster)\s*\.\s*(?:{'|'.join(_LOOKUPS)})\s*\(")
+
 
 def _list_looked_up_resources() -> Iterator[tuple[str, str]]:
     """Yield module and name of each resource that the simulator's code reads or writes."""
@@ -536,7 +539,10 @@ def _list_looked_up_resources() -> Iterator[tuple[str, str]]:
         if module.name.endswith("__main__"):
             continue
         loaded = importlib.import_module(module.name)
-        for node in ast.walk(ast.parse(inspect.getsource(loaded))):
+        source = inspect.getsource(loaded)
+        if not _LOOKUP.search(source):  # in a fraction of the time of its parser
+            continue
+        for node in ast.walk(ast.parse(source)):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             receiver = ast.unparse(node.func.value).rpartition(".")[2]

@@ -10,12 +10,13 @@ from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.protocol.perturbations import LEVELS, PERTURBATIONS
+from tests.examples import scaled
 from tests.simulator.cluster import Cluster, template
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
-SEEDS = range(4)
+SEEDS = range(scaled(4))
 PHASES = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 OVER_HTTP = {
     "watch-delay",
