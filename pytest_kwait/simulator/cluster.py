@@ -35,6 +35,7 @@ from pytest_kwait.simulator.registry.subresources import bind_pod
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -323,12 +324,14 @@ class SimulatedCluster:
 
         def write() -> Obj:
             entry = self.entry(kind, name, namespace)
-            obj = make(entry.obj)
-            if self.has_webhooks():
-                obj = clone(obj)  # a write takes over its object, and may be tried again
+            with beside_loop():
+                obj = make(entry.obj)
+                if self.has_webhooks():
+                    obj = clone(obj)  # a write takes over its object, and may be tried again
             if kind.custom:
                 return self.replace(kind, entry, obj, subresource, caller)
-            new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
+            with beside_loop():
+                new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
             return self._objects.replace(kind, entry, new, subresource, caller, None)
 
         return retry_on_conflict(write)
@@ -341,9 +344,9 @@ class SimulatedCluster:
         Raises:
             StatusError: the request is invalid or denied.
         """
-        return self._objects.replace(
-            kind, entry, self.decode(kind, obj, caller), subresource, caller, None
-        )
+        with beside_loop():
+            new = self.decode(kind, obj, caller)
+        return self._objects.replace(kind, entry, new, subresource, caller, None)
 
     def replace_decoded(
         self,
@@ -405,7 +408,9 @@ class SimulatedCluster:
         caller = internal_caller()
         caller.dry_run = dry_run
         kind = self.kind_of(resource)
-        self._objects.delete(kind, name, namespace, options, caller, admitted=True)
+        retry_on_conflict(
+            lambda: self._objects.delete(kind, name, namespace, options, caller, admitted=True)
+        )
 
     def bind(
         self,

@@ -27,6 +27,8 @@ _MAX_WORK = 1_000_000
 """Characters that an automaton may read with one call: some 70 ms."""
 _THREAD_WORK = 12
 """The work of a step with positions of groups, in characters."""
+_MAX_WORK_UNITS = 20_000
+"""Units of work of the longest search."""
 _MAX_INSTRUCTIONS = 10_000
 _MAX_DEPTH = 100
 _MAX_STATES = 1000
@@ -586,6 +588,7 @@ class Regex:
         self._error = error
         self._steps = _count_nodes(self._node)
         self._text = "".join(pieces)
+        self._measured = (-1, 0.0)
 
     @functools.cached_property
     def _automaton(self) -> _Automaton:
@@ -593,10 +596,20 @@ class Regex:
 
     def _is_bounded(self, text: str) -> bool:
         """Return whether backtracking ends soon."""
-        length = len(text)
-        paths = _count_paths(self._node, length)
-        most = _MAX_BACKTRACKING if paths > 1 else _MAX_COMPARING
-        return paths * (length + 1) * self._steps <= most
+        return self._measure_backtracking(len(text)) <= _MAX_BACKTRACKING
+
+    def _measure_backtracking(self, length: int) -> float:
+        """Return the steps that Python's matcher takes at most for a text."""
+        if self._measured[0] != length:
+            paths = _count_paths(self._node, length)
+            cost = 1 if paths > 1 else _MAX_BACKTRACKING / _MAX_COMPARING
+            self._measured = (length, paths * (length + 1) * self._steps * cost)
+        return self._measured[1]
+
+    def estimate_work(self, text: str) -> int:
+        """Return what a search of a text costs at most, in units of some microseconds."""
+        steps = min(self._measure_backtracking(len(text)), _MAX_BACKTRACKING)
+        return int(steps * _MAX_WORK_UNITS / _MAX_BACKTRACKING)
 
     @contextlib.contextmanager
     def _limit(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.fds import open_path
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, Read, Write
+from pytest_kwait.simulator.busybox.os.syscalls import STEP, Effect, Process, Read, Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -182,6 +182,27 @@ def read_whole(source: int, hold: MemoryHold) -> Generator[Effect, None, bytes]:
             return bytes(data)
         data += read.data
         hold.resize(before + len(data))
+
+
+class WorkMeter:
+    """Counts the work of a program that computes, and yields a step once it is enough for one.
+
+    A unit is some microseconds: a few calls of functions, or `CHARACTERS` characters of a text.
+    """
+
+    __slots__ = ("_spent",)
+    CHARACTERS = 1 << 10
+    PER_STEP = 1000
+
+    def __init__(self) -> None:
+        self._spent = 0
+
+    def spend(self, work: int) -> Generator[Effect, None, None]:
+        """Count work that follows."""
+        self._spent += work
+        if self._spent >= self.PER_STEP:
+            self._spent = 0
+            yield STEP
 
 
 class LineReader:

@@ -10,6 +10,8 @@ from pytest_kwait.simulator.busybox.libbb import UsageError
 from pytest_kwait.simulator.linear_regex import WORD_END, WORD_START, Regex
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kwait.simulator.busybox.os.files import FileSystem
 
 CHARACTER_CLASSES = {
@@ -17,6 +19,8 @@ CHARACTER_CLASSES = {
     "lower": "a-z", "punct": re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"), "xdigit": "0-9a-fA-F",
     "blank": r" \t", "print": r"\x20-\x7e", "graph": r"\x21-\x7e", "cntrl": r"\x00-\x1f\x7f",
 }  # fmt: skip
+_ESCAPED_CHARACTERS = str.maketrans({char: f"\\{char}" for char in "*?[]\\"})
+_ESCAPED_OR_PLAIN = re.compile(r"\\(.)|([^\\]+|\\\Z)", re.DOTALL)
 _MAX_MATCHES = 10_000
 # Operators after a backslash in basic expressions, without one in extended ones.
 _BACKSLASH_OPERATORS = frozenset("+?|(){}")
@@ -26,12 +30,14 @@ _WINDOW = 1024
 
 def escape_glob(text: str) -> str:
     """Return the pattern that matches only the text."""
-    return re.sub(r"([*?\[\]\\])", r"\\\1", text)
+    return text.translate(_ESCAPED_CHARACTERS)
 
 
 def unescape_glob(pattern: str) -> str:
     """Return the text of a pattern without wildcards."""
-    return re.sub(r"\\(.)", r"\1", pattern, flags=re.DOTALL)
+    if "\\" not in pattern:
+        return pattern
+    return "".join([escaped or text for escaped, text in _ESCAPED_OR_PLAIN.findall(pattern)])
 
 
 def has_glob(pattern: str) -> bool:
@@ -112,9 +118,8 @@ class Glob:
             return at if at is not None and at + first.length <= position else None
         return first.find_last(text, 0, position)
 
-    def replace(self, text: str, new: str, *, every: bool) -> str:
-        """Return a text with the longest match, or each, replaced; empty ones stay."""
-        pieces: list[str] = []
+    def find_matches(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield start and end of the longest matches that are not empty, from the left."""
         position = 0
         first = self._parts[0]
         while position < len(text):
@@ -122,16 +127,10 @@ class Glob:
             end = None if start is None else self.find_end(text, start)
             if start is None or end is None:
                 # Where the other parts do not follow, they follow no later start either.
-                break
-            if end == start:
-                pieces.append(text[position : start + 1])
-                position = start + 1
-                continue
-            pieces += (text[position:start], new)
-            position = end
-            if not every:
-                break
-        return "".join(pieces) + text[position:]
+                return
+            if end > start:
+                yield start, end
+            position = max(end, start + 1)
 
 
 class _Part:

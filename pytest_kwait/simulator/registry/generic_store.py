@@ -573,9 +573,10 @@ class GenericStore:
         if not admitted:
             self._cluster.admission.admit(attributes)
         strategy = self._cluster.strategy(kind)
-        marked = strategy.marked(entry.obj, self._cluster.clock.stamp())
-        start = strategy.prepare_delete(entry.obj)
-        outcome = plan_deletion(strategy, start, options, self._cluster.clock.time())
+        with beside_loop():
+            marked = strategy.marked(entry.obj, self._cluster.clock.stamp())
+            start = strategy.prepare_delete(entry.obj)
+            outcome = plan_deletion(strategy, start, options, self._cluster.clock.time())
         if not admitted:
             self._cluster.admission.validate(attributes)
         _check_unchanged(self._store, kind, entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -259,6 +260,83 @@ def many_pods(turns: Turns, watched: Served) -> Served:
 
     watched.run(create)
     return watched
+
+
+@pytest.fixture(scope="module")
+def large_pods(turns: Turns, watched: Served) -> Served:
+    """Pods of 2,000 containers, which clients read, change and delete by small requests."""
+
+    def create() -> None:
+        sys.setprofile(None)
+        metadata = {"name": "default", "namespace": "large"}
+        watched.api.create("namespaces", {"metadata": {"name": "large"}})
+        watched.api.create("serviceaccounts", {"metadata": metadata}, "large")
+        for number in range(4):
+            watched.api.create("pods", pod(2_000, name=f"p{number}"), "large")
+        sys.setprofile(turns.count)
+
+    watched.run(create)
+    return watched
+
+
+def evict(name: str, **options: Any) -> dict[str, Any]:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return {**eviction, "deleteOptions": options} if options else eviction
+
+
+def bind(name: str) -> dict[str, Any]:
+    target = {"kind": "Node", "name": "node-1"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+
+
+LARGE_PODS = "/api/v1/namespaces/large/pods"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "p0", None),
+        ("POST", "p0/eviction", evict("p0", dryRun=["All"])),
+        ("POST", "p0/eviction", evict("p0")),
+        ("POST", "p1/binding", bind("p1")),
+        ("DELETE", "p1?dryRun=All", None),
+        ("DELETE", "p1", None),
+        ("DELETE", "p2?gracePeriodSeconds=0", None),
+        ("PUT", "p3", {"labels": {"a": "b"}}),
+        ("PUT", "p3/status", {"annotations": {"a": "b"}}),
+        ("DELETE", "", None),
+    ],
+)
+def test_no_request_on_a_large_object_holds_the_loop(
+    turns: Turns, large_pods: Served, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    sent: Any = body
+    if method == "PUT" and body is not None:
+        sent = large_pods.json("GET", f"{LARGE_PODS}/p3")
+        sent["metadata"] |= body
+    turns.worst = 0
+    assert large_pods.send(method, f"{LARGE_PODS}/{path}".rstrip("/"), sent).status in (200, 201)
+    large_pods.run(lambda: None)
+    assert turns.worst < MOST_CALLS
+
+
+@pytest.mark.parametrize(
+    "selector", ["", "&labelSelector=a%3Db", "&fieldSelector=spec.nodeName%3Db"]
+)
+@pytest.mark.parametrize("accept", ["application/json", TABLE])
+def test_neither_the_first_list_of_a_watch_nor_its_fan_out_holds_the_loop(
+    turns: Turns, many_pods: Served, selector: str, accept: str
+) -> None:
+    count = 0 if selector else MANY_PODS
+    turns.worst = 0
+    path = f"/api/v1/namespaces/many/pods?watch=1{selector}"
+    watches = [many_pods.watch(path, Accept=accept) for _ in range(2)]
+    for watch in watches:
+        assert len([*islice(watch, count)]) == count
+    many_pods.run(lambda: None)
+    assert turns.worst < MOST_CALLS * MANY_PODS / 6_000
+    for watch in watches:
+        watch.close()
 
 
 STATUSES = {

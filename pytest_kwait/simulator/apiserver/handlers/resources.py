@@ -240,11 +240,13 @@ class ResourceHandler:
         ):
             request.caller.warn(_JOB_DELETION_WARNING)
         caller = request.caller
+        key = key_of(target.name, target.namespace or "")
         outcome = await run_write(
             self._cluster,
             lambda: self._cluster.delete(
                 kind, target.name, target.namespace or "", options=options, caller=caller
             ),
+            size=request.write_size(self._cluster.store.get(kind.bucket, key)),
         )
         is_pending = options.get("orphanDependents") is False and _is_deletion_pending(outcome)
         return await object_response(
@@ -262,7 +264,11 @@ class ResourceHandler:
             if not number % _DELETIONS_IN_A_ROW:
                 await async_sleep(0)  # let others in
             try:
-                await run_write(self._cluster, self._deletion(request, kind, entry.obj, options))
+                await run_write(
+                    self._cluster,
+                    self._deletion(request, kind, entry.obj, options),
+                    size=request.write_size(entry),
+                )
             except StatusError as error:
                 if error.code != 404:
                     raise

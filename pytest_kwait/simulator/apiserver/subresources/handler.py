@@ -67,7 +67,7 @@ from pytest_kwait.simulator.registry.subresources import (
     replicas_path,
     write_scale,
 )
-from pytest_kwait.simulator.store import Entry
+from pytest_kwait.simulator.store import Entry, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,7 +112,8 @@ async def serve_eviction(
         cluster.admission.validate_subresource(attributes)
         _evict(cluster, cluster.get("pods", target.name, namespace), options)
 
-    await run_write(cluster, evict)
+    size = request.write_size(cluster.store.get(pods.bucket, key_of(target.name, namespace)))
+    await run_write(cluster, evict, size=size)
     return json_response(request, CREATED_STATUS, 201)
 
 
@@ -434,11 +435,12 @@ class SubresourceHandler:
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
         await explore_update(self._cluster, request, kind, target, version)
+        key = key_of(target.name, target.namespace or "")
         stored = await run_write(
             self._cluster,
             lambda: self._cluster.update(kind, obj, subresource=target.subresource, caller=caller),
             retry=True,
-            size=request.body_size,
+            size=request.write_size(self._cluster.store.get(kind.bucket, key)),
         )
         return await object_response(request, kind, await to_requested_version(kind, stored))
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 import random
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.simulator.busybox.libbb import (
     LineReader,
     UsageError,
+    WorkMeter,
     open_input,
     parse_options,
     read_whole,
@@ -29,19 +31,30 @@ from pytest_kwait.simulator.busybox.patterns import compile_regex
 from pytest_kwait.simulator.busybox.programs.awk_parser import parse_program, unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_kwait.simulator.busybox.os.memory import MemoryHold
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
     from pytest_kwait.simulator.busybox.programs.awk_parser import Node, Rule
-    from pytest_kwait.simulator.linear_regex import Match, Regex
+    from pytest_kwait.simulator.linear_regex import Regex
+
+    T = TypeVar("T")
+    Evaluation = Generator[Effect, None, T]
+    """A part of a program's work, which yields a step now and then."""
 
     Value = float | str | None
     """A number, a text, or a variable that was never set."""
 
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 _MAX_INTEGER = 1e16
+_MAX_DIGITS = 1 << 16
+"""Digits of a number that count; each takes time."""
 _VALUE_BYTES = 64
+_PIECE_BYTES = 8
+_PIECE_WORK = 2
+_RECORD_WORK = 5
+_CHUNK = 1 << 14
+_BLANK = re.compile(r"\s")
 _MAX_WIDTH = 1 << 16
 _FORMAT = re.compile(r"%(%|[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[a-zA-Z])")
 
@@ -60,7 +73,7 @@ def _to_number(value: Value) -> float:
     if value is None or isinstance(value, float):
         return value or 0.0
     match = _NUMBER.match(value)
-    return float(match[1]) if match is not None else 0.0
+    return float(match[1][:_MAX_DIGITS]) if match is not None else 0.0
 
 
 def _to_text(value: Value) -> str:
@@ -89,33 +102,14 @@ def _compile(pattern: str) -> Regex:
     return compile_regex(pattern, extended=True)
 
 
-def _format(values: list[Value]) -> str:
-    """Return the text of `printf`."""
-    rest = iter(values[1:])
-
-    def replace(match: re.Match[str]) -> str:
-        if match[1] == "%":
-            return "%"
-        spec = match[0]
-        while "*" in spec:
-            spec = spec.replace("*", str(int(_to_number(next(rest, None)))), 1)
-        if any(int(number) > _MAX_WIDTH for number in re.findall(r"\d+", spec)):
-            raise UsageError("awk: cmd. line:1: Invalid format specifier")
-        value, kind = next(rest, None), spec[-1]
-        if kind == "s":
-            return spec % _to_text(value)
-        if kind == "c":
-            text = _to_text(value)[:1] if isinstance(value, str) else chr(int(_to_number(value)))
-            return f"{spec[:-1]}s" % text
-        if kind in "di":
-            return f"{spec[:-1]}d" % int(_to_number(value))
-        if kind in "oxXu":
-            return f"{spec[:-1]}{kind.replace('u', 'd')}" % int(_to_number(value))
-        if kind in "eEfFgG":
-            return spec % _to_number(value)
-        raise UsageError("awk: cmd. line:1: Invalid format specifier")
-
-    return _FORMAT.sub(replace, _to_text(values[0]) if values else "")
+def _parse_replacement(text: str) -> list[str | None]:
+    """Return the parts of the replacement of `sub` and `gsub`; None for the match."""
+    parts: list[str | None] = []
+    position = 0
+    for match in re.finditer(r"\\\\|\\&|&", text):
+        parts += (text[position : match.start()], {"\\\\": "\\", "\\&": "&"}.get(match[0]))
+        position = match.end()
+    return [part for part in [*parts, text[position:]] if part != ""]
 
 
 @dataclass(slots=True)
@@ -123,6 +117,7 @@ class _Machine:
     """The variables, arrays and fields of a running program."""
 
     hold: MemoryHold
+    meter: WorkMeter
     variables: dict[str, Value] = field(default_factory=dict)
     arrays: dict[str, dict[str, Value]] = field(default_factory=dict)
     record: str = ""
@@ -148,148 +143,243 @@ class _Machine:
         """Replace the record; its fields are split on use."""
         self.record, self.fields = text, None
 
-    def get_fields(self) -> list[str]:
+    def get_fields(self) -> Evaluation[list[str]]:
         if self.fields is None:
-            self.fields = self.split(self.record, _to_text(self.variables.get("FS", " ")))
+            self.fields = yield from self.split(
+                self.record, _to_text(self.variables.get("FS", " "))
+            )
         return self.fields
 
-    @staticmethod
-    def split(text: str, separator: str) -> list[str]:
-        if separator == " ":
-            return text.split()
-        if not text:
-            return []
-        if len(separator) == 1 and separator not in "\\|":
-            return text.split(separator)
-        parts, start = [], 0
-        for match in _compile(separator if separator != "|" else r"\|").find_all(text):
-            if match.end() > match.start():
-                parts.append(text[start : match.start()])
-                start = match.end()
-        return [*parts, text[start:]]
+    def split(self, text: str, separator: str) -> Evaluation[list[str]]:
+        parts: list[str] = []
+        with self.hold_pieces(parts) as add:
+            if separator == " " or (len(separator) == 1 and separator not in "\\|" and text):
+                yield from self.split_at(text, separator, parts)
+                return parts
+            if not text:
+                return parts
+            start = 0
+            pattern = _compile(separator if separator != "|" else r"\|")
+            yield from self.meter.spend(pattern.estimate_work(text))
+            for match in pattern.find_all(text):
+                yield from self.meter.spend(_PIECE_WORK)
+                if match.end() > match.start():
+                    add(text[start : match.start()])
+                    start = match.end()
+            add(text[start:])
+        return parts
 
-    def get_field(self, number: int) -> Value:
+    def split_at(self, text: str, separator: str, parts: list[str]) -> Evaluation[None]:
+        """Add the parts of a text between blanks, or between characters, to a list."""
+        blank = separator == " "
+        position = 0
+        before = self._held
+        while position <= len(text):
+            found = (_BLANK if blank else re.compile(re.escape(separator))).search(
+                text, position + _CHUNK
+            )
+            end = len(text) if found is None else found.start()
+            chunk = text[position:end].split(None if blank else separator)
+            self.grow(end - position + _VALUE_BYTES * len(chunk))
+            parts += chunk
+            position = end + 1
+            yield from self.meter.spend(len(chunk) // 8 + len(text) // _CHUNK)
+        self.grow(before - self._held)
+
+    @contextmanager
+    def hold_pieces(self, pieces: list[str]) -> Iterator[Callable[[str], None]]:
+        """Yield a function that adds a piece of a text, whose memory counts until the end."""
+        size = 0
+
+        def add(piece: str) -> None:
+            nonlocal size
+            pieces.append(piece)
+            size += len(piece) + _PIECE_BYTES
+            self.grow(len(piece) + _PIECE_BYTES)
+
+        try:
+            yield add
+        finally:
+            self._held -= size
+
+    def handle(self, *texts: str) -> Evaluation[None]:
+        """Count the work and the memory of a text that is made of others."""
+        size = sum(map(len, texts))
+        self.reserve(size)
+        yield from self.meter.spend(size // WorkMeter.CHARACTERS)
+
+    def reserve(self, size: int) -> None:
+        """Count the memory of a text that does not stay."""
+        self.grow(size)
+        self._held -= size
+
+    def get_field(self, number: int) -> Evaluation[Value]:
         """Return a field; 0 for the record."""
         if number == 0:
             return _Text(self.record)
-        fields = self.get_fields()
+        fields = yield from self.get_fields()
         return _Text(fields[number - 1]) if number <= len(fields) else None
 
-    def set_field(self, number: int, text: str) -> None:
+    def set_field(self, number: int, text: str) -> Evaluation[None]:
         """Replace a field; the record is made again."""
         if number == 0:
             self.set_record(text)
             return
-        fields = self.get_fields()
+        fields = yield from self.get_fields()
         self.grow(max(number - len(fields), 0) * _VALUE_BYTES)
         fields += [""] * (number - len(fields))
         fields[number - 1] = text
-        self.record = _to_text(self.variables.get("OFS", " ")).join(fields)
+        yield from self.join_fields(fields)
 
-    def set_count(self, count: int) -> None:
+    def set_count(self, count: int) -> Evaluation[None]:
         """Set the number of fields."""
-        fields = self.get_fields()
+        fields = yield from self.get_fields()
         self.grow(max(count - len(fields), 0) * _VALUE_BYTES)
         self.fields = [*fields[:count], *[""] * (count - len(fields))]
-        self.record = _to_text(self.variables.get("OFS", " ")).join(self.fields)
+        yield from self.join_fields(self.fields)
 
-    def make_key(self, keys: tuple[Node, ...]) -> str:
+    def join_fields(self, fields: list[str]) -> Evaluation[None]:
+        """Make the record of fields."""
+        self.record = yield from self.join(_to_text(self.variables.get("OFS", " ")), fields)
+
+    def join(self, separator: str, texts: list[str]) -> Evaluation[str]:
+        """Join texts."""
+        size = len(separator) * len(texts) + sum(map(len, texts))
+        self.reserve(size)
+        yield from self.meter.spend((size + _VALUE_BYTES * len(texts)) // WorkMeter.CHARACTERS)
+        return separator.join(texts)
+
+    def make_key(self, keys: tuple[Node, ...]) -> Evaluation[str]:
         """Return the key of an array's element."""
         separator = _to_text(self.variables.get("SUBSEP", "\x1c"))
-        return separator.join(_to_text(self.evaluate(key)) for key in keys)
+        return (yield from self.join(separator, (yield from self.evaluate_texts(keys))))
 
-    def assign(self, target: Node, value: Value) -> Value:
+    def evaluate_texts(self, nodes: tuple[Node, ...]) -> Evaluation[list[str]]:
+        """Return the texts of expressions."""
+        texts: list[str] = []
+        for node in nodes:
+            text = _to_text((yield from self.evaluate(node)))
+            texts.append(text)
+        return texts
+
+    def evaluate_all(self, nodes: tuple[Node, ...]) -> Evaluation[list[Value]]:
+        """Return the values of expressions."""
+        values: list[Value] = []
+        for node in nodes:
+            value = yield from self.evaluate(node)
+            values.append(value)
+        return values
+
+    def assign(self, target: Node, value: Value) -> Evaluation[Value]:
         """Set a variable, field or element."""
         match target:
             case ("variable", "NF"):
-                self.set_count(int(_to_number(value)))
+                yield from self.set_count(int(_to_number(value)))
             case ("variable", name):
                 before = self.variables.get(name)
                 self.variables[name] = value
                 self.grow(_measure(value) - _measure(before))
             case ("field", inner):
-                self.set_field(self.find_number(inner), _to_text(value))
+                yield from self.set_field((yield from self.find_number(inner)), _to_text(value))
             case (_, name, keys):
-                array, key = self.arrays.setdefault(name, {}), self.make_key(keys)
+                key = yield from self.make_key(keys)
+                array = self.arrays.setdefault(name, {})
                 new = 0 if key in array else len(key) + _VALUE_BYTES
                 self.grow(new + _measure(value) - _measure(array.get(key)))
                 array[key] = value
         return value
 
-    def find_number(self, node: Node) -> int:
+    def find_number(self, node: Node) -> Evaluation[int]:
         """Return the number of a field."""
-        number = int(_to_number(self.evaluate(node)))
+        number = int(_to_number((yield from self.evaluate(node))))
         if number < 0:
             raise UsageError("awk: cmd. line:1: Access to negative field")
         return number
 
     # -- expressions
 
-    def evaluate(self, node: Node) -> Value:
+    def evaluate(self, node: Node) -> Evaluation[Value]:
+        yield from self.meter.spend(1)
         match node:
             case ("number" | "string", value):
                 constant: Value = value
                 return constant
             case ("regex", pattern):
-                return float(_compile(pattern).is_in(self.record))
+                expression = _compile(pattern)
+                yield from self.meter.spend(expression.estimate_work(self.record))
+                return float(expression.is_in(self.record))
             case ("grouped", inner):
-                return self.evaluate(inner)
+                return (yield from self.evaluate(inner))
             case ("group", _):
                 raise UsageError("awk: cmd. line:1: Unexpected token")
             case ("variable", "NF"):
-                return float(len(self.get_fields()))
+                return float(len((yield from self.get_fields())))
             case ("variable", name):
                 return self.variables.get(name)
             case ("field", inner):
-                return self.get_field(self.find_number(inner))
+                return (yield from self.get_field((yield from self.find_number(inner))))
             case ("element", name, keys):
-                return self.arrays.setdefault(name, {}).setdefault(self.make_key(keys), None)
+                key = yield from self.make_key(keys)
+                array = self.arrays.setdefault(name, {})
+                if key not in array:
+                    self.grow(len(key) + _VALUE_BYTES)
+                return array.setdefault(key, None)
             case ("assign", target, value_node):
-                return self.assign(target, self.evaluate(value_node))
+                return (yield from self.assign(target, (yield from self.evaluate(value_node))))
             case ("increase", target, step, is_before):
-                before = _to_number(self.evaluate(target))
-                self.assign(target, before + step)
+                before = _to_number((yield from self.evaluate(target)))
+                yield from self.assign(target, before + step)
                 return before + step if is_before else before
             case ("calculate", sign, left, right):
-                return self.calculate(
-                    sign, _to_number(self.evaluate(left)), _to_number(self.evaluate(right))
-                )
+                first_number = _to_number((yield from self.evaluate(left)))
+                second_number = _to_number((yield from self.evaluate(right)))
+                return self.calculate(sign, first_number, second_number)
             case ("join", left, right):
-                first = _to_text(self.evaluate(left))
-                return first + _to_text(self.evaluate(right))
+                first = _to_text((yield from self.evaluate(left)))
+                second = _to_text((yield from self.evaluate(right)))
+                yield from self.handle(first, second)
+                return first + second
             case ("unary", "!", inner):
-                return float(not _is_true(self.evaluate(inner)))
+                return float(not _is_true((yield from self.evaluate(inner))))
             case ("unary", sign, inner):
-                number = _to_number(self.evaluate(inner))
+                number = _to_number((yield from self.evaluate(inner)))
                 return -number if sign == "-" else number
             case ("call", name, arguments):
-                return self.call(name, arguments)
+                return (yield from self.call(name, arguments))
             case ("choose", condition, true_branch, false_branch):
-                return self.evaluate(true_branch if self.is_so(condition) else false_branch)
-        return float(self.is_so(node))
+                is_so = yield from self.is_so(condition)
+                return (yield from self.evaluate(true_branch if is_so else false_branch))
+        return float((yield from self.is_so(node)))
 
-    def is_so(self, node: Node) -> bool:
+    def is_so(self, node: Node) -> Evaluation[bool]:
         """Return the value of a condition."""
         match node:
             case ("and", left, right):
-                return self.is_so(left) and self.is_so(right)
+                return (yield from self.is_so(left)) and (yield from self.is_so(right))
             case ("or", left, right):
-                return self.is_so(left) or self.is_so(right)
+                return (yield from self.is_so(left)) or (yield from self.is_so(right))
             case ("in", keys, name):
-                return self.make_key(keys) in self.arrays.get(name, {})
+                return (yield from self.make_key(keys)) in self.arrays.get(name, {})
             case ("match", sign, left, right):
-                text = _to_text(self.evaluate(left))
-                is_found = self.find_pattern(right).is_in(text)
+                text = _to_text((yield from self.evaluate(left)))
+                pattern = yield from self.find_pattern(right)
+                yield from self.meter.spend(pattern.estimate_work(text))
+                is_found = pattern.is_in(text)
                 return is_found if sign == "~" else not is_found
             case ("compare", sign, left, right):
-                return _compare(sign, self.evaluate(left), self.evaluate(right))
-        return _is_true(self.evaluate(node))
+                first = yield from self.evaluate(left)
+                second = yield from self.evaluate(right)
+                yield from self.meter.spend(
+                    max(_measure(first), _measure(second)) // WorkMeter.CHARACTERS
+                )
+                return _compare(sign, first, second)
+        return _is_true((yield from self.evaluate(node)))
 
-    def find_pattern(self, node: Node) -> Regex:
+    def find_pattern(self, node: Node) -> Evaluation[Regex]:
         """Return the regular expression that an argument is."""
         if node[0] == "regex":
             return _compile(node[1])
-        return _compile(_to_text(self.evaluate(node)))
+        return _compile(_to_text((yield from self.evaluate(node))))
 
     @staticmethod
     def calculate(sign: str, left: float, right: float) -> float:
@@ -314,23 +404,26 @@ class _Machine:
 
     # -- functions
 
-    def call(self, name: str, arguments: tuple[Node, ...]) -> Value:
+    def call(self, name: str, arguments: tuple[Node, ...]) -> Evaluation[Value]:
         """Return the result of a function."""
         if name in ("sub", "gsub"):
-            return self.substitute(arguments, everywhere=name == "gsub")
+            return (yield from self.substitute(arguments, everywhere=name == "gsub"))
         if name == "split":
-            return self.split_into(arguments)
+            return (yield from self.split_into(arguments))
         if name == "length" and arguments and self.is_array(arguments[0]):
             return float(len(self.arrays[arguments[0][1]]))
         if name == "match":
-            match = self.find_pattern(arguments[1]).search(_to_text(self.evaluate(arguments[0])))
+            searched = _to_text((yield from self.evaluate(arguments[0])))
+            pattern = yield from self.find_pattern(arguments[1])
+            yield from self.meter.spend(pattern.estimate_work(searched))
+            match = pattern.search(searched)
             start = match.start() + 1 if match is not None else 0
             length = match.end() - match.start() if match is not None else -1
             self.variables |= {"RSTART": float(start), "RLENGTH": float(length)}
             return float(start)
-        values = [self.evaluate(argument) for argument in arguments]
+        values = yield from self.evaluate_all(arguments)
         if name == "sprintf":
-            return _format(values)
+            return (yield from self.format(values))
         if name == "rand":
             return self.generator.random()
         if name == "srand":
@@ -342,106 +435,134 @@ class _Machine:
         if name == "substr":
             return _cut(values)
         text = [_to_text(value) for value in values]
+        yield from self.handle(*text)
         if name == "index":
             return float(text[0].find(text[1]) + 1)
         if name in ("tolower", "toupper"):
             return text[0].lower() if name == "tolower" else text[0].upper()
         return _calculate_function(name, [_to_number(value) for value in values])
 
+    def format(self, values: list[Value]) -> Evaluation[str]:
+        """Return the text of `printf`."""
+        template = _to_text(values[0]) if values else ""
+        rest = iter(values[1:])
+        pieces: list[str] = []
+        position = 0
+        with self.hold_pieces(pieces) as add:
+            for match in _FORMAT.finditer(template):
+                add(template[position : match.start()])
+                position = match.end()
+                piece = _format_value(match, rest)
+                add(piece)
+                yield from self.meter.spend(_PIECE_WORK + len(piece) // WorkMeter.CHARACTERS)
+            return "".join(pieces) + template[position:]
+
     def is_array(self, node: Node) -> bool:
         return node[0] == "variable" and node[1] in self.arrays
 
-    def substitute(self, arguments: tuple[Node, ...], *, everywhere: bool) -> float:
+    def substitute(self, arguments: tuple[Node, ...], *, everywhere: bool) -> Evaluation[float]:
         """Replace matches in a variable or the record; return their number."""
-        pattern = self.find_pattern(arguments[0])
-        replacement = _to_text(self.evaluate(arguments[1]))
+        pattern = yield from self.find_pattern(arguments[0])
+        replacement = _to_text((yield from self.evaluate(arguments[1])))
         target = arguments[2] if len(arguments) > 2 else ("field", ("number", 0.0))
 
-        def replace(match: Match) -> str:
-            return re.sub(
-                r"\\\\|\\&|&",
-                lambda escape: {"\\\\": "\\", "\\&": "&"}.get(escape[0], match[0] or ""),
-                replacement,
-            )
-
-        text = _to_text(self.evaluate(target))
-        changed, count = pattern.replace(replace, text, count=0 if everywhere else 1)
+        text = _to_text((yield from self.evaluate(target)))
+        yield from self.meter.spend(pattern.estimate_work(text))
+        parts = _parse_replacement(replacement)
+        pieces: list[str] = []
+        position = count = 0
+        with self.hold_pieces(pieces) as add:
+            for match in pattern.find_all(text):
+                yield from self.meter.spend(_PIECE_WORK * (1 + len(parts)))
+                add(text[position : match.start()])
+                for part in parts:
+                    add((match[0] or "") if part is None else part)
+                position, count = match.end(), count + 1
+                if not everywhere:
+                    break
+            changed = "".join(pieces) + text[position:]
         if count and target[0] in ("variable", "field", "element"):
-            self.assign(target, changed)
+            yield from self.assign(target, changed)
         return float(count)
 
-    def split_into(self, arguments: tuple[Node, ...]) -> float:
+    def split_into(self, arguments: tuple[Node, ...]) -> Evaluation[float]:
         """Split a text into an array; return the number of parts."""
-        text = _to_text(self.evaluate(arguments[0]))
+        text = _to_text((yield from self.evaluate(arguments[0])))
         separator = _to_text(self.variables.get("FS", " "))
         if len(arguments) > 2:
             separator_node = arguments[2]
             separator = (
                 separator_node[1]
                 if separator_node[0] == "regex"
-                else _to_text(self.evaluate(separator_node))
+                else _to_text((yield from self.evaluate(separator_node)))
             )
-        parts = self.split(text, separator)
+        parts = yield from self.split(text, separator)
         self.grow(len(text) + len(parts) * _VALUE_BYTES)
-        elements: dict[str, Value] = {str(key): _Text(part) for key, part in enumerate(parts, 1)}
+        elements: dict[str, Value] = {}
+        for key, part in enumerate(parts, 1):
+            yield from self.meter.spend(1)
+            elements[str(key)] = _Text(part)
         self.arrays[arguments[1][1]] = elements
         return float(len(parts))
 
     # -- statements
 
     def run(self, node: Node) -> Generator[Effect, None, None]:
+        yield from self.meter.spend(1)
         match node:
             case ("block", statements):
                 for statement in statements:
                     yield from self.run(statement)
             case ("expression", inner):
-                self.evaluate(inner)
+                yield from self.evaluate(inner)
             case ("print", arguments, _):
-                texts = [_to_text(self.evaluate(argument)) for argument in arguments] or [
-                    self.record
-                ]
-                line = _to_text(self.variables.get("OFS", " ")).join(texts)
+                texts = (yield from self.evaluate_texts(arguments)) or [self.record]
+                line = yield from self.join(_to_text(self.variables.get("OFS", " ")), texts)
                 yield from self.write(line + _to_text(self.variables.get("ORS", "\n")))
             case ("printf", arguments, _):
-                yield from self.write(_format([self.evaluate(argument) for argument in arguments]))
+                values = yield from self.evaluate_all(arguments)
+                yield from self.write((yield from self.format(values)))
             case ("if", condition, first, second):
-                yield from self.run(first if self.is_so(condition) else second)
+                yield from self.run(first if (yield from self.is_so(condition)) else second)
             case ("while", condition, body, step):
                 yield from self.loop(body, lambda: self.is_so(condition), step)
             case ("do", condition, body):
-                is_first = [True]
-                yield from self.loop(
-                    body, lambda: bool(is_first and is_first.pop()) or self.is_so(condition)
-                )
+                yield from self.loop(body, lambda: self.is_so(condition), is_tested_first=False)
             case ("each", name, array, body):
-                keys = list(self.arrays.get(array, {}))
+                keys = iter(list(self.arrays.get(array, {})))
                 yield from self.loop(body, lambda: self.take_key(name, array, keys))
             case ("delete", name, None):
                 self.arrays[name] = {}
             case ("delete", name, keys):
-                self.arrays.setdefault(name, {}).pop(self.make_key(keys), None)
+                key = yield from self.make_key(keys)
+                self.arrays.setdefault(name, {}).pop(key, None)
             case ("exit", status):
-                self.status = self.status if status is None else int(
-                    _to_number(self.evaluate(status))
-                )  # fmt: skip
+                if status is not None:
+                    self.status = int(_to_number((yield from self.evaluate(status))))
                 raise _Jump("exit")
             case (word,):
                 raise _Jump(word)
 
-    def take_key(self, name: str, array: str, keys: list[str]) -> bool:
+    def take_key(self, name: str, array: str, keys: Iterator[str]) -> Evaluation[bool]:
         """Set a loop's variable to the next key that is still there."""
-        while keys:
-            key = keys.pop(0)
+        for key in keys:
+            yield from self.meter.spend(1)
             if key in self.arrays.get(array, {}):
                 self.variables[name] = _Text(key)
                 return True
         return False
 
     def loop(
-        self, body: Node, goes_on: Callable[[], bool], step: Node | None = None
+        self,
+        body: Node,
+        goes_on: Callable[[], Evaluation[bool]],
+        step: Node | None = None,
+        *,
+        is_tested_first: bool = True,
     ) -> Generator[Effect, None, None]:
         """Repeat a statement."""
-        while goes_on():
+        while not is_tested_first or (yield from goes_on()):
+            is_tested_first = True
             yield STEP
             try:
                 yield from self.run(body)
@@ -458,6 +579,30 @@ class _Machine:
         yield effect
         if effect.error:
             raise UsageError(f"awk: write error: {effect.error}")
+
+
+def _format_value(match: re.Match[str], rest: Iterator[Value]) -> str:
+    """Return the text of a directive of `printf`."""
+    if match[1] == "%":
+        return "%"
+    spec = match[0]
+    while "*" in spec:
+        spec = spec.replace("*", str(int(_to_number(next(rest, None)))), 1)
+    if any(int(number) > _MAX_WIDTH for number in re.findall(r"\d+", spec)):
+        raise UsageError("awk: cmd. line:1: Invalid format specifier")
+    value, kind = next(rest, None), spec[-1]
+    if kind == "s":
+        return spec % _to_text(value)
+    if kind == "c":
+        text = _to_text(value)[:1] if isinstance(value, str) else chr(int(_to_number(value)))
+        return f"{spec[:-1]}s" % text
+    if kind in "di":
+        return f"{spec[:-1]}d" % int(_to_number(value))
+    if kind in "oxXu":
+        return f"{spec[:-1]}{kind.replace('u', 'd')}" % int(_to_number(value))
+    if kind in "eEfFgG":
+        return spec % _to_number(value)
+    raise UsageError("awk: cmd. line:1: Invalid format specifier")
 
 
 def _measure(value: Value) -> int:
@@ -506,15 +651,15 @@ def _calculate_function(name: str, numbers: list[float]) -> float:
         raise UsageError("awk: cmd. line:1: Too few arguments") from None
 
 
-def _selects(machine: _Machine, rule: Rule) -> bool:
+def _selects(machine: _Machine, rule: Rule) -> Evaluation[bool]:
     """Return whether the pattern of a rule selects the record."""
     if rule.first is None:
         return True
     if rule.last is None:
-        return machine.is_so(rule.first)
-    if not rule.within and not machine.is_so(rule.first):
+        return (yield from machine.is_so(rule.first))
+    if not rule.within and not (yield from machine.is_so(rule.first)):
         return False
-    rule.within = not machine.is_so(rule.last)
+    rule.within = not (yield from machine.is_so(rule.last))
     return True
 
 
@@ -526,8 +671,11 @@ def _read_records(
     if separator != "\n":
         data = (yield from read_whole(number, machine.hold)).decode(errors="surrogateescape")
         text = data.strip("\n") if not separator else data.removesuffix("\n")
-        for record in re.split(r"\n\n+", text) if not separator else text.split(separator):
-            yield from act(record)
+        position = 0
+        for match in re.finditer(re.escape(separator) or r"\n\n+", text):
+            yield from act(text[position : match.start()])
+            position = match.end()
+        yield from act(text[position:])
         return
     lines = LineReader(number, machine.hold)
     while batch := (yield from lines.read_batch()):
@@ -545,8 +693,9 @@ def _run_records(
         count, number_in_file = count + 1, number_in_file + 1
         machine.variables |= {"NR": float(count), "FNR": float(number_in_file)}
         machine.set_record(record)
+        yield from machine.meter.spend(_RECORD_WORK)
         for rule in rules:
-            if _selects(machine, rule):
+            if (yield from _selects(machine, rule)):
                 try:
                     yield from machine.run(rule.action)
                 except _Jump as jump:
@@ -558,7 +707,7 @@ def _run_records(
         number_in_file = 0
         match = re.fullmatch(r"([A-Za-z_]\w*)=(.*)", name, re.DOTALL)
         if match is not None:
-            machine.variables[match[1]] = _Text(unescape(match[2]))
+            machine.variables[match[1]] = _Text((yield from unescape(match[2], machine.meter)))
             continue
         machine.variables["FILENAME"] = "" if name == "-" else name
         try:
@@ -582,16 +731,18 @@ def awk(context: ProcessContext, args: list[str]) -> Process:
         text = rest.pop(0)
     else:
         raise UsageError("BusyBox: usage: awk [-F SEP] [-v VAR=VAL] [-f FILE] [PROGRAM] [FILE]...")
-    rules = parse_program(text)
+    meter = WorkMeter()
+    rules = yield from parse_program(text, meter)
     with context.tasks.account.hold() as hold:
-        machine = _Machine(hold)
+        machine = _Machine(hold, meter)
         if "F" in options:
-            machine.variables["FS"] = "\t" if options["F"] == "t" else unescape(options["F"])
+            separator = yield from unescape(options["F"], meter)
+            machine.variables["FS"] = "\t" if options["F"] == "t" else separator
         for assignment in options.get("v", "").split("\n") if "v" in options else ():
             name, sign, value = assignment.partition("=")
             if not sign:
                 raise UsageError("awk: -v needs NAME=VALUE")
-            machine.variables[name] = _Text(unescape(value))
+            machine.variables[name] = _Text((yield from unescape(value, meter)))
         machine.arrays["ENVIRON"] = {key: _Text(value) for key, value in context.env.items()}
         return (yield from _run(context, machine, rules, rest))
 

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, UsageError
+from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, UsageError, WorkMeter
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect
+
+    T = TypeVar("T")
+    Parsing = Generator[Effect, None, T]
+    """A part of the parser's work, which yields a step now and then."""
 
 Node = tuple[Any, ...]
 """A part of a program: its kind, and what belongs to it."""
+
+_TOKEN_WORK = 20
+"""The work of a token, whose rules are tried one after the other."""
 
 _TOKEN = re.compile(
     r"[ \t\r]+|\\\n|\#[^\n]*"
@@ -44,15 +56,17 @@ _ESCAPES = {
 }  # fmt: skip
 
 
-def unescape(text: str) -> str:
+def unescape(text: str, meter: WorkMeter) -> Parsing[str]:
     """Return a text without its escapes; unknown ones stay, as those of patterns."""
-
-    def replace(match: re.Match[str]) -> str:
-        if match[1][0] in "01234567":
-            return chr(int(match[1], 8))
-        return _ESCAPES.get(match[1], match[0])
-
-    return _ESCAPE.sub(replace, text)
+    pieces: list[str] = []
+    position = 0
+    for match in _ESCAPE.finditer(text):
+        yield from meter.spend(1)
+        is_octal = match[1][0] in "01234567"
+        new = chr(int(match[1], 8)) if is_octal else _ESCAPES.get(match[1], match[0])
+        pieces += (text[position : match.start()], new)
+        position = match.end()
+    return "".join(pieces) + text[position:]
 
 
 class _Token(NamedTuple):
@@ -60,10 +74,11 @@ class _Token(NamedTuple):
     text: str
 
 
-def _scan(text: str) -> list[_Token]:
+def _scan(text: str, meter: WorkMeter) -> Parsing[list[_Token]]:
     tokens: list[_Token] = []
     position = 0
     while position < len(text):
+        yield from meter.spend(1)
         before = tokens[-1] if tokens else _Token("newline", "\n")
         is_operand = before.kind in ("number", "string", "regex") or before.text in (")", "]", "$")
         is_operand = is_operand or (before.kind == "name" and before.text not in _KEYWORDS)
@@ -98,8 +113,8 @@ class Rule:
 class _Parser:
     """Parses a program."""
 
-    def __init__(self, text: str) -> None:
-        self._tokens = _scan(text)
+    def __init__(self, tokens: list[_Token], meter: WorkMeter) -> None:
+        self._tokens, self._meter = tokens, meter
         self._position = 0
 
     # -- tokens
@@ -128,123 +143,127 @@ class _Parser:
 
     # -- rules and statements
 
-    def parse(self) -> list[Rule]:
+    def parse(self) -> Parsing[list[Rule]]:
         rules = []
         self._skip_newlines(";")
         while self._token.kind != "end":
-            rules.append(self._rule())
+            yield from self._meter.spend(1)
+            rules.append((yield from self._rule()))
             self._skip_newlines(";")
         return rules
 
-    def _rule(self) -> Rule:
+    def _rule(self) -> Parsing[Rule]:
         word = self._accept("BEGIN", "END")
         rule = Rule(word or "record")
         if not word and not self._is("{"):
-            rule.first = self._expression()
+            rule.first = yield from self._expression()
             if self._accept(","):
                 self._skip_newlines()
-                rule.last = self._expression()
+                rule.last = yield from self._expression()
         if self._is("{"):
-            rule.action = self._block()
+            rule.action = yield from self._block()
         elif word:
             raise UsageError("awk: cmd. line:1: Unexpected token")
         return rule
 
-    def _block(self) -> Node:
+    def _block(self) -> Parsing[Node]:
         self._expect("{")
         statements = []
         self._skip_newlines(";")
         while not self._accept("}"):
-            statements.append(self._statement())
+            yield from self._meter.spend(1)
+            statements.append((yield from self._statement()))
             self._skip_newlines(";")
         return ("block", tuple(statements))
 
-    def _statement(self) -> Node:
+    def _statement(self) -> Parsing[Node]:
         if self._is("{"):
-            return self._block()
+            return (yield from self._block())
         if self._accept(";"):
             return ("block", ())
         word = self._accept("if", "while", "do", "for")
         if word:
-            return getattr(self, f"_{word}_statement")()  # type: ignore[no-any-return]
-        statement = self._simple_statement()
+            compound: Node = yield from getattr(self, f"_{word}_statement")()
+            return compound
+        statement = yield from self._simple_statement()
         if not self._is("}") and self._token.kind != "end" and not self._accept(";", "\n"):
             raise UsageError("awk: cmd. line:1: Unexpected token")
         return statement
 
-    def _body(self) -> Node:
+    def _body(self) -> Parsing[Node]:
         self._skip_newlines()
-        return self._statement()
+        return (yield from self._statement())
 
-    def _condition(self) -> Node:
+    def _condition(self) -> Parsing[Node]:
         self._expect("(")
-        condition = self._expression()
+        condition = yield from self._expression()
         self._expect(")")
         return condition
 
-    def _if_statement(self) -> Node:
-        condition, body = self._condition(), self._body()
+    def _if_statement(self) -> Parsing[Node]:
+        condition = yield from self._condition()
+        body = yield from self._body()
         here = self._position
         self._skip_newlines(";")
         if self._accept("else"):
-            return ("if", condition, body, self._body())
+            return ("if", condition, body, (yield from self._body()))
         self._position = here
         return ("if", condition, body, ("block", ()))
 
-    def _while_statement(self) -> Node:
-        return ("while", self._condition(), self._body(), None)
+    def _while_statement(self) -> Parsing[Node]:
+        return ("while", (yield from self._condition()), (yield from self._body()), None)
 
-    def _do_statement(self) -> Node:
-        body = self._body()
+    def _do_statement(self) -> Parsing[Node]:
+        body = yield from self._body()
         self._skip_newlines(";")
         self._expect("while")
-        return ("block", (("do", self._condition(), body),))
+        return ("block", (("do", (yield from self._condition()), body),))
 
-    def _for_statement(self) -> Node:
+    def _for_statement(self) -> Parsing[Node]:
         self._expect("(")
         names = self._tokens[self._position : self._position + 4]
         if [name.text for name in names[1::2]] == ["in", ")"] and names[0].kind == "name":
             self._position += 4
-            return ("each", names[0].text, names[2].text, self._body())
+            return ("each", names[0].text, names[2].text, (yield from self._body()))
         nothing: Node = ("block", ())
-        first = nothing if self._is(";") else self._simple_statement()
+        first = nothing if self._is(";") else (yield from self._simple_statement())
         self._expect(";")
         self._skip_newlines()
-        condition = ("number", 1.0) if self._is(";") else self._expression()
+        condition = ("number", 1.0) if self._is(";") else (yield from self._expression())
         self._expect(";")
         self._skip_newlines()
-        step = nothing if self._is(")") else self._simple_statement()
+        step = nothing if self._is(")") else (yield from self._simple_statement())
         self._expect(")")
-        return ("block", (first, ("while", condition, self._body(), step)))
+        return ("block", (first, ("while", condition, (yield from self._body()), step)))
 
-    def _simple_statement(self) -> Node:
+    def _simple_statement(self) -> Parsing[Node]:
         word = self._accept("print", "printf")
         if word:
-            return self._print_statement(word)
+            return (yield from self._print_statement(word))
         word = self._accept("next", "break", "continue")
         if word:
             return (word,)
         if self._accept("exit"):
             ends = self._is(";", "\n", "}") or self._token.kind == "end"
-            return ("exit", None if ends else self._expression())
+            return ("exit", None if ends else (yield from self._expression()))
         if self._accept("delete"):
             name = self._token.text
             self._position += 1
-            keys = self._list("]") if self._accept("[") else None
+            keys = (yield from self._list("]")) if self._accept("[") else None
             return ("delete", name, keys)
-        return ("expression", self._expression())
+        return ("expression", (yield from self._expression()))
 
-    def _print_statement(self, word: str) -> Node:
+    def _print_statement(self, word: str) -> Parsing[Node]:
         arguments: tuple[Node, ...] = ()
         here = self._position
         if self._accept("("):
-            arguments = self._list(")")
+            arguments = yield from self._list(")")
         if not self._ends_print():
             self._position = here
-            expressions = [self._expression(prints=True)]
+            expressions = [(yield from self._expression(prints=True))]
             while self._accept(","):
                 self._skip_newlines()
-                expressions.append(self._expression(prints=True))
+                expressions.append((yield from self._expression(prints=True)))
             arguments = tuple(expressions)
         if self._is(">", ">>", "|"):
             raise UsageError(f"awk: redirection: {NOT_SIMULATED}")
@@ -253,53 +272,53 @@ class _Parser:
     def _ends_print(self) -> bool:
         return self._is(";", "\n", "}", ">", ">>", "|") or self._token.kind == "end"
 
-    def _list(self, end: str) -> tuple[Node, ...]:
+    def _list(self, end: str) -> Parsing[tuple[Node, ...]]:
         expressions: list[Node] = []
         while not self._accept(end):
             if expressions:
                 self._expect(",")
                 self._skip_newlines()
-            expressions.append(self._expression())
+            expressions.append((yield from self._expression()))
         return tuple(expressions)
 
     # -- expressions, by precedence
 
-    def _expression(self, *, prints: bool = False) -> Node:
-        condition = self._or(prints)
+    def _expression(self, *, prints: bool = False) -> Parsing[Node]:
+        condition = yield from self._or(prints)
         if self._accept("?"):
             self._skip_newlines()
-            first = self._expression(prints=prints)
+            first = yield from self._expression(prints=prints)
             self._skip_newlines()
             self._expect(":")
             self._skip_newlines()
-            return ("choose", condition, first, self._expression(prints=prints))
+            return ("choose", condition, first, (yield from self._expression(prints=prints)))
         if condition[0] in ("variable", "field", "element"):
             sign = self._accept(*_ASSIGNMENTS)
             if sign:
                 self._skip_newlines()
-                value = self._expression(prints=prints)
+                value = yield from self._expression(prints=prints)
                 operator = sign[:-1].replace("**", "^")
                 if operator:
                     value = ("calculate", operator, condition, value)
                 return ("assign", condition, value)
         return condition
 
-    def _or(self, prints: bool) -> Node:
-        node = self._and(prints)
+    def _or(self, prints: bool) -> Parsing[Node]:
+        node = yield from self._and(prints)
         while self._accept("||"):
             self._skip_newlines()
-            node = ("or", node, self._and(prints))
+            node = ("or", node, (yield from self._and(prints)))
         return node
 
-    def _and(self, prints: bool) -> Node:
-        node = self._in(prints)
+    def _and(self, prints: bool) -> Parsing[Node]:
+        node = yield from self._in(prints)
         while self._accept("&&"):
             self._skip_newlines()
-            node = ("and", node, self._in(prints))
+            node = ("and", node, (yield from self._in(prints)))
         return node
 
-    def _in(self, prints: bool) -> Node:
-        node = self._match(prints)
+    def _in(self, prints: bool) -> Parsing[Node]:
+        node = yield from self._match(prints)
         while self._accept("in"):
             name = self._token.text
             self._position += 1
@@ -307,102 +326,104 @@ class _Parser:
             node = ("in", keys, name)
         return node
 
-    def _match(self, prints: bool) -> Node:
-        node = self._comparison(prints)
+    def _match(self, prints: bool) -> Parsing[Node]:
+        node = yield from self._comparison(prints)
         while sign := self._accept("~", "!~"):
-            node = ("match", sign, node, self._comparison(prints))
+            node = ("match", sign, node, (yield from self._comparison(prints)))
         return node
 
-    def _comparison(self, prints: bool) -> Node:
-        node = self._concatenation()
+    def _comparison(self, prints: bool) -> Parsing[Node]:
+        node = yield from self._concatenation()
         if prints and self._is(">"):
             return node
         sign = self._accept(*_COMPARISONS)
-        return ("compare", sign, node, self._concatenation()) if sign else node
+        return ("compare", sign, node, (yield from self._concatenation())) if sign else node
 
-    def _concatenation(self) -> Node:
-        node = self._additive()
+    def _concatenation(self) -> Parsing[Node]:
+        node = yield from self._additive()
         while (
             self._token.kind in ("number", "string", "regex")
             or self._is("$", "!", "(", "++", "--")
             or (self._token.kind == "name" and self._token.text not in _KEYWORDS)
         ):
-            node = ("join", node, self._additive())
+            node = ("join", node, (yield from self._additive()))
         return node
 
-    def _additive(self) -> Node:
-        node = self._multiplicative()
+    def _additive(self) -> Parsing[Node]:
+        node = yield from self._multiplicative()
         while sign := self._accept("+", "-"):
-            node = ("calculate", sign, node, self._multiplicative())
+            node = ("calculate", sign, node, (yield from self._multiplicative()))
         return node
 
-    def _multiplicative(self) -> Node:
-        node = self._unary()
+    def _multiplicative(self) -> Parsing[Node]:
+        node = yield from self._unary()
         while sign := self._accept("*", "/", "%"):
-            node = ("calculate", sign, node, self._unary())
+            node = ("calculate", sign, node, (yield from self._unary()))
         return node
 
-    def _unary(self) -> Node:
+    def _unary(self) -> Parsing[Node]:
         sign = self._accept("!", "-", "+")
-        return ("unary", sign, self._unary()) if sign else self._power()
+        return ("unary", sign, (yield from self._unary())) if sign else (yield from self._power())
 
-    def _power(self) -> Node:
-        node = self._postfix()
+    def _power(self) -> Parsing[Node]:
+        node = yield from self._postfix()
         if self._accept("^", "**"):
             sign = self._accept("-", "+")
-            exponent = self._power()
+            exponent = yield from self._power()
             exponent = ("unary", sign, exponent) if sign else exponent
             return ("calculate", "^", node, exponent)
         return node
 
-    def _postfix(self) -> Node:
+    def _postfix(self) -> Parsing[Node]:
         sign = self._accept("++", "--")
         if sign:
-            return ("increase", self._primary(), 1.0 if sign == "++" else -1.0, True)
-        node = self._primary()
+            return ("increase", (yield from self._primary()), 1.0 if sign == "++" else -1.0, True)
+        node = yield from self._primary()
         if node[0] in ("variable", "field", "element"):
             sign = self._accept("++", "--")
             if sign:
                 return ("increase", node, 1.0 if sign == "++" else -1.0, False)
         return node
 
-    def _primary(self) -> Node:
+    def _primary(self) -> Parsing[Node]:
+        yield from self._meter.spend(_TOKEN_WORK)
         token = self._token
         self._position += 1
         if token.kind == "number":
             return ("number", float(token.text))
         if token.kind == "string":
-            return ("string", unescape(token.text))
+            return ("string", (yield from unescape(token.text, self._meter)))
         if token.kind == "regex":
             return ("regex", token.text)
         if token.text == "$":
             sign = self._accept("++", "--")
-            inner = self._primary()
+            inner = yield from self._primary()
             if sign:
                 inner = ("increase", inner, 1.0 if sign == "++" else -1.0, True)
             return ("field", inner)
         if token.text == "(":
-            inner_list = self._list(")")
+            inner_list = yield from self._list(")")
             if len(inner_list) == 1:
                 return ("grouped", inner_list[0])
             return ("group", inner_list)
         if token.text == "-":
-            return ("unary", "-", self._primary())
+            return ("unary", "-", (yield from self._primary()))
         if token.kind == "name" and token.text in _UNSIMULATED:
             raise UsageError(f"awk: {token.text}: {NOT_SIMULATED}")
         if token.kind == "name" and token.text in _FUNCTIONS:
-            return ("call", token.text, self._list(")") if self._accept("(") else ())
+            return ("call", token.text, (yield from self._list(")")) if self._accept("(") else ())
         if token.kind == "name" and token.text not in _KEYWORDS:
             if self._accept("["):
-                return ("element", token.text, self._list("]"))
+                return ("element", token.text, (yield from self._list("]")))
             return ("variable", token.text)
         raise UsageError("awk: cmd. line:1: Unexpected token")
 
 
-def parse_program(text: str) -> list[Rule]:
+def parse_program(text: str, meter: WorkMeter) -> Parsing[list[Rule]]:
     """Return the rules of a program.
 
     Raises:
         UsageError: it has an error, or needs what is not simulated.
     """
-    return _Parser(text).parse()
+    tokens = yield from _scan(text, meter)
+    return (yield from _Parser(tokens, meter).parse())

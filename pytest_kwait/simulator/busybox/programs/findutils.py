@@ -10,6 +10,7 @@ from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
     LineReader,
     UsageError,
+    WorkMeter,
     open_input,
     parse_options,
     read_whole,
@@ -24,7 +25,15 @@ from pytest_kwait.simulator.linear_regex import NOT_AFTER_WORD, NOT_BEFORE_WORD,
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_kwait.simulator.busybox.os.memory import MemoryHold
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
+
+
+_WORD = re.compile(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", re.DOTALL)
+_WORD_BYTES = 24
+"""The memory of a word beside its text."""
+_QUOTE = re.compile(r"['\"\\]")
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)|([^'\"\\]+)", re.DOTALL)
 
 
 def grep(context: ProcessContext, args: list[str]) -> Process:
@@ -114,6 +123,7 @@ class _Grep:
         self._before = int(options.get("B", around_lines) or 0)
         self._after = int(options.get("A", around_lines) or 0)
         self._apart = False
+        self._meter = WorkMeter()
 
     def _line(self, name: str, number: int, mark: str, text: str) -> str:
         start = f"{name}{mark}" if self._named else ""
@@ -157,7 +167,7 @@ class _Grep:
                     pieces += [
                         self._line(name, at, "-", waiting_line) for at, waiting_line in waiting
                     ]
-                    pieces += self._shown(name, number, text)
+                    pieces += yield from self._find_shown(name, number, text)
                     waiting, after, printed, self._apart = [], self._after, number, True
                 if count >= most:
                     break
@@ -169,17 +179,19 @@ class _Grep:
         elif "q" not in options and (("l" in options and count) or ("L" in options and not count)):
             yield write_out(f"{name}\n")
 
-    def _shown(self, name: str, number: int, text: str) -> list[str]:
+    def _find_shown(self, name: str, number: int, text: str) -> Generator[Effect, None, list[str]]:
         if "o" not in self._options:
             return [self._line(name, number, ":", text)]
-        matches = [
-            match[0] for search in self._searches for match in search.find_all(text) if match[0]
-        ]
-        return (
-            [self._line(name, number, ":", match_text) for match_text in matches]
-            if "v" not in self._options
-            else []
-        )
+        shown: list[str] = []
+        with self._context.tasks.account.hold() as hold:
+            for search in self._searches if "v" not in self._options else ():
+                for match in search.find_all(text):
+                    yield from self._meter.spend(1)
+                    if match[0]:
+                        line = self._line(name, number, ":", match[0])
+                        hold.resize(hold.size + len(line))
+                        shown.append(line)
+        return shown
 
 
 def xargs(context: ProcessContext, args: list[str]) -> Process:
@@ -193,7 +205,7 @@ def xargs(context: ProcessContext, args: list[str]) -> Process:
         elif "0" in options:
             words = [word for word in data.split("\0") if word]
         else:
-            words = _split_words(data)
+            words = yield from _split_words(data, hold)
         most = int(options["n"]) if options.get("n", "").isdigit() else 0
         groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
         if "I" in options:
@@ -221,7 +233,16 @@ def xargs(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def _split_words(text: str) -> list[str]:
-    words = re.findall(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", text, re.DOTALL)
-    quotes = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
-    return [quotes.sub(r"\1\2\3", word) for word in words]
+def _split_words(text: str, hold: MemoryHold) -> Generator[Effect, None, list[str]]:
+    """Return the words of a text, without their quotes."""
+    words: list[str] = []
+    meter = WorkMeter()
+    before = hold.size
+    for match in _WORD.finditer(text):
+        word = match[0]
+        yield from meter.spend(1 + len(word) // WorkMeter.CHARACTERS)
+        hold.resize(before + _WORD_BYTES * len(words))
+        if _QUOTE.search(word):
+            word = "".join(["".join(parts) for parts in _QUOTED.findall(word)])
+        words.append(word)
+    return words

@@ -10,6 +10,7 @@ from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
     LineReader,
     UsageError,
+    WorkMeter,
     open_input,
     parse_options,
     write_error,
@@ -22,6 +23,7 @@ from pytest_kwait.simulator.busybox.patterns import compile_regex
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
     from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
     from pytest_kwait.simulator.linear_regex import Match, Regex
 
@@ -157,8 +159,9 @@ class _Script:
 class _Sed:
     """A run over the lines of all files."""
 
-    def __init__(self, commands: list[_Command], *, quiet: bool) -> None:
-        self._commands, self._quiet = commands, quiet
+    def __init__(self, commands: list[_Command], account: MemoryAccount, *, quiet: bool) -> None:
+        self._commands, self._account, self._quiet = commands, account, quiet
+        self._meter = WorkMeter()
         self.pending: list[tuple[str, bool]] = []
         self._line = self._hold = ""
         self._number = 0
@@ -243,29 +246,32 @@ class _Sed:
             case "x":
                 self._line, self._hold = self._hold, self._line
             case "y":
-                table = dict(zip(command.flags, command.text, strict=True))
-                self._line = "".join(table.get(char, char) for char in self._line)
+                self._line = self._line.translate(str.maketrans(command.flags, command.text))
             case "s":
-                self._substitute(command)
+                yield from self._substitute(command)
         return ""
 
-    def _substitute(self, command: _Command) -> None:
+    def _substitute(self, command: _Command) -> Generator[Effect, None, None]:
         search = command.search or self._last
         if search is None:
             raise UsageError("sed: no previous regexp")
         self._last = search
         digits = "".join(char for char in command.flags if char.isdigit())
         occurrence, count = int(digits or 1), 0
-
-        def new(match: Match) -> str:
-            nonlocal count
-            count += 1
-            if count < occurrence or (count > occurrence and "g" not in command.flags):
-                return match[0] or ""
-            return _make_replacement(command.text, match, search.groups)
-
-        most = 0 if "g" in command.flags else occurrence
-        line, _ = search.replace(new, self._line, most)
+        pieces: list[str] = []
+        position = 0
+        with self._account.hold() as hold:
+            for match in search.find_all(self._line):
+                yield from self._meter.spend(1)
+                count += 1
+                if count >= occurrence:
+                    new = _make_replacement(command.text, match, search.groups)
+                    pieces += (self._line[position : match.start()], new)
+                    hold.resize(hold.size + match.start() - position + len(new))
+                    position = match.end()
+                    if "g" not in command.flags:
+                        break
+            line = "".join(pieces) + self._line[position:]
         if count >= occurrence:
             self._line = line
             if "p" in command.flags:
@@ -309,7 +315,7 @@ def sed(context: ProcessContext, args: list[str]) -> Process:
     if unknown:
         unsupported = min(unknown)
         raise UsageError(f"sed: command {unsupported}: {NOT_SIMULATED}")
-    run = _Sed(commands, quiet="n" in options)
+    run = _Sed(commands, context.tasks.account, quiet="n" in options)
     code = 0
     for name in names or ["-"]:
         try:

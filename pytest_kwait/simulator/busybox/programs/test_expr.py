@@ -6,12 +6,14 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import write_error, write_out
+from pytest_kwait.simulator.busybox.libbb import WorkMeter, write_error, write_out
 from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
 from pytest_kwait.simulator.busybox.patterns import compile_basic_regex, matches_glob
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, ProcessContext
 
 _UNARY = frozenset("-b -c -d -e -f -g -h -k -L -n -O -G -p -r -s -S -t -u -w -x -z".split())  # noqa: SIM905
 _NUMERIC = {
@@ -27,6 +29,10 @@ _LEVELS: tuple[frozenset[str], ...] = (
     frozenset({"|"}), frozenset({"&"}), frozenset({"<", "<=", "=", "==", "!=", ">=", ">"}),
     frozenset({"+", "-"}), frozenset({"*", "/", "%"}), frozenset({":"}),
 )  # fmt: skip
+
+
+_OPERAND_WORK = 10
+"""The work of an operand, in units of a work meter."""
 
 
 class _ExpressionError(Exception):
@@ -46,8 +52,9 @@ class _Test:
     ) -> None:
         self._context, self._words, self._position = context, words, 0
         self._patterns = patterns
+        self._meter = WorkMeter()
 
-    def run(self) -> bool:
+    def run(self) -> Generator[Effect, None, bool]:
         words = self._words
         if not words:
             return False
@@ -58,7 +65,7 @@ class _Test:
             return self._binary(*words)
         if len(words) == 4 and words[0] == "!" and words[2] in _BINARY:
             return not self._binary(*words[1:])
-        result = self._or()
+        result = yield from self._or()
         if self._position < len(words):
             raise _ExpressionError(f"{words[self._position]}: unknown operand")
         return result
@@ -67,36 +74,37 @@ class _Test:
         at = self._position + ahead
         return self._words[at] if at < len(self._words) else None
 
-    def _or(self) -> bool:
-        result = self._and()
+    def _or(self) -> Generator[Effect, None, bool]:
+        result = yield from self._and()
         while self._peek() == "-o":
             self._position += 1
-            right = self._and()
+            right = yield from self._and()
             result = result or right
         return result
 
-    def _and(self) -> bool:
-        result = self._not()
+    def _and(self) -> Generator[Effect, None, bool]:
+        result = yield from self._not()
         while self._peek() == "-a":
             self._position += 1
-            right = self._not()
+            right = yield from self._not()
             result = result and right
         return result
 
-    def _not(self) -> bool:
+    def _not(self) -> Generator[Effect, None, bool]:
         if self._peek() == "!" and self._peek(1) is not None:
             self._position += 1
-            return not self._not()
-        return self._primary()
+            return not (yield from self._not())
+        return (yield from self._primary())
 
-    def _primary(self) -> bool:
+    def _primary(self) -> Generator[Effect, None, bool]:
+        yield from self._meter.spend(_OPERAND_WORK)
         word = self._peek()
         if word is None:
             raise _ExpressionError("argument expected")
         following = self._peek(1)
         if word == "(" and following is not None:
             self._position += 1
-            result = self._or()
+            result = yield from self._or()
             if self._peek() != ")":
                 raise _ExpressionError("closing paren expected")
             self._position += 1
@@ -182,7 +190,7 @@ def test(context: ProcessContext, args: list[str]) -> Process:
 
 def _run_test(expression: _Test) -> Process:
     try:
-        return int(not expression.run())
+        return int(not (yield from expression.run()))
     except (_ExpressionError, RecursionError) as fault:
         yield write_error(f"sh: {fault}")
         return 2
@@ -202,9 +210,7 @@ def bracket(context: ProcessContext, args: list[str]) -> Process:
 def expr(_: ProcessContext, args: list[str]) -> Process:
     """Print the value of an expression; exit with 1 if it is empty or 0."""
     try:
-        value, rest = _evaluate_level(args, 0)
-        if rest:
-            raise _ExpressionError("syntax error")
+        value = yield from _Expression(args).run()
     except (_ExpressionError, RecursionError) as fault:
         yield write_error(f"expr: {fault}")
         return 2
@@ -212,34 +218,69 @@ def expr(_: ProcessContext, args: list[str]) -> Process:
     return int(value in ("", "0"))
 
 
-def _evaluate_level(words: list[str], level: int) -> tuple[str, list[str]]:
-    if level == len(_LEVELS):
-        return _take_operand(words)
-    left, rest = _evaluate_level(words, level + 1)
-    while rest and rest[0] in _LEVELS[level]:
-        operator = rest[0]
-        right, rest = _evaluate_level(rest[1:], level + 1)
-        left = _combine(left, operator, right)
-    return left, rest
+class _Expression:
+    """An expression of `expr`.
 
+    Args:
+        words: its operands and operators.
+    """
 
-def _take_operand(words: list[str]) -> tuple[str, list[str]]:
-    if not words:
-        raise _ExpressionError("syntax error")
-    if words[0] == "(":
-        value, rest = _evaluate_level(words[1:], 0)
-        if rest[:1] != [")"]:
+    def __init__(self, words: list[str]) -> None:
+        self._words, self._position = words, 0
+        self._meter = WorkMeter()
+
+    def run(self) -> Generator[Effect, None, str]:
+        """Return the value.
+
+        Raises:
+            _ExpressionError: the expression is invalid.
+        """
+        value = yield from self._evaluate_level(0)
+        if self._position < len(self._words):
             raise _ExpressionError("syntax error")
-        return value, rest[1:]
-    if words[0] == "length" and len(words) > 1:
-        return str(len(words[1])), words[2:]
-    if words[0] == "substr" and len(words) > 3:
-        start, length = (int(word) if word.isdigit() else 0 for word in words[2:4])
-        return (words[1][start - 1 : start - 1 + length] if start else ""), words[4:]
-    if words[0] == "index" and len(words) > 2:
-        positions = [words[1].find(char) for char in words[2] if char in words[1]]
-        return str(min(positions, default=-1) + 1), words[3:]
-    return words[0], words[1:]
+        return value
+
+    def _take(self) -> str:
+        if self._position >= len(self._words):
+            raise _ExpressionError("syntax error")
+        self._position += 1
+        return self._words[self._position - 1]
+
+    def _evaluate_level(self, level: int) -> Generator[Effect, None, str]:
+        if level == len(_LEVELS):
+            return (yield from self._evaluate_operand())
+        left = yield from self._evaluate_level(level + 1)
+        words = self._words
+        while self._position < len(words) and words[self._position] in _LEVELS[level]:
+            operator = self._take()
+            right = yield from self._evaluate_level(level + 1)
+            work = (len(left) + len(right)) // WorkMeter.CHARACTERS
+            yield from self._meter.spend(_OPERAND_WORK + work)
+            left = _combine(left, operator, right)
+        return left
+
+    def _evaluate_operand(self) -> Generator[Effect, None, str]:
+        word = self._take()
+        left = len(self._words) - self._position
+        if word == "(":
+            value = yield from self._evaluate_level(0)
+            if self._position >= len(self._words) or self._take() != ")":
+                raise _ExpressionError("syntax error")
+            return value
+        if word == "length" and left:
+            return str(len(self._take()))
+        if word == "substr" and left > 2:
+            text = self._take()
+            start, length = (int(number) if number.isdigit() else 0 for number in self._take_two())
+            return text[start - 1 : start - 1 + length] if start else ""
+        if word == "index" and left > 1:
+            text, chars = self._take_two()
+            positions = [text.find(char) for char in set(chars) if char in text]
+            return str(min(positions, default=-1) + 1)
+        return word
+
+    def _take_two(self) -> tuple[str, str]:
+        return self._take(), self._take()
 
 
 def _is_number(text: str) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64 as codec
 import hashlib
+import heapq
 import re
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
     LineReader,
     UsageError,
+    WorkMeter,
     copy_to_stdout,
     for_each_input,
     open_input,
@@ -28,22 +30,28 @@ from pytest_kwait.simulator.busybox.patterns import CHARACTER_CLASSES
 from pytest_kwait.simulator.busybox.programs.shellutils import process_escapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
-    from pytest_kwait.simulator.busybox.os.memory import MemoryHold
+    from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, MemoryHold
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
 
 # The interval of `tail -f`, as in busybox.
 _FOLLOW_SECONDS = 1.0
 _CHUNK = 1 << 16
+_LINE_BYTES = 16
+"""The memory of a line beside its text."""
 _SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
 
 _Value = tuple[float, bytes]
+_SORTED_AT_ONCE = 2000
+_KEY_WORK = 2
 
 _DD_UNITS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
 _MAX_BLOCK = 1 << 16
 
+_NO_LAST = 1 << 30
 _ROW = 16
+_ROWS_AT_ONCE = 500
 
 
 def cat(context: ProcessContext, args: list[str]) -> Process:
@@ -79,7 +87,11 @@ def tac(context: ProcessContext, args: list[str]) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
             data = yield from read_whole(number, hold)
-            yield Write(1, b"".join(reversed(data.splitlines(keepends=True))))
+            end = len(data)
+            while end:
+                chunk_start = data.rfind(b"\n", 0, max(end - _CHUNK, 0)) + 1
+                yield Write(1, b"".join(reversed(data[chunk_start:end].splitlines(keepends=True))))
+                end = chunk_start
         return None
 
     return (yield from for_each_input(context, "tac", names, act))
@@ -93,10 +105,11 @@ def rev(context: ProcessContext, args: list[str]) -> Process:
 def _map_lines(context: ProcessContext, program: str, names: list[str], change: object) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
-            lines = LineReader(number, hold)
+            lines, meter = LineReader(number, hold), WorkMeter()
             while batch := (yield from lines.read_batch()):
                 pieces = []
                 for line in batch:
+                    yield from meter.spend(1)
                     body = line.removesuffix(b"\n").decode(errors="surrogateescape")
                     changed = change(body)  # type: ignore[operator]
                     if changed is not None:
@@ -111,7 +124,10 @@ def _parse_count_options(
     program: str, args: list[str], known: str
 ) -> tuple[dict[str, str], list[str]]:
     """Parse the options of `head` and `tail`, where `-5` is `-n 5`."""
-    args = ["-n" + arg[1:] if re.fullmatch(r"-\d+", arg) else arg for arg in args]
+    args = [
+        "-n" + arg[1:] if re.fullmatch(r"-\d+", arg) and before not in ("-n", "-c", "-s") else arg
+        for before, arg in zip(["", *args], args, strict=False)
+    ]
     return parse_options(program, args, "qv" + known, "ncs", "")
 
 
@@ -135,8 +151,10 @@ def head(context: ProcessContext, args: list[str]) -> Process:
         with context.tasks.account.hold() as hold:
             if most < 0:
                 data = yield from read_whole(number, hold)
-                lines = data.splitlines(keepends=True)
-                yield Write(1, data[:most] if by_bytes else b"".join(lines[:most]))
+                end = max(len(data) + most, 0)
+                if not by_bytes:
+                    end = yield from _find_last_lines(data, -most)
+                yield from _write_chunks(data[:end])
                 return None
             remaining = most
             while remaining > 0:
@@ -151,6 +169,24 @@ def head(context: ProcessContext, args: list[str]) -> Process:
         return None
 
     return (yield from for_each_input(context, "head", names, act))
+
+
+def _find_last_lines(data: bytes, count: int) -> Generator[Effect, None, int]:
+    """Return where the last lines of a text begin."""
+    meter = WorkMeter()
+    start = len(data)
+    for _ in range(count):
+        if not start:
+            break
+        yield from meter.spend(1)
+        start = data.rfind(b"\n", 0, start - 1) + 1
+    return start
+
+
+def _write_chunks(data: bytes) -> Generator[Effect, None, None]:
+    """Write a long text in chunks."""
+    for start in range(0, len(data), _CHUNK):
+        yield Write(1, data[start : start + _CHUNK])
 
 
 class _Titles:
@@ -182,7 +218,9 @@ def tail(context: ProcessContext, args: list[str]) -> Process:
         if titled:
             yield title(name)
         with context.tasks.account.hold() as hold:
-            yield from _read_last(number, hold, most, by_bytes=by_bytes, from_start=from_start)
+            yield from _read_last(
+                number, hold, context.tasks.account, most, by_bytes=by_bytes, from_start=from_start
+            )
         return None
 
     code = yield from for_each_input(context, "tail", names, act)
@@ -192,12 +230,24 @@ def tail(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _read_last(
-    number: int, hold: MemoryHold, most: int, *, by_bytes: bool, from_start: bool
+    number: int,
+    hold: MemoryHold,
+    account: MemoryAccount,
+    most: int,
+    *,
+    by_bytes: bool,
+    from_start: bool,
 ) -> Generator[Effect, None, None]:
     if from_start:
         data = yield from read_whole(number, hold)
-        skipped = max(most - 1, 0)
-        yield Write(1, data[skipped:] if by_bytes else b"".join(data.splitlines(True)[skipped:]))
+        start = max(most - 1, 0)
+        if not by_bytes:
+            meter, lines_left, start = WorkMeter(), start, 0
+            while lines_left and start < len(data):
+                yield from meter.spend(1)
+                start = data.find(b"\n", start) + 1 or len(data)
+                lines_left -= 1
+        yield from _write_chunks(data[start:])
         return
     if by_bytes:
         buffer = bytearray()
@@ -209,12 +259,20 @@ def _read_last(
             buffer += read.data
             del buffer[: max(len(buffer) - most, 0)]
             hold.resize(len(buffer))
-        yield Write(1, bytes(buffer))
+        yield from _write_chunks(bytes(buffer))
         return
-    lines, last = LineReader(number, hold), deque[bytes](maxlen=most)
-    while batch := (yield from lines.read_batch()):
-        last.extend(batch)
-    yield Write(1, b"".join(last))
+    lines, last, size = LineReader(number, hold), deque[bytes](), 0
+    meter = WorkMeter()
+    with account.hold() as held:
+        while batch := (yield from lines.read_batch()):
+            for line in batch:
+                yield from meter.spend(1)
+                last.append(line)
+                size += len(line) + _LINE_BYTES
+                if len(last) > most:
+                    size -= len(last.popleft()) + _LINE_BYTES
+            held.resize(size)
+        yield from _write_chunks(b"".join(last))
 
 
 def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
@@ -233,6 +291,10 @@ def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
             elif len(data) < size and data:
                 yield Write(1, data)
             sizes[path] = len(data)
+
+
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+"""Bytes of a character in UTF-8 after its first."""
 
 
 def wc(context: ProcessContext, args: list[str]) -> Process:
@@ -258,13 +320,13 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
                 break
             counts["l"] += data.count(b"\n")
             counts["c"] += len(data)
-            counts["m"] += sum(byte & 0xC0 != 0x80 for byte in data)
+            counts["m"] += len(data.translate(None, _CONTINUATION_BYTES))
             words = data.split()
             counts["w"] += len(words) - (within and not data[:1].isspace())
             within = not data[-1:].isspace()
-            for index, line in enumerate(data.split(b"\n")):
-                length = length + len(line) if not index else len(line)
-                counts["L"] = max(counts["L"], length)
+            lengths = [*map(len, data.split(b"\n"))]
+            counts["L"] = max(counts["L"], length + lengths[0], *lengths[1:])
+            length = lengths[-1] + (length if len(lengths) == 1 else 0)
         for letter in totals:
             combine = max if letter == "L" else int.__add__
             totals[letter] = combine(totals[letter], counts[letter])
@@ -357,38 +419,86 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
             raise UsageError(f"sort: option -k {text}: {NOT_SIMULATED}")
         keys.append((int(match[1]), int(match[4]) if match[4] else None, match[3]))
     collected: list[str] = []
+    meter = WorkMeter()
     with context.tasks.account.hold() as hold:
 
         def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
+            before = hold.size
             data = yield from read_whole(number, hold)
-            collected.extend(data.decode(errors="surrogateescape").splitlines())
+            # Lines take more memory than their text.
+            hold.resize(before + len(data) + data.count(b"\n") * _LINE_BYTES)
+            for start, end in _find_chunks(data):
+                collected.extend(data[start:end].decode(errors="surrogateescape").splitlines())
+                yield from meter.spend(WorkMeter.PER_STEP)
             return None
 
         code = yield from for_each_input(context, "sort", names, act)
 
         order = _Order(options, keys)
         backwards = "r" in options
-        if "s" not in options and "u" not in options:
-            collected.sort(key=_encode_line, reverse=backwards)
+        is_plain = not keys and not any(letter in options for letter in "nfb")
+        if "s" not in options and "u" not in options and not is_plain:
+            collected = yield from _sort_lines(collected, _encode_line, meter, reverse=backwards)
         for index in range(len(keys) - 1, -1, -1):
             turned = "r" in keys[index][2] if keys[index][2] else backwards
-            collected.sort(key=partial(order.value, index), reverse=turned)
+            key = partial(order.value, index)
+            collected = yield from _sort_lines(collected, key, meter, reverse=turned)
         if not keys:
-            collected.sort(key=order.whole, reverse=backwards)
+            collected = yield from _sort_lines(collected, order.whole, meter, reverse=backwards)
         if "u" in options:
             unique: list[str] = []
+            last: list[_Value] = []
             for line in collected:
-                if not unique or order.all(line) != order.all(unique[-1]):
+                yield from meter.spend(_KEY_WORK)
+                value = order.all(line)
+                if not unique or value != last:
                     unique.append(line)
-            collected[:] = unique
-        data = "".join(f"{line}\n" for line in collected)
+                    last = value
+            collected = unique
+        pieces: list[str] = []
+        for start in range(0, len(collected), _SORTED_AT_ONCE):
+            yield from meter.spend(WorkMeter.PER_STEP)
+            piece = "".join(f"{line}\n" for line in collected[start : start + _SORTED_AT_ONCE])
+            if "o" in options:
+                pieces.append(piece)
+            else:
+                yield write_out(piece)
         if "o" in options:
-            context.files.write(
-                context.resolve_path(options["o"]), data.encode(errors="surrogateescape")
-            )
-        else:
-            yield write_out(data)
+            data = "".join(pieces).encode(errors="surrogateescape")
+            context.files.write(context.resolve_path(options["o"]), data)
     return code
+
+
+def _find_chunks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield start and end of parts of a text that end with lines."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + _CHUNK) + 1 or len(data)
+        yield start, end
+        start = end
+
+
+def _sort_lines(
+    lines: list[str], key: Callable[[str], Any], meter: WorkMeter, *, reverse: bool
+) -> Generator[Effect, None, list[str]]:
+    """Return lines in order, those of one value as they were; a few are sorted at once."""
+    runs: list[list[tuple[Any, str]]] = []
+    for start in range(0, len(lines), _SORTED_AT_ONCE):
+        pairs = []
+        for line in lines[start : start + _SORTED_AT_ONCE]:
+            yield from meter.spend(_KEY_WORK + len(line) // WorkMeter.CHARACTERS)
+            pairs.append((key(line), line))
+        pairs.sort(key=_get_key, reverse=reverse)
+        runs.append(pairs)
+    merged: list[str] = []
+    for _, line in heapq.merge(*runs, key=_get_key, reverse=reverse):
+        yield from meter.spend(_KEY_WORK)
+        merged.append(line)
+    return merged
+
+
+def _get_key(pair: tuple[Any, str]) -> Any:
+    return pair[0]
 
 
 def uniq(context: ProcessContext, args: list[str]) -> Process:
@@ -405,9 +515,10 @@ def uniq(context: ProcessContext, args: list[str]) -> Process:
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         nonlocal last, count
         with context.tasks.account.hold() as hold:
-            lines = LineReader(number, hold)
+            lines, meter = LineReader(number, hold), WorkMeter()
             while batch := (yield from lines.read_batch()):
                 for raw in batch:
+                    yield from meter.spend(1 + len(raw) // WorkMeter.CHARACTERS)
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
                     same = last is not None and (
                         line.lower() == last.lower() if "i" in options else line == last
@@ -466,17 +577,20 @@ def base64(context: ProcessContext, args: list[str]) -> Process:
         data = yield from read_whole(number, hold)
     if "d" in options:
         try:
-            yield Write(1, codec.b64decode(data))
+            yield from _write_chunks(codec.b64decode(data))
         except ValueError:
             yield write_error("base64: truncated input")
             return 1
         return 0
-    text = codec.b64encode(data).decode()
+    text = codec.b64encode(data)
     if not width:
-        yield write_out(text)
+        yield from _write_chunks(text)
         return 0
-    lines = [text[start : start + width] for start in range(0, len(text), width)]
-    yield write_out("".join(f"{line}\n" for line in lines))
+    at_once = width * max(_CHUNK // (width + _ROW), 1)
+    for start in range(0, len(text), at_once):
+        part = text[start : start + at_once]
+        rows = [part[first : first + width] for first in range(0, len(part), width)]
+        yield Write(1, b"".join(row + b"\n" for row in rows))
     return 0
 
 
@@ -493,14 +607,21 @@ def hexdump(context: ProcessContext, args: list[str]) -> Process:
                 data += yield from read_whole(number, hold)
     start, data = skip or 0, data[skip:][:most]
     width = 8 if "C" in options else 7
-    lines, before = [], None
+    lines: list[str] = []
+    before, was_repeated = None, False
+    meter = WorkMeter()
     for offset in range(0, len(data), _ROW):
+        yield from meter.spend(_ROW)
         row = data[offset : offset + _ROW]
         if row == before and "v" not in options and len(row) == _ROW:
-            if lines[-1] != "*":
+            if not was_repeated:
                 lines.append("*")
+            was_repeated = True
             continue
-        before = row
+        before, was_repeated = row, False
+        if len(lines) > _ROWS_AT_ONCE:
+            yield write_out("".join(f"{line}\n" for line in lines))
+            lines = []
         lines.append(f"{start + offset:0{width}x} {_format_row(row, canonical='C' in options)}")
     if data:
         lines.append(f"{start + len(data):0{width}x}")
@@ -581,18 +702,50 @@ def dd(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _parse_ranges(text: str) -> list[tuple[int, int]]:
-    """Parse `1,3-5,7-` to half-open ranges from 0."""
+    """Parse `1,3-5,7-` to half-open ranges from 0, in order and apart."""
     ranges: list[tuple[int, int]] = []
     for piece in text.split(","):
         match = re.fullmatch(r"(\d*)(-?)(\d*)", piece)
         if match is None or not (match[1] or match[3]):
             raise UsageError(f"cut: invalid number '{piece}'")
         first = int(match[1] or 1)
-        last = int(match[3]) if match[3] else (1 << 30 if match[2] else first)
+        last = int(match[3]) if match[3] else (_NO_LAST if match[2] else first)
         if not first:
             raise UsageError("cut: invalid range 0")
         ranges.append((first - 1, last))
-    return sorted(ranges)
+    apart: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if apart and first <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(last, apart[-1][1]))
+        else:
+            apart.append((first, last))
+    return apart
+
+
+def _select_fields(
+    line: str, separator: str, ranges: list[tuple[int, int]], meter: WorkMeter
+) -> Generator[Effect, None, str]:
+    """Return some fields of a line; no others are split off."""
+    pieces: list[str] = []
+    index = position = 0
+    for first, last in ranges:
+        start = position
+        while index < last:
+            if index == first:
+                start = position
+                if last == _NO_LAST:
+                    pieces.append(line[start:])
+                    return separator.join(pieces)
+            yield from meter.spend(1)
+            end = line.find(separator, position)
+            index += 1
+            if end < 0:
+                if index > first:
+                    pieces.append(line[start:])
+                return separator.join(pieces)
+            position = end + 1
+        pieces.append(line[start : position - 1])
+    return separator.join(pieces)
 
 
 def cut(context: ProcessContext, args: list[str]) -> Process:
@@ -605,21 +758,18 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
     ranges = _parse_ranges(options[kind].replace("\n", ","))
     separator = options.get("d", "\t")[:1] or "\0"
 
-    def is_selected(index: int) -> bool:
-        return any(first <= index < last for first, last in ranges)
-
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
         with context.tasks.account.hold() as hold:
-            lines = LineReader(number, hold)
+            lines, meter = LineReader(number, hold), WorkMeter()
             while batch := (yield from lines.read_batch()):
                 pieces = []
                 for raw in batch:
+                    yield from meter.spend(1 + len(ranges))
                     line = raw.removesuffix(b"\n").decode(errors="surrogateescape")
                     if kind != "f":
-                        line = "".join(char for i, char in enumerate(line) if is_selected(i))
+                        line = "".join(line[first:last] for first, last in ranges)
                     elif separator in line:
-                        fields = line.split(separator)
-                        line = separator.join(f for i, f in enumerate(fields) if is_selected(i))
+                        line = yield from _select_fields(line, separator, ranges, meter)
                     elif "s" in options:
                         continue
                     pieces.append(f"{line}\n")
@@ -650,6 +800,9 @@ def _expand_set(text: str) -> list[str]:
     return characters
 
 
+_BYTE_CHARACTERS = frozenset(map(chr, range(256)))
+
+
 def tr(_: ProcessContext, args: list[str]) -> Process:
     """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: the complement."""
     options, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
@@ -660,24 +813,34 @@ def tr(_: ProcessContext, args: list[str]) -> Process:
     if "c" in options or "C" in options:
         excluded = set(first)
         first = [chr(code) for code in range(256) if chr(code) not in excluded]
-    table: dict[str, str] = {}
+    deleted = b""
+    if "d" in options:
+        deleted = _to_bytes([char for char in first if char in _BYTE_CHARACTERS])
+    table = bytes(range(256))
     if second and "d" not in options:
-        table = {char: second[min(i, len(second) - 1)] for i, char in enumerate(first)}
-    deleted = frozenset(first) if "d" in options else frozenset()
-    squeezed = frozenset(second or first) if "s" in options else frozenset()
-    last = ""
+        new = _to_bytes(second)
+        pairs = {
+            ord(char): new[min(index, len(new) - 1)]
+            for index, char in enumerate(first)
+            if char in _BYTE_CHARACTERS
+        }
+        table = bytes(pairs.get(byte, byte) for byte in table)
+    squeezed = _to_bytes(second or first) if "s" in options else b""
+    repeats = re.compile(b"([" + re.escape(squeezed) + rb"])\1+", re.DOTALL) if squeezed else None
+    last = b""
     while True:
         read = Read(0)
         yield read
         if not read.data:
             return 0
-        pieces = []
-        for char in read.data.decode("latin-1"):
-            if char in deleted:
-                continue
-            new = table.get(char, char)
-            if new in squeezed and new == last:
-                continue
-            pieces.append(new)
-            last = new
-        yield Write(1, "".join(pieces).encode("latin-1", errors="replace"))
+        data = read.data.translate(table, deleted)
+        if repeats is not None:
+            data = repeats.sub(rb"\1", data)
+            is_repeated = bool(data) and data[:1] == last and last in squeezed
+            last = data[-1:] or last
+            data = data[is_repeated:]
+        yield Write(1, data)
+
+
+def _to_bytes(characters: list[str]) -> bytes:
+    return "".join(characters).encode("latin-1", errors="replace")

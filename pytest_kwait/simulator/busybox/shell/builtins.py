@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.applets import has_program
-from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED
+from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, WorkMeter
 from pytest_kwait.simulator.busybox.os.files import Directory, File
 from pytest_kwait.simulator.busybox.os.syscalls import (
     SIGNALS,
@@ -46,6 +46,7 @@ _OPTIONS = {
 _ACCEPTED_LETTERS = "efuxnC"
 
 _MAX_DIGITS = 19
+_ESCAPED = re.compile(r"\\(.?)", re.DOTALL)
 _KEYWORDS = frozenset(
     "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
 )
@@ -323,22 +324,15 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
     data, code = yield from _read_line(shell, raw=raw, seconds=seconds)
     text = data.decode(errors="surrogateescape")
     names = names or ["REPLY"]
-    if raw:
-        characters = [(char, False) for char in text]
+    meter = WorkMeter()
+    escaped: set[int] = set()
+    if not raw:
+        text, escaped = yield from _unescape_line(text, meter)
+    if names == ["REPLY"]:
+        values = [text]
     else:
-        # Escaped characters do not separate fields.
-        marks = re.findall(r"\\(.)|([^\\])|\\$", text, re.DOTALL)
-        characters = [
-            (first_mark or second_mark, bool(first_mark))
-            for first_mark, second_mark in marks
-            if first_mark or second_mark
-        ]
-    plain = "".join(char for char, _ in characters)
-    values = (
-        [plain]
-        if names == ["REPLY"]
-        else _split_fields(characters, len(names), shell.variables.ifs)
-    )
+        separators = shell.variables.ifs
+        values = yield from _FieldSplitter(text, escaped, separators, meter).split(len(names))
     for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
         yield from _assign(shell, "read", f"{name}={value}", lambda _: None)
     return code
@@ -371,47 +365,78 @@ def _read_line(
         return body, 0
 
 
-def _split_fields(text: list[tuple[str, bool]], most: int, separators: str) -> list[str]:
-    """Split a line into fields; the last one gets the rest.
+def _unescape_line(text: str, meter: WorkMeter) -> Generator[Effect, None, tuple[str, set[int]]]:
+    """Return a line without its backslashes, and where it has escaped characters."""
+    pieces: list[str] = []
+    escaped: set[int] = set()
+    position = size = 0
+    for match in _ESCAPED.finditer(text):
+        yield from meter.spend(1)
+        pieces += (text[position : match.start()], match[1])
+        size += match.start() - position
+        if match[1]:
+            # Escaped characters do not separate fields.
+            escaped.add(size)
+        size += len(match[1])
+        position = match.end()
+    return "".join(pieces) + text[position:], escaped
+
+
+class _FieldSplitter:
+    """Splits a line into fields.
 
     Args:
-        text: its characters, and whether each is escaped.
-        most: the most fields.
+        text: the line.
+        escaped: the positions of its escaped characters.
         separators: the value of IFS.
     """
 
-    def blank(index: int) -> bool:
-        char, protected = text[index]
-        return not protected and char in separators and char in " \t\n"
+    def __init__(self, text: str, escaped: set[int], separators: str, meter: WorkMeter) -> None:
+        self._text, self._escaped, self._meter = text, escaped, meter
+        self._separators = separators
+        self._blanks = "".join(char for char in separators if char in " \t\n")
+        classes = re.escape(separators).replace("]", "\\]")
+        self._expression = re.compile(f"[{classes}]" if separators else r"(?!)")
 
-    def ends(index: int) -> bool:
-        char, protected = text[index]
-        return not protected and char in separators
+    def _is_blank(self, position: int) -> bool:
+        return position not in self._escaped and self._text[position] in self._blanks
 
-    position, end = 0, len(text)
-    while position < end and blank(position):
-        position += 1
-    while end > position and blank(end - 1):
-        end -= 1
-    values: list[str] = []
-    while position < end and len(values) < most - 1:
-        start = position
-        while position < end and not ends(position):
+    def _find_separator(self, position: int, end: int) -> Generator[Effect, None, int]:
+        """Return the position of the next separator, or the end."""
+        while match := self._expression.search(self._text, position, end):
+            yield from self._meter.spend(1)
+            if match.start() not in self._escaped:
+                return match.start()
+            position = match.end()
+        return end
+
+    def _skip_blanks(self, position: int, end: int) -> Generator[Effect, None, int]:
+        while position < end and self._is_blank(position):
+            yield from self._meter.spend(1)
             position += 1
-        values.append("".join(char for char, _ in text[start:position]))
-        while position < end and blank(position):
-            position += 1
-        if position < end and ends(position):
-            position += 1
-            while position < end and blank(position):
-                position += 1
-    if position < end:
-        rest = range(position, end)
-        # A single trailing separator is dropped.
-        if ends(end - 1) and not any(ends(index) for index in rest[:-1]):
+        return position
+
+    def split(self, most: int) -> Generator[Effect, None, list[str]]:
+        """Return at most so many fields; the last one gets the rest."""
+        text, end = self._text, len(self._text)
+        position = yield from self._skip_blanks(0, end)
+        while end > position and self._is_blank(end - 1):
+            yield from self._meter.spend(1)
             end -= 1
-        values.append("".join(char for char, _ in text[position:end]))
-    return values
+        values: list[str] = []
+        while position < end and len(values) < most - 1:
+            start = position
+            position = yield from self._find_separator(position, end)
+            values.append(text[start:position])
+            position = yield from self._skip_blanks(position, end)
+            if position < end and (yield from self._find_separator(position, end)) == position:
+                position = yield from self._skip_blanks(position + 1, end)
+        if position < end:
+            # A single trailing separator is dropped.
+            if (yield from self._find_separator(position, end)) == end - 1:
+                end -= 1
+            values.append(text[position:end])
+        return values
 
 
 def _getopts(shell: ShellContext, args: list[str]) -> Process:

@@ -6,8 +6,9 @@ Arithmetic is on 64-bit integers with C's operators, as in busybox.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pytest_kwait.simulator.busybox.libbb import WorkMeter
 from pytest_kwait.simulator.busybox.os.syscalls import STEP
 from pytest_kwait.simulator.busybox.patterns import (
     compile_glob,
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.shell.tree import Part
     from pytest_kwait.simulator.busybox.shell.variables import ShellContext
 
+    T = TypeVar("T")
+    Evaluation = Generator[Effect, None, T]
+    """A part of an evaluation, which yields a step now and then."""
+
 _ARITHMETIC_TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX][0-9a-fA-F]+|\d+#[0-9a-zA-Z@_]+|\d+)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<operator><<=|>>=|\*\*|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%<>=!~&|^?:(),]))",
@@ -55,6 +60,8 @@ _SOFT_BREAK: _Item = (None, False, True)
 # Items between two steps, and characters of an item.
 _MANY_ITEMS = 64
 _PORTION = 64
+_OPERAND_WORK = 10
+"""The work of an operand of an arithmetic expression."""
 
 
 class ShellArithmeticError(Exception):
@@ -106,24 +113,34 @@ class _Expression:
     """
 
     def __init__(
-        self, text: str, get: Callable[[str], str], put: Callable[[str, str], None], depth: int
+        self,
+        text: str,
+        get: Callable[[str], str],
+        put: Callable[[str, str], None],
+        depth: int,
+        meter: WorkMeter,
     ) -> None:
-        self._get, self._put, self._depth = get, put, depth
+        self._text, self._get, self._put, self._depth = text.rstrip(), get, put, depth
+        self._meter = meter
         self._tokens: list[tuple[str, str]] = []
-        position, text = 0, text.rstrip()
+        self._position = 0
+        self._nesting = 0
+
+    def _scan(self) -> Evaluation[None]:
+        position, text = 0, self._text
         while position < len(text):
+            yield from self._meter.spend(1)
             match = _ARITHMETIC_TOKEN.match(text, position)
             if match is None:
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._tokens.append((match.lastgroup or "", match[match.lastgroup or 0]))
             position = match.end()
-        self._position = 0
-        self._nesting = 0
 
-    def run(self) -> int:
+    def run(self) -> Evaluation[int]:
+        yield from self._scan()
         if not self._tokens:
             return 0
-        value = self._to_number(self._parse_comma(live=True))
+        value = yield from self._to_number((yield from self._parse_comma(live=True)))
         if self._position < len(self._tokens):
             raise ShellArithmeticError(_SYNTAX_ERROR)
         return value
@@ -134,7 +151,7 @@ class _Expression:
             return text if kind == "operator" else "x"
         return ""
 
-    def _to_number(self, operand: int | str) -> int:
+    def _to_number(self, operand: int | str) -> Evaluation[int]:
         if isinstance(operand, int):
             return operand
         text = self._get(operand)
@@ -142,71 +159,84 @@ class _Expression:
             return 0
         if self._depth >= _MAX_NESTING:
             raise ShellArithmeticError("expression recursion loop detected")
-        return _Expression(text, self._get, self._put, self._depth + 1).run()
+        return (
+            yield from _Expression(text, self._get, self._put, self._depth + 1, self._meter).run()
+        )
 
-    def _parse_comma(self, *, live: bool) -> int | str:
-        value = self._parse_ternary(live=live)
+    def _parse_comma(self, *, live: bool) -> Evaluation[int | str]:
+        value = yield from self._parse_ternary(live=live)
         while self._peek() == ",":
             self._position += 1
-            value = self._parse_ternary(live=live)
+            value = yield from self._parse_ternary(live=live)
         return value
 
-    def _parse_ternary(self, *, live: bool) -> int | str:
+    def _parse_ternary(self, *, live: bool) -> Evaluation[int | str]:
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise ShellArithmeticError(_SYNTAX_ERROR)
-        left = self._parse_binary(1, live=live)
+        left = yield from self._parse_binary(1, live=live)
         operator = self._peek()
         if operator in _ASSIGNMENTS:
             if not isinstance(left, str):
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
             right = (
-                self._to_number(self._parse_ternary(live=live)) if live else self._skip_ternary()
+                (yield from self._to_number((yield from self._parse_ternary(live=live))))
+                if live
+                else (yield from self._skip_ternary())
             )
             if operator != "=" and live:
-                right = _wrap_int64(_OPERATIONS[operator[:-1]](self._to_number(left), right))
+                right = _wrap_int64(
+                    _OPERATIONS[operator[:-1]]((yield from self._to_number(left)), right)
+                )
             if live:
                 self._put(left, str(right))
             left = right
         elif operator == "?":
             self._position += 1
-            holds = live and self._to_number(left) != 0
-            first = self._parse_comma(live=holds)
+            holds = live and (yield from self._to_number(left)) != 0
+            first = yield from self._parse_comma(live=holds)
             if self._peek() != ":":
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
-            second = self._parse_ternary(live=live and not holds)
+            second = yield from self._parse_ternary(live=live and not holds)
             left = first if holds else second
         self._nesting -= 1
         return left
 
-    def _skip_ternary(self) -> int:
-        self._parse_ternary(live=False)
+    def _skip_ternary(self) -> Evaluation[int]:
+        yield from self._parse_ternary(live=False)
         return 0
 
-    def _parse_binary(self, least: int, *, live: bool) -> int | str:
-        left = self._parse_unary(live=live)
+    def _parse_binary(self, least: int, *, live: bool) -> Evaluation[int | str]:
+        left = yield from self._parse_unary(live=live)
         while (level := _LEVELS.get(operator := self._peek(), 0)) >= least:
             self._position += 1
             if operator in ("&&", "||"):
-                decided = live and (self._to_number(left) != 0) == (operator == "||")
-                right = self._parse_binary(level + 1, live=live and not decided)
+                decided = live and ((yield from self._to_number(left)) != 0) == (operator == "||")
+                right = yield from self._parse_binary(level + 1, live=live and not decided)
                 left = (
-                    int(operator == "||") if decided else int(live and self._to_number(right) != 0)
+                    int(operator == "||")
+                    if decided
+                    else int(live and (yield from self._to_number(right)) != 0)
                 )
                 continue
-            right = self._parse_binary(level + (operator != "**"), live=live)
+            right = yield from self._parse_binary(level + (operator != "**"), live=live)
             left = (
-                _wrap_int64(_OPERATIONS[operator](self._to_number(left), self._to_number(right)))
+                _wrap_int64(
+                    _OPERATIONS[operator](
+                        (yield from self._to_number(left)), (yield from self._to_number(right))
+                    )
+                )
                 if live
                 else 0
             )
         return left
 
-    def _parse_unary(self, *, live: bool) -> int | str:
+    def _parse_unary(self, *, live: bool) -> Evaluation[int | str]:
         if self._position >= len(self._tokens):
             raise ShellArithmeticError(_SYNTAX_ERROR)
+        yield from self._meter.spend(_OPERAND_WORK)
         kind, text = self._tokens[self._position]
         self._position += 1
         if kind == "number":
@@ -215,27 +245,27 @@ class _Expression:
             if self._peek() in ("++", "--"):
                 step = 1 if self._peek() == "++" else -1
                 self._position += 1
-                value = self._to_number(text) if live else 0
+                value = (yield from self._to_number(text)) if live else 0
                 if live:
                     self._put(text, str(_wrap_int64(value + step)))
                 return value
             return text
         if text == "(":
-            value_or_name = self._parse_comma(live=live)
+            value_or_name = yield from self._parse_comma(live=live)
             if self._peek() != ")":
                 raise ShellArithmeticError(_SYNTAX_ERROR)
             self._position += 1
-            return self._to_number(value_or_name) if live else 0
+            return (yield from self._to_number(value_or_name)) if live else 0
         if text not in ("+", "-", "!", "~", "++", "--"):
             raise ShellArithmeticError(_SYNTAX_ERROR)
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise ShellArithmeticError(_SYNTAX_ERROR)
-        operand = self._parse_unary(live=live)
+        operand = yield from self._parse_unary(live=live)
         self._nesting -= 1
         if not live:
             return 0
-        value = self._to_number(operand)
+        value = yield from self._to_number(operand)
         if text in ("++", "--"):
             if not isinstance(operand, str):
                 return value
@@ -259,7 +289,7 @@ def _parse_number(text: str) -> int:
 
 def evaluate_arithmetic(
     text: str, get: Callable[[str], str], put: Callable[[str, str], None]
-) -> int:
+) -> Evaluation[int]:
     """Evaluate an expression.
 
     Args:
@@ -270,7 +300,7 @@ def evaluate_arithmetic(
     Raises:
         ShellArithmeticError: it is invalid.
     """
-    return _Expression(text, get, put, 0).run()
+    return (yield from _Expression(text, get, put, 0, WorkMeter()).run())
 
 
 def _split_portions(items: list[_Item]) -> Iterator[_Item]:
@@ -452,10 +482,12 @@ class Expander:
         """Evaluate an expression; the shell exits if it is invalid."""
         shell = self._shell
         try:
-            return evaluate_arithmetic(
-                expression,
-                lambda name: self.get_value(name) or "",
-                lambda name, value: shell.variables.set(name, value),
+            return (
+                yield from evaluate_arithmetic(
+                    expression,
+                    lambda name: self.get_value(name) or "",
+                    lambda name, value: shell.variables.set(name, value),
+                )
             )
         except ShellArithmeticError as fault:
             yield shell.make_message(str(fault))
@@ -589,8 +621,26 @@ class Expander:
         pattern = yield from self.expand_pattern(word)
         if operator in ("/", "//"):
             new = (yield from self.expand_text(part.more)) if part.more is not None else ""
-            return _replace_pattern(value, pattern, new, every=operator == "//")
+            return (yield from self._replace(value, pattern, new, every=operator == "//"))
         return _trim(value, pattern, operator)
+
+    def _replace(
+        self, value: str, pattern: str, new: str, *, every: bool
+    ) -> Generator[Effect, None, str]:
+        """Replace the longest match of a pattern, or each."""
+        pieces: list[str] = []
+        position = 0
+        meter = WorkMeter()
+        with self._shell.context.tasks.account.hold() as hold:
+            matches = compile_glob(pattern).find_matches(value) if pattern else iter(())
+            for start, end in matches:
+                yield from meter.spend(1 + len(new) // WorkMeter.CHARACTERS)
+                pieces += (value[position:start], new)
+                hold.resize(hold.size + start - position + len(new))
+                position = end
+                if not every:
+                    break
+            return "".join(pieces) + value[position:]
 
 
 def _trim(value: str, pattern: str, operator: str) -> str:
@@ -602,9 +652,3 @@ def _trim(value: str, pattern: str, operator: str) -> str:
     if operator[0] == "#":
         return value[glob.find_end(value, is_longest=is_longest) or 0 :]
     return value[: glob.find_start(value, is_longest=is_longest)]
-
-
-def _replace_pattern(value: str, pattern: str, new: str, *, every: bool) -> str:
-    if not pattern:
-        return value
-    return compile_glob(pattern).replace(value, new, every=every)

@@ -63,6 +63,12 @@ def test_a_loop_does_not_starve_other_processes() -> None:
         'x="a b c d"; while :; do x="$x $x"; set -- $x; done',
         'f() { f "$@" "$@"; }; f a b c',
         "for i in $(seq 100000); do :; done",
+        "awk 'BEGIN{f=\"%65000d\"; while(length(f)<99999) f=f f; printf f}'",
+        "awk 'BEGIN{x=\"aaaa\"; while(1) gsub(/a/, x, x)}'",
+        "awk 'BEGIN{while(1) a[i++]}'",
+        "awk 'BEGIN{OFS=1; while(1) {OFS=OFS OFS; $99=1}}'",
+        "x=aaaa; while :; do x=${x//a/$x}; done",
+        "x=aaaa; while :; do x=$(echo $x | sed s/a/$x/g); done",
         "i=0; while :; do i=$((i+1)); eval v$i=xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx$i; done",
     ],
 )

@@ -1,0 +1,169 @@
+"""No program of a pod holds the event loop: the work of one step of it, in calls of functions.
+
+A turn of the loop takes two steps of a process at least.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_kwait.simulator.busybox.applets import APPLETS, load_applet
+from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
+from tests.examples import scaled
+from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Task
+
+MOST_CALLS = 30_000
+"""Calls that take less than 30 ms."""
+MANY = 20_000
+FILES = {
+    "one": b"word abc:d " * MANY + b"\n",
+    "lines": b"".join(b"line %d some words:here\n" % number for number in range(MANY)),
+    "short": b"a\n" * (3 * MANY),
+    "aa": b"a" * (10 * MANY) + b"\n",
+}
+
+
+class Steps:
+    """Counts the calls of each step of a process."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.worst = self._calls = 0
+        run = ProcessTable._step
+
+        def counted(table: ProcessTable, task: Task) -> bool:
+            self._calls = 0
+            before = sys.getprofile()
+            sys.setprofile(self._count)
+            try:
+                return run(table, task)
+            finally:
+                sys.setprofile(before)
+                self.worst = max(self.worst, self._calls)
+
+        monkeypatch.setattr(ProcessTable, "_step", counted)
+
+    def _count(self, _frame: FrameType, event: str, _arg: object) -> None:
+        self._calls += event in ("call", "c_call")
+
+
+@pytest.fixture
+def steps() -> Iterator[Steps]:
+    for name in APPLETS:
+        load_applet(name)  # imports are no work of a program
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        yield Steps(monkeypatch)
+
+
+def run_script(script: str, **files: bytes) -> tuple[str, int | None]:
+    """Return the output of a script, which may take long, and its exit code."""
+    contents: dict[str, Any] = {**files}
+    harness = ContainerHarness(**contents)
+    session = harness.run("sh", "-c", script)
+    while session.output.code is None:
+        harness.clock.advance(1)
+    return take_output(session)[1].decode(), session.output.code
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("""awk '{n=gsub(/a/,"[&]")} END{print n}' /one""", "20000\n"),
+        ("awk '{n=split($0,x,/[ab]/)} END{print n}' /one", "40001\n"),
+        ("""awk '{n=split($0,x,"a")} END{print n, x[2]}' /one""", "20001 bc:d word \n"),
+        ("awk -F'[ab]' '{print NF}' /one", "40001\n"),
+        ("awk '{print NF, $3}' /one", "40000 word\n"),
+        ("awk 'BEGIN{RS=\"a\"} {n++} END{print n}' /aa", "200001\n"),
+        ("awk '/^lime/ {n++} END{print n+0}' /lines", "0\n"),
+        ("awk '{n+=length($0 NR)} END{print n}' /lines", "597784\n"),
+        ("""awk 'BEGIN{for(i=0;i<9999;i++)a[i]; for(k in a) n++; print n}'""", "9999\n"),
+        ("""awk "BEGIN{print $(seq -s ', ' 9999)}" | wc -w""", "9999\n"),
+        ("""awk "BEGIN{$(seq -s ';' 9999)}" """, ""),
+        ("""seq 9999 | sed 's/.*/{n+=&}/' > /p; awk -f /p /none; echo $?""", "2\n"),
+        ("""awk "BEGIN{x=\\"$(sed 's/a/\\\\\\\\n/g' /aa)\\"; print length(x)}" """, "400000\n"),
+        ("""awk 'BEGIN{f="%d"; while(length(f)<99999) f=f f; print length(sprintf(f))}'""",
+         "65536\n"),
+        ("sort -n -k2 /lines | tail -n1", "line 19999 some words:here\n"),
+        ("sort -u /short", "a\n"),
+        ("sort -r /short | wc -l", "60000\n"),
+        ("tac /short | wc -l", "60000\n"),
+        ("head -n -5 /short | wc -l; head -n-5 /short | wc -l", "59995\n59995\n"),
+        ("tail -n 50000 /short | wc -l; tail -n +5 /short | wc -l", "50000\n59996\n"),
+        ("uniq -c /short", "  60000 a\n"),
+        ("rev /short | wc -l; wc -L /short", "60000\n1 /short\n"),
+        ("cut -c1,3,5-6 /one; cut -d: -f2,4 /one; cut -d: -f20001 /one",
+         "wr a\nd word abc:d word abc\nd \n"),
+        ("cut -c$(seq -s, 1 2 5000) /one | wc -c", "2501\n"),
+        ("base64 -w 1 /one | wc -l; base64 /one | base64 -d | wc -c", "293336\n220001\n"),
+        ("hexdump -C /one | tail -n1; hexdump -C /aa", None),
+        ("tr a-z b-y < /one | wc -c; tr -d a < /aa; tr -s a < /aa", "220001\n\na\n"),
+        ("cat -n /short | tail -n1", " 60000\ta\n"),
+        ("seq 50000 | tail -n1; seq -s '' 50000 | wc -c", "50000\n238895\n"),
+        ("printf '%s\\n' $(seq 9999) | tail -n1", "9999\n"),
+        ("expr $(seq -s ' + ' 9999)", "49995000\n"),
+        ("test $(seq -s ' -o ' 9999) && echo so", "so\n"),
+        ("echo $(($(seq -s + 9999)))", "49995000\n"),
+        ("x=$(cat /one); echo ${x//a/b} | wc -c; x=${x//:}; echo ${#x}", "220000\n200000\n"),
+        ("x=$(cat /one); set -- $x; echo $#; case $x in *b*q*) echo so;; esac", "40000\n"),
+        ("IFS=: read a b < /one; echo ${#a} ${#b}; IFS=: read -r a b < /one; echo ${#b}",
+         "8 219991\n219991\n"),
+        ("read a < /one; echo ${#a}; sed 's/./\\\\&/g' /aa > /b; read a b < /b; echo ${#a}",
+         "219999\n200000\n"),
+        ("grep -o a /one | wc -l; grep -c a /short; grep -v x /short | wc -l",
+         "20000\n60000\n60000\n"),
+        ("sed 's/a/b/g' /one | grep -c a; sed y/a/b/ /one | grep -c a", "0\n0\n"),
+        ("sed -n '$p' /short; sed s/a/b/2 /aa | cut -c1-3", "a\naba\n"),
+        ("xargs echo < /one | wc -w; xargs -n 9000 echo < /one | wc -l", "40000\n5\n"),
+    ],
+)  # fmt: skip
+def test_no_program_holds_the_loop(steps: Steps, script: str, shown: str | None) -> None:
+    assert shown is None or run_script(script, **FILES)[0] == shown
+    if shown is None:
+        assert run_script(script, **FILES)[1] == 0
+    assert steps.worst < MOST_CALLS
+
+
+_PATTERNS = st.lists(
+    st.sampled_from(["a", "b", "(a|b)*", "a*", "[ab]+", ".", "(a|ab)(b|)*", "x?", "$", "^", "a+"]),
+    min_size=1,
+    max_size=6,
+).map("".join)
+_PROGRAMS = st.sampled_from(
+    [
+        "grep -cE '{}' /text",
+        "grep -oE '{}' /text",
+        "sed -E 's/{}/<&>/g' /text",
+        "awk '{{n+=gsub(/{}/,\"-\")}} END{{print n}}' /text",
+        "awk '{{n+=split($0,x,/{}/)}} END{{print n}}' /text",
+        "awk -F'{}' '{{print NF}}' /text",
+        "awk '$0 ~ /{0}/ && !match($0, /{0}/)' /text",
+        "x=$(cat /text); case $x in *{}*) echo so;; esac",
+        "x=$(cat /text); echo ${{x//{}/-}}; echo ${{x%%{}*}}",
+        "expr \"$(cat /text)\" : '{}'",
+    ]
+)
+
+
+@settings(max_examples=scaled(60), deadline=None)
+@given(
+    program=_PROGRAMS,
+    pattern=_PATTERNS,
+    line=st.text("abx\n", min_size=1, max_size=20),
+    count=st.sampled_from([1, 50, 5000]),
+)
+def test_no_pattern_holds_the_loop(program: str, pattern: str, line: str, count: int) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        steps = Steps(monkeypatch)
+        text = (line * count).encode()
+        run_script(program.format(*[pattern] * 2), text=text)
+    assert steps.worst < MOST_CALLS
