@@ -17,13 +17,14 @@ from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
-from pytest_kwait.simulator.clock import SimClock
+from pytest_kwait.simulator.clock import FAST, SimClock
 from pytest_kwait.simulator.container_scripts import ScriptRules
 from pytest_kwait.simulator.conversion import to_storage_version
 from pytest_kwait.simulator.faults import ActiveFaults
 from pytest_kwait.simulator.image_mapping import ImageMappings
 from pytest_kwait.simulator.network.egress import EgressTargets
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.protocol.options import TIME_SCALES
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
     GenericStore,
@@ -71,6 +72,7 @@ class SimulatedCluster:
         disabled_plugins: Collection[str] = (),
     ) -> None:
         self.clock = clock or SimClock()
+        self.time_scale = TIME_SCALES["fast" if self.clock.scale == FAST else "real"]
         self.store = store or Store()
         self.kinds = Scheme()
         self.admission = AdmissionChain(self, disabled_plugins)

@@ -143,6 +143,8 @@ class Cluster(Protocol):
     server_address: tuple[str, int]
     """The host and port of the API server on this machine."""
     has_controllers: bool
+    time_scale: float
+    """The time of its controllers, as a fraction of a real cluster's."""
     root_ca: str
     before_write: list[Callable[[Kind, Obj, Obj | None], None]]
 

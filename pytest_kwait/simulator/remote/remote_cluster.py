@@ -57,6 +57,7 @@ class RemoteCluster(SimulatedCluster):
         self._mirror = MirrorStore()
         super().__init__(clock or SimClock(REAL), self._mirror)
         self.has_controllers = True
+        self.time_scale = 1.0
         self.accounts = RemoteTokens(self, connection, signing_key)
         self._connection = connection
         self._reflectors: list[MirrorReflector] = []
