@@ -19,7 +19,7 @@ from pytest_kwait.simulator.authentication.service_accounts import ServiceAccoun
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
 from pytest_kwait.simulator.clock import FAST, SimClock
 from pytest_kwait.simulator.container_scripts import ScriptRules
-from pytest_kwait.simulator.conversion import to_storage_version
+from pytest_kwait.simulator.conversion import to_storage_version, to_version
 from pytest_kwait.simulator.faults import ActiveFaults
 from pytest_kwait.simulator.image_mapping import ImageMappings
 from pytest_kwait.simulator.network.egress import EgressTargets
@@ -32,7 +32,7 @@ from pytest_kwait.simulator.registry.generic_store import (
     retry_on_conflict,
 )
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
-from pytest_kwait.simulator.registry.subresources import bind_pod
+from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
@@ -310,6 +310,27 @@ class SimulatedCluster:
 
         kind = self.kind_of(resource)
         return self._write_own(kind, name, namespace, changed, subresource, caller)
+
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored.
+
+        Raises:
+            StatusError: 404 not found, or the request is invalid or denied.
+        """
+
+        def write() -> Obj:
+            entry = self.entry(kind, name, namespace)
+            if kind.custom:
+                entry = Entry(entry.key, to_version(kind, entry.obj), entry.revision)
+            return store_scale(
+                self,
+                kind,
+                entry,
+                lambda scale: {**scale, "spec": {"replicas": replicas}},
+                internal_caller(),
+            )
+
+        return retry_on_conflict(write)
 
     def _write_own(
         self,

@@ -220,6 +220,9 @@ class Cluster(Protocol):
     ) -> Obj:
         """Let `change` edit a copy of the object, write that and return it as stored."""
 
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored."""
+
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
     ) -> Obj:

@@ -96,6 +96,7 @@ class Caller:
         extra: further attributes from authentication.
         manager: the field manager of the write; empty records none.
         internal: whether it is a component of this process, whose writes are decoded.
+        applies: whether its writes are server-side applies of what they change.
         version: the API version of its writes, as `events.k8s.io/v1`; empty for that of the object.
         dry_run: do everything but store.
         field_validation: the handling of unknown fields.
@@ -111,6 +112,7 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     manager: str = ""
     internal: bool = False
+    applies: bool = False
     version: str = ""
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
@@ -142,6 +144,11 @@ class Caller:
 def internal_caller(manager: str = CONTROLLER_MANAGER, version: str = "") -> Caller:
     """Return the caller of writes of the cluster's components, by the name of their process."""
     return Caller(manager=manager, internal=True, version=version)
+
+
+def applying_caller(manager: str) -> Caller:
+    """Return the caller of a component's server-side applies, by its own field manager."""
+    return Caller(manager=manager, internal=True, applies=True)
 
 
 def server_caller() -> Caller:

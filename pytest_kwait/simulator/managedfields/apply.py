@@ -35,6 +35,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     object_shape,
     read_managed_fields,
     record_update,
+    strip_reset,
     strip_unowned,
     write_managed_fields,
 )
@@ -247,7 +248,7 @@ def apply_object(
                 else set()
             )
             _prune_dropped(merged, shape, last.fields - own_fields, own_fields | held)
-        changes = compare_fields(plain, merged, shape)
+        changes = strip_reset(kind, compare_fields(plain, merged, shape), subresource)
         touched = changes.added | changes.modified
         allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
         versions = VersionConverter(cluster.kinds, kind)

@@ -612,6 +612,7 @@ class GenericStore:
                 metadata.pop(field, None)
         new = {**entry.obj, "metadata": metadata, "spec": spec}
         self._cluster.strategy(kind).default(new)
+        self._record(kind, new, entry.obj, caller, None, "finalize")
         errors = [
             error
             for index, name in enumerate(finalizers)

@@ -22,6 +22,7 @@ from pytest_kwait.simulator.clock import REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.registry.generic_store import ObjectModified, is_deletion_complete
+from pytest_kwait.simulator.registry.subresources import SCALE_KIND
 from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
 
 if TYPE_CHECKING:
@@ -299,6 +300,17 @@ class RemoteCluster(SimulatedCluster):
                     raise
             obj = self._read(kind, name, namespace)
         raise ObjectModified(kind, name)
+
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored.
+
+        Raises:
+            StatusError: 404 not found, or the server refused.
+        """
+        scale = {"metadata": {"name": name, "namespace": namespace}, "spec": {"replicas": replicas}}
+        path = _object_path(kind, name, namespace, "scale")
+        self._connection.request("PUT", path, _with_kind(SCALE_KIND, scale))
+        return self._read(kind, name, namespace)
 
     def _put(self, kind: Kind, obj: Obj, subresource: str | None) -> Obj:
         name, namespace = name_of(obj), namespace_of(obj)
