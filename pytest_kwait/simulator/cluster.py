@@ -395,8 +395,12 @@ class SimulatedCluster:
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status.
+
+        Args:
+            is_named: False for one of a deleted collection: admission sees no name.
 
         Raises:
             StatusError: 404 not found, 409 a precondition fails.
@@ -414,7 +418,9 @@ class SimulatedCluster:
         if propagation is not None:
             delete_options["propagationPolicy"] = propagation
         return retry_on_conflict(
-            lambda: self._objects.delete(kind, name, namespace, delete_options, asking)
+            lambda: self._objects.delete(
+                kind, name, namespace, delete_options, asking, is_named=is_named
+            )
         )
 
     def delete_admitted(

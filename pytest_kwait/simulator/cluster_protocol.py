@@ -250,6 +250,7 @@ class Cluster(Protocol):
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status."""
 

@@ -100,6 +100,7 @@ class Caller:
         version: the API version of its writes, as `events.k8s.io/v1`; empty for that of the object.
         dry_run: do everything but store.
         field_validation: the handling of unknown fields.
+        write_options: the options that the request names, for admission reviews.
         warnings: texts for `Warning` headers of the response.
         strict_errors: errors of strict decoding.
         empty_fields: the fields whose empty lists decoding has made null, as `rules`.
@@ -116,6 +117,7 @@ class Caller:
     version: str = ""
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
+    write_options: Obj = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     strict_errors: list[str] = field(default_factory=list)
     empty_fields: list[str] = field(default_factory=list)

@@ -274,13 +274,8 @@ def apply_object(
         for other_manager in other_managers:
             lost = changes_by_version.get(other_manager.api_version, changes)
             other_manager.fields -= lost.added | lost.modified | lost.removed
-        renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
-        if (
-            last is not None
-            and last.fields == own_fields
-            and not (touched or changes.removed or renoted)
-        ):
-            return live, False
+        if caller.manager == KUBECTL_MANAGER:
+            update_last_applied(merged, configuration)
 
     def record(new: Obj) -> None:
         write_managed_fields(new, [*other_managers, manager_entry])

@@ -164,17 +164,7 @@ def store_scale(
     Raises:
         StatusError: 400, 409 or 422, the Scale is invalid, or the request is denied.
     """
-    before = read_scale(kind, entry.obj)
-    scale = change(before)
-    metadata = entry.obj["metadata"]
-    attributes = Attributes(
-        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], scale, before, "scale",
-        caller, subresource_kind=SCALE_KIND,
-    )  # fmt: skip
-    cluster.admission.admit_subresource(attributes)
-    scale = attributes.obj or scale
-    new = cluster.decode(kind, write_scale(kind, entry.obj, scale), caller)
-    cluster.admission.validate_subresource(attributes)
+    scale = change(read_scale(kind, entry.obj))
 
     def record(new: Obj) -> None:
         path, managers = replicas_field(kind), read_managed_fields(entry.obj)
@@ -184,14 +174,62 @@ def store_scale(
             return
         versions, stamp = VersionConverter(cluster.kinds, kind), cluster.clock.stamp()
         record_update(kind, new, entry.obj, caller, stamp, "scale", versions)
-        if not (scale.get("spec") or {}).get("replicas"):
+        if not read_scale(kind, new)["spec"]:
             # A Scale without replicas leaves zero out, so that none owns it.
             managers = read_managed_fields(new)
             for manager in managers:
                 manager.fields.discard(path)
             write_managed_fields(new, managers)
 
+    return write_admitted_scale(cluster, kind, entry, scale, caller, record)
+
+
+def write_admitted_scale(
+    cluster: Cluster,
+    kind: Kind,
+    entry: Entry,
+    scale: Obj,
+    caller: Caller,
+    record: Callable[[Obj], None],
+) -> Obj:
+    """Admit a Scale, then store and return the object with its replicas.
+
+    Mutating admission sees the Scale of the request, with managers; validating admission that of
+    the changed object, without.
+
+    Args:
+        record: sets the field managers of the object.
+
+    Raises:
+        StatusError: 400, 409 or 422, the Scale is invalid, or the request is denied.
+    """
+    metadata = entry.obj["metadata"]
+    before = read_scale(kind, entry.obj)
+    sent, sent_before = {**scale, "metadata": {**scale["metadata"]}}, read_scale(kind, entry.obj)
+    if cluster.has_webhooks():
+        changed = cluster.decode(kind, write_scale(kind, entry.obj, scale), caller)
+        record(changed)
+        _copy_managers(kind, changed, sent)
+        _copy_managers(kind, entry.obj, sent_before)
+    attributes = Attributes(
+        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], sent, sent_before,
+        "scale", caller, subresource_kind=SCALE_KIND,
+    )  # fmt: skip
+    cluster.admission.admit_subresource(attributes)
+    new = cluster.decode(kind, write_scale(kind, entry.obj, attributes.obj or sent), caller)
+    attributes.obj, attributes.old = read_scale(kind, new), before
+    cluster.admission.validate_subresource(attributes)
     return cluster.replace_decoded(kind, entry, new, "scale", caller, record)
+
+
+def _copy_managers(kind: Kind, obj: Obj, scale: Obj) -> None:
+    """Give a Scale the managers of an object's replicas."""
+    path = replicas_field(kind)
+    managers = [manager for manager in read_managed_fields(obj) if path in manager.fields]
+    for manager in managers:
+        manager.api_version = SCALE_KIND.api_version
+        manager.fields = {("f:spec",), ("f:spec", "f:replicas")}
+    write_managed_fields(scale, managers)
 
 
 def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:

@@ -337,6 +337,7 @@ class RemoteCluster(SimulatedCluster):
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status.
 

@@ -67,7 +67,7 @@ from pytest_kwait.simulator.registry.subresources import (
     read_scale,
     replicas_field,
     store_scale,
-    write_scale,
+    write_admitted_scale,
 )
 from pytest_kwait.simulator.store import Entry
 
@@ -100,6 +100,7 @@ async def serve_eviction(
     caller, namespace = request.read_write_options(), target.namespace or ""
     eviction = await read_subresource_object(cluster, request, EVICTION_KIND, namespace, caller)
     pods = cluster.kinds["pods"]
+    record_update(EVICTION_KIND, eviction, None, caller, cluster.clock.stamp(), "eviction")
 
     def evict() -> None:
         attributes = Attributes(
@@ -109,6 +110,8 @@ async def serve_eviction(
         cluster.admission.admit_subresource(attributes)
         admitted = attributes.obj or eviction
         options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
+        if options:
+            attributes.obj = {**admitted, "deleteOptions": options}
         cluster.admission.validate_subresource(attributes)
         _evict(cluster, cluster.get("pods", target.name, namespace), options)
 
@@ -299,8 +302,7 @@ def _apply_scale(
             f"group/version: {group}"
         )
         raise StatusError(500, "", text)
-    scale = {**applied, "spec": {"replicas": replicas}}
-    changed = write_scale(kind, entry.obj, cluster.decode(SCALE_KIND, scale, caller))
+    scale = cluster.decode(SCALE_KIND, {**applied, "spec": {"replicas": replicas}}, caller)
 
     def record(new: Obj) -> None:
         kept = [*managers]
@@ -313,8 +315,7 @@ def _apply_scale(
             kept.append(manager_entry)
         write_managed_fields(new, kept)
 
-    new = cluster.decode(kind, changed, caller)
-    return cluster.replace_decoded(kind, entry, new, "scale", caller, record)
+    return write_admitted_scale(cluster, kind, entry, scale, caller, record)
 
 
 def _owner_of_scale(owner: ManagedFieldsEntry) -> ManagedFieldsEntry:
@@ -337,6 +338,8 @@ async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestIn
     kind, subresource = cluster.kinds["pods"], "binding"
     if not target.name:
         kind, subresource = cluster.kinds["bindings"], ""
+
+    record_update(BINDING_KIND, binding, None, caller, cluster.clock.stamp(), subresource)
 
     def bind() -> None:
         attributes = Attributes(
