@@ -14,6 +14,10 @@ from kubernetes.client import ApiClient
 from pytest_kwait import cache, leaderelection, scheduler, wait
 from pytest_kwait.client.resource import PODS
 from pytest_kwait.clock import Deadline
+from pytest_kwait.clusters.exploration import ExplorationControl
+from pytest_kwait.clusters.faults import Faults, FaultScope
+from pytest_kwait.clusters.images import Images
+from pytest_kwait.clusters.scripted_pods import script_pods
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.scheduler import algorithm
 from pytest_kwait.suite.schedulers import choose_algorithm
@@ -360,6 +364,72 @@ def test_an_async_function_is_refused_where_nothing_awaits_it() -> None:
 
     assert len(functions) > 50
     check_rows(functions, check, name=lambda row: f"{row[0]}({row[1]}=…)")
+
+
+def refuse_requests() -> Any:
+    raise AssertionError("the cluster is asked with a wrong argument")
+
+
+def list_controls() -> list[tuple[str, Any]]:
+    """Return what the fixture `kwait_cluster` has, with the method `pods` of the cluster itself."""
+    faults = Faults(refuse_requests, "fake", lambda: FaultScope("ci-1", alone=True))
+    return [
+        ("faults", faults),
+        ("images", Images(refuse_requests, "fake")),
+        ("exploration", ExplorationControl(refuse_requests, "fake")),
+        ("scripts", script_pods(faults, "app=web", "", "", None)),
+    ]
+
+
+# Valid values by the names of arguments of the controls.
+CONTROL_VALUES: dict[str, object] = {
+    "command": ["true"],
+    "level": "usual",
+    "lines": ["a"],
+    "resource": "disk",
+    "seconds": 1,
+    "seed": 1,
+    "status": 429,
+}
+# What the controls hand on, or the server checks.
+UNCHECKED_CONTROLS = {
+    ("exploration.start", "level"),
+    ("exploration.start", "seed"),
+    ("faults.rule", "fault"),
+    ("faults.rule", "namespace"),
+}
+
+
+def test_an_argument_of_a_control_of_the_cluster_is_named_with_its_value() -> None:
+    rows: list[tuple[str, str, Callable[..., Any]]] = [
+        (f"{owner}.{name}", argument, method)
+        for owner, control in list_controls()
+        for name, method in inspect.getmembers(control, inspect.ismethod)
+        if not name.startswith("_")
+        for argument in inspect.signature(method).parameters
+        if (f"{owner}.{name}", argument) not in UNCHECKED_CONTROLS
+    ]
+    rows += [("script_pods", name, script_pods) for name in ("label", "name", "container")]
+    rows.append(("script_pods", "namespace", script_pods))
+
+    def check(row: tuple[str, str, Callable[..., Any]]) -> None:
+        _, argument, function = row
+        required = {
+            name: CONTROL_VALUES.get(name, "a")
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.default is parameter.empty or name == "namespace"
+        }
+        if function is script_pods:
+            required |= {"faults": None, "label": "app=web"}
+        elif argument != "namespace":
+            required.pop("namespace", None)
+        with pytest.raises(InvalidArgument, match="<wrong>") as caught:
+            function(**required | {argument: Wrong()})
+        named = "image" if argument == "pattern" else argument
+        assert caught.value.what.split()[-1] == named
+
+    assert len(rows) > 40
+    check_rows(rows, check, name=lambda row: f"{row[0]}({row[1]}=…)")
 
 
 SCHEDULER_NAMES = "use one or more names, or names to algorithms"

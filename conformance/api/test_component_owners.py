@@ -124,11 +124,79 @@ def test_nodes(kwait: Kwait) -> None:
     assert _owned_by(node, _KUBELET, "status") == {"status": {"conditions"}}
 
 
-def _fields(obj: dict[str, Any], manager: str, subresource: str = "") -> dict[str, Any]:
-    """Return the `fieldsV1` of a component's updates."""
+def test_autoscaler(kwait: Kwait) -> None:
+    """The replicas, which it sets by the Scale."""
+    kwait.create(deployment("d"))
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    spec = {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 2}
+    kwait.create(
+        {
+            "apiVersion": "autoscaling/v2",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+    )
+    kwait.wait_for("deployment/d", "jsonpath={.spec.replicas}=2")
+    scaled = kwait.get("deployment/d")
+    assert _owned_by(scaled, _CONTROLLERS, "scale") == {"spec": {"replicas"}}
+
+
+def test_appliers(kwait: Kwait) -> None:
+    """Controllers that apply statuses, each by a manager of its own."""
+    name = f"z-{kwait.namespace}"
+    flow = {"priorityLevelConfiguration": {"name": "global-default"}, "matchingPrecedence": 9000}
+    policy = {
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"nope": "1"}},
+            "resourceRules": [
+                {
+                    "operations": ["CREATE"],
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "resources": ["configmaps"],
+                }
+            ],
+        },
+        "validations": [{"expression": "true"}],
+    }
+    for version, kind, spec, status, manager, owned in (
+        (
+            "flowcontrol.apiserver.k8s.io/v1",
+            "FlowSchema",
+            flow,
+            "conditions",
+            "api-priority-and-fairness-config-consumer-v1",
+            {"conditions"},
+        ),
+        (
+            "admissionregistration.k8s.io/v1",
+            "ValidatingAdmissionPolicy",
+            policy,
+            "observedGeneration",
+            "validatingadmissionpolicy-status",
+            {"observedGeneration", "typeChecking"},
+        ),
+    ):
+        kwait.create(
+            {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        )
+
+        def has_status(obj: dict[str, Any], field: str = status) -> bool:
+            return bool((obj.get("status") or {}).get(field))
+
+        kwait.wait_for(f"{kind.lower()}/{name}", has_status)
+        found = _fields(kwait.get(f"{kind.lower()}/{name}"), manager, "status", "Apply")
+        assert {field[2:] for field in found["f:status"]} == owned
+
+
+def _fields(
+    obj: dict[str, Any], manager: str, subresource: str = "", operation: str = "Update"
+) -> dict[str, Any]:
+    """Return the `fieldsV1` of a component's updates, or applies."""
     for entry in obj["metadata"].get("managedFields") or ():
         if (entry["manager"], entry.get("subresource", "")) == (manager, subresource):
-            assert entry["operation"] == "Update"
+            assert entry["operation"] == operation
             fields: dict[str, Any] = entry["fieldsV1"]
             return fields
     return {}

@@ -239,7 +239,7 @@ def _at(value: Any, path: str) -> Any:
         if isinstance(value, list):
             value = value[int(name)] if int(name) < len(value) else {}
         else:
-            value = value.get(name, {})
+            value = (value or {}).get(name, {})
     return value
 
 

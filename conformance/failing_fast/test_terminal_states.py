@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.config import new_client_from_config
 
 from conformance.failing_fast.failing_pods import FAILING, LASTING, LOOPING, FailingPod
-from pytest_kwait import WaitFailed, WaitTimeout
+from e2e.objects import TYPO, container, pod
+from pytest_kwait import WaitFailed, WaitTimeout, wait_for_pod_ready
 from pytest_kwait.client.session import ApiSession
 
 if TYPE_CHECKING:
@@ -86,3 +89,19 @@ def test_transient_failures(kwait: Kwait) -> None:
 def test_crash_loops(kwait: Kwait) -> None:
     """With the third crash, at least a grace after the first: about a minute."""
     assert complaints(kwait, LOOPING) == {}
+
+
+def test_a_client_of_the_user_has_the_graces_of_the_cluster(kwait: Kwait) -> None:
+    """The cluster says its time in its answers; a real one says nothing."""
+    read: Any = new_client_from_config
+    client = read(str(kwait.cluster.kubeconfig), context=kwait.cluster.context)
+    kwait.create(pod("typo", container(**TYPO)))
+
+    graces = set()
+    for wait in (kwait.wait_for_pod_ready, partial(wait_for_pod_ready, client, kwait.namespace)):
+        with pytest.raises(WaitFailed) as caught:
+            wait("typo", timeout="4m")
+        texts = [change["text"] for change in caught.value.evidence["timeline"]]
+        graces.add(next(t.partition(":")[0] for t in texts if t.startswith("final if it holds")))
+
+    assert len(graces) == 1

@@ -54,10 +54,22 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pytest_kwait.client")
 
 
+_TIME_SCALE_HEADER = "Kwait-Time-Scale"
+_CONTROLLERS_HEADER = "Kwait-Controllers"
+
 _MIN_TIMEOUT = 0.1
 """Minimum seconds of a wait: enough for one look at the state."""
 _sessions = threading.Lock()
 _ATTRIBUTE = "_pytest_kwait_session"
+
+
+def _parse_time_scale(text: str) -> float:
+    """Return a time scale from above 0 to 1, that of a real cluster if it is none."""
+    try:
+        scale = float(text)
+    except ValueError:
+        return 1.0
+    return scale if 0.0 < scale <= 1.0 else 1.0
 
 
 class TimeBudget(NamedTuple):
@@ -108,7 +120,13 @@ class ApiSession:
     """The place of more about a cluster that ends with the run, instead of commands in messages."""
 
     time_scale: float = 1.0
-    """The time of the cluster's controllers, as a fraction of a real cluster's."""
+    """The time of the cluster's controllers, as a fraction of a real cluster's.
+
+    Embedded clusters say it in each answer.
+    """
+
+    has_controllers: bool = True
+    """False if the cluster has said that it is an API server alone."""
 
     logs_warnings: bool = True
     """True to log the server's warnings, about deprecated versions for example."""
@@ -126,7 +144,7 @@ class ApiSession:
 
     def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
-        self.transport = Transport(client, clock)
+        self.transport = Transport(client, clock, self.record_headers)
         self._discovery = Discovery(self.transport)
 
     @staticmethod
@@ -142,6 +160,13 @@ class ApiSession:
                 session = ApiSession(client)
                 setattr(client, _ATTRIBUTE, session)
             return session
+
+    def record_headers(self, headers: Mapping[str, str]) -> None:
+        """Record how the cluster is unlike a real one, which sends neither header."""
+        if (scale := headers.get(_TIME_SCALE_HEADER)) is not None:
+            self.time_scale = _parse_time_scale(scale)
+        if headers.get(_CONTROLLERS_HEADER) == "none":
+            self.has_controllers = False
 
     @property
     def availability(self) -> Availability:

@@ -21,7 +21,7 @@ from pytest_kwait.errors import ApiError, InvalidArgument
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from kubernetes.client import ApiClient
     from urllib3.connection import HTTPConnection
@@ -68,14 +68,21 @@ class Transport:
     Args:
         client: the official client, synchronous.
         clock: for dates in Retry-After.
+        on_headers: called with the headers of each answer.
 
     Raises:
         InvalidArgument: not a synchronous client.
     """
 
-    def __init__(self, client: ApiClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: ApiClient,
+        clock: Clock,
+        on_headers: Callable[[Mapping[str, str]], None] = lambda headers: None,
+    ) -> None:
         self._client = client
         self.clock = clock
+        self._on_headers = on_headers
         self._lock = threading.Lock()
         self._credentials = threading.Lock()
         self._source: urllib3.PoolManager | None = None
@@ -130,6 +137,7 @@ class Transport:
         if guard.cause is not None:
             raise self.failure(method, path, guard, None)
         self.availability.record_answer(guard)
+        self._on_headers(answer.headers)
         if answer.status >= 300:
             raise make_response_error(method, path, answer.status, answer.headers, data, self.clock)
         return Response(answer.status, answer.headers, data)
@@ -147,6 +155,7 @@ class Transport:
         """
         answer = self._exchange("GET", path, query, None, None, accept, guard, stream=True)
         self.availability.record_answer(guard)
+        self._on_headers(answer.headers)
         if answer.status >= 300:
             data = answer.read(decode_content=True)
             raise make_response_error("GET", path, answer.status, answer.headers, data, self.clock)

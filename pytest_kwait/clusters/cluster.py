@@ -33,18 +33,8 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
     from pytest_kwait.simulator.protocol.options import Timing
 
-TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
-"""Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.
-
-Fast pauses are a twentieth; computing time does not shrink, and grace periods leave room for as
-much again.
-"""
-
 _HISTORY_PATH = "/kwait/v1/history"
 """The path at which administrators let an embedded cluster record its history."""
-
-_TIMING_PATH = "/kwait/v1/timing"
-"""The path at which administrators read an embedded cluster's timing, and if it has controllers."""
 
 _ISOLATION_PATH = "/kwait/v1/isolation/refusal"
 """The path at which administrators read why programs in pods are not isolated."""
@@ -344,20 +334,9 @@ class Cluster:
         except ApiError as error:
             raise ClusterError(self._refusal(error)) from error
         self.__dict__["version"] = str(answer.get("gitVersion") or "")
-        if self.provider == "existing":
-            self._read_timing(deadline)
-
-    def _read_timing(self, deadline: Deadline) -> None:
-        """Read the facts of a cluster that `kwait up` has started; others refuse the path."""
-        try:
-            answer = self._session.request("GET", _TIMING_PATH, deadline=deadline)
-            facts = json.loads(answer.data)
-        except (ApiError, DeadlineExceeded, ValueError):
-            return
-        if isinstance(facts, dict):
-            self.time_scale = TIME_SCALES.get(facts.get("timing", ""), 1.0)
-            self._session.time_scale = self.time_scale
-            self.has_controllers = facts.get("has_controllers", True) is not False
+        # Embedded clusters say so in each answer, those of `kwait up` as well.
+        self.time_scale = self._session.time_scale
+        self.has_controllers = self.has_controllers and self._session.has_controllers
 
     def record_history(self, folder: Path) -> RecordedHistory | None:
         """Let an embedded cluster keep journals of its objects in a folder.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.clock import Deadline
 from pytest_kwait.clusters.faults import NotEmbeddedError
-from pytest_kwait.errors import ApiError
+from pytest_kwait.errors import ApiError, InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +54,9 @@ class ExplorationControl:
             NotEmbeddedError: the cluster cannot be explored.
             ApiError: it refuses the values.
         """
+        given: object = only
+        if given is not None and (isinstance(given, str) or not isinstance(given, Collection)):
+            raise InvalidArgument("only", only, "a list of names")
         body = {"seed": seed, "level": level, "only": None if only is None else list(only)}
         try:
             self._session().request(

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import threading
 import uuid
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from pytest_kwait.apimachinery.arguments import check_number
 from pytest_kwait.apimachinery.times import to_seconds
+from pytest_kwait.apimachinery.validation import check_name, check_namespace
 from pytest_kwait.clock import Deadline
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument, KwaitError
 
@@ -253,7 +256,9 @@ class Faults:
         """
         if status not in (429, 500):
             raise InvalidArgument("status", status, "429 or 500")
-        if retry_after is not None and (status != 429 or retry_after < 1):
+        seconds: object = retry_after
+        is_invalid = isinstance(seconds, bool) or not isinstance(seconds, int) or seconds < 1
+        if retry_after is not None and (status != 429 or is_invalid):
             raise InvalidArgument("retry_after", retry_after, "whole seconds above 0, with 429")
         fault = self._scoped("refuse", target, namespace, resources, verbs)
         retry = {} if retry_after is None else {"retryAfter": retry_after}
@@ -350,6 +355,7 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: all namespaces, and the test does not run alone.
         """
+        _check_image(image)
         fault = {"namespace": self._pod_namespace("slow_pulls", namespace), "image": image}
         return self._client.make(
             {"kind": "pulls", "seconds": _check_positive("seconds", seconds), **fault}
@@ -373,8 +379,10 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: as for `slow_pulls`.
         """
-        if not message:
+        text: object = message
+        if not isinstance(text, str) or not text:
             raise InvalidArgument("message", message, "what the container runtime says")
+        _check_image(image)
         fault = {"namespace": self._pod_namespace("fail_pulls", namespace), "image": image}
         return self._client.make({"kind": "pulls", "message": message, **fault})
 
@@ -392,6 +400,9 @@ class Faults:
             ApiError: no such pod, or the container is not running.
             ClusterError: not an embedded cluster.
         """
+        check_name("pod", pod)
+        if container is not None:
+            check_name("container", container)
         fault = {"namespace": self._namespace(namespace), "pod": pod}
         container_field = {} if container is None else {"container": container}
         self._client.make({"kind": "out-of-memory", **fault, **container_field})
@@ -415,6 +426,7 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
+        check_name("node", node)
         self._alone("partition_node")
         return self._client.make({"kind": "partition", "node": node})
 
@@ -426,6 +438,7 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
+        check_name("node", node)
         self._alone("stop_kubelet")
         return self._client.make({"kind": "dead-kubelet", "node": node})
 
@@ -440,6 +453,7 @@ class Faults:
             ClusterError: not an embedded cluster.
             KwaitError: the test is not serial.
         """
+        check_name("node", node)
         if resource not in ("disk", "memory"):
             raise InvalidArgument("resource", resource, "disk or memory")
         self._alone("pressure")
@@ -464,6 +478,7 @@ class Faults:
             far = _check_positive("seconds", seconds.removeprefix("-"))
             length = -far if back else far
         else:
+            check_number("seconds", seconds, "use a duration or a number of seconds")
             length = float(seconds)
             _check_positive("seconds", abs(length))
         self._alone("jump_clock")
@@ -488,6 +503,8 @@ class Faults:
             )
 
     def _namespace(self, namespace: str | None) -> str:
+        if namespace:
+            check_namespace(namespace)
         fault_namespace = self._place().namespace if namespace is None else namespace
         if not fault_namespace:
             why = "the namespace that the fault is for, as this test has none of its own"
@@ -511,7 +528,8 @@ class Faults:
         if target not in _FAULT_TARGETS:
             raise InvalidArgument("target", target, f"one of {', '.join(_FAULT_TARGETS)}")
         for name, values in (("resources", resources), ("verbs", verbs)):
-            if isinstance(values, str):
+            given: object = values
+            if isinstance(given, str) or not isinstance(given, Collection):
                 raise InvalidArgument(name, values, "a list")
         fault: dict[str, Any] = {"resources": list(resources), "verbs": list(verbs)}
         if namespace is not None and target != "namespace":
@@ -545,3 +563,8 @@ def _check_times(times: object) -> dict[str, int]:
 
 def _check_positive(what: str, value: float | str) -> float:
     return to_seconds(value, what=what, allow_zero=False)
+
+
+def _check_image(image: object) -> None:
+    if not isinstance(image, str):
+        raise InvalidArgument("image", image, "a part of the full name of an image, or '' for all")

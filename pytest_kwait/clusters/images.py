@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kwait.apimachinery.arguments import check_instance
 from pytest_kwait.clusters.faults import FaultClient, NotEmbeddedError
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.protocol.image_mapping import ImageMapping, make_image_mapping
@@ -111,6 +112,7 @@ class Images:
 
     def add(self, mapping: ImageMapping) -> MappedImage:
         """Add a mapping; see `run`."""
+        check_instance("mapping", mapping, ImageMapping, "use an ImageMapping")
         try:
             fault = self._client.make({"kind": "image", "image": mapping.to_json()})
         except NotEmbeddedError:

@@ -18,7 +18,7 @@ import yaml
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.binaries import BinariesProvider
-from pytest_kwait.clusters.cluster import TIME_SCALES, Cluster, ClusterRequest, refuse_kubeconfig
+from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeconfig
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
@@ -31,7 +31,7 @@ from pytest_kwait.clusters.kubeconfig import (
 from pytest_kwait.clusters.local_clusters import K3D, KIND, MINIKUBE, LocalProvider
 from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
-from pytest_kwait.simulator.protocol.options import EmbeddedOptions, Timing
+from pytest_kwait.simulator.protocol.options import TIME_SCALES, EmbeddedOptions, Timing
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:

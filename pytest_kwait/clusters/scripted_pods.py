@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.selectors import parse_label_selector
 from pytest_kwait.apimachinery.times import to_seconds
+from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.protocol.container_scripts import MAX_EXIT_CODE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pytest_kwait.apimachinery.times import Duration
     from pytest_kwait.clusters.faults import Fault, Faults
@@ -148,8 +150,9 @@ class ScriptedPods:
         Raises:
             ClusterError: not an embedded cluster.
         """
-        value: Sequence[object] = lines
-        if isinstance(value, str) or not all(_is_line(line) for line in value):
+        value: object = lines
+        is_list = isinstance(value, Sequence) and not isinstance(value, str)
+        if not is_list or not all(_is_line(line) for line in lines):
             raise InvalidArgument("lines", lines, "a list of lines")
         return self._rule(log=list(lines))
 
@@ -185,6 +188,8 @@ def script_pods(
     Raises:
         InvalidArgument: an invalid selector or name.
     """
+    if namespace:
+        check_namespace(namespace)
     for argument, value in (("name", name), ("container", container)):
         if not isinstance(value, str):
             raise InvalidArgument(argument, value, "a name, or nothing for all")

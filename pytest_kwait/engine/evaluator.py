@@ -58,6 +58,11 @@ _SHORTEST_PAUSE = 1.0
 
 _Answer = TypeVar("_Answer")
 
+
+def _at_once() -> float:
+    return 0.0
+
+
 _MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
 _TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
@@ -259,12 +264,12 @@ class Evaluator:
 
 
 class DeferredCheck(ABC):
-    """A check that runs after `delay` seconds without progress, and at growing intervals.
+    """A check that runs after some time without progress, and at growing intervals.
 
     A failure that it finds is confirmed by another run before it ends the wait.
 
     Args:
-        delay: seconds without progress before the first run.
+        delay: returns the seconds without progress before the first run.
         lead: the words before each reason: the object's, where the condition is one of several.
     """
 
@@ -276,14 +281,15 @@ class DeferredCheck(ABC):
         session: ApiSession,
         condition: Condition,
         deadline: Deadline,
-        delay: float,
+        delay: Callable[[], float],
         lead: str = "",
     ) -> None:
         self.session = session
         self.condition = condition
         self._lead = lead
         self._deadline = deadline
-        self._pause = delay
+        self._delay = delay
+        self._pause: float | None = None
         self._next: float | None = None
         self._lost: Failed | None = None
         self.stuck_since = 0.0
@@ -308,9 +314,10 @@ class DeferredCheck(ABC):
         if not self.is_needed(verdict):
             self._next = self._lost = None
             return verdict
+        pause = self._pause = self._delay() if self._pause is None else self._pause
         if self._next is None:
             self.stuck_since = now
-            self._next = now + self._pause
+            self._next = now + pause
         may = fresh or (may_check and not self.lists_first)
         # In the last round, after the time is up, the failure found before counts.
         may = may and not self._deadline.expired
@@ -318,7 +325,7 @@ class DeferredCheck(ABC):
             lost = self.run()
             self._lost = lost and replace(lost, reason=f"{self._lead}{lost.reason}")
             # Without a grace the first run comes at once; the server is not asked all the time.
-            pause = max(self._pause, _SHORTEST_PAUSE)
+            pause = max(pause, _SHORTEST_PAUSE)
             self._next = now + pause
             self._pause = min(2 * pause, LONGEST_PAUSE)
         return self._lost or verdict
@@ -420,7 +427,11 @@ class VolumeMountCheck(DeferredCheck):
     lists_first = False
 
     def __init__(
-        self, session: ApiSession, condition: Condition, deadline: Deadline, delay: float
+        self,
+        session: ApiSession,
+        condition: Condition,
+        deadline: Deadline,
+        delay: Callable[[], float],
     ) -> None:
         super().__init__(session, condition, deadline, delay)
         self._since: dict[str, float] = {}
@@ -538,7 +549,7 @@ class DeferredConditionCheck(DeferredCheck):
         session: ApiSession,
         condition: Condition,
         deadline: Deadline,
-        delay: float,
+        delay: Callable[[], float],
         lead: str = "",
     ) -> None:
         super().__init__(session, condition, deadline, delay, lead)
@@ -577,8 +588,8 @@ class DeferredConditionCheck(DeferredCheck):
         verdict = condition.verdict()
         checks = self._checks[condition]
         if not checks:
-            checks.append(VolumeMountCheck(self.session, condition, self._deadline, 0.0))
-            checks.append(DeferredSourceCheck(self.session, condition, self._deadline, 0.0))
+            checks.append(VolumeMountCheck(self.session, condition, self._deadline, _at_once))
+            checks.append(DeferredSourceCheck(self.session, condition, self._deadline, _at_once))
         for check in checks:
             if isinstance(verdict, Pending):
                 verdict = check.apply(verdict, now, fresh=True, may_check=True)

@@ -286,8 +286,9 @@ class WaitSettings:
         follow_name: whether the identity of an object is its name, not its UID; None if it is so
             without `fail_fast`.
         stop: returns whether the wait is to end; None if nothing stops it.
-        time_scale: the speed of the cluster's controllers, as a fraction of a real cluster's
-            times; the default graces shrink with it.
+        time_scale: returns the speed of the cluster's controllers, as a fraction of a real
+            cluster's times; the default graces shrink with it. The cluster may say it only in its
+            first answer.
         limit_name: the name of the default limit in the timeout table; empty for none.
     """
 
@@ -298,7 +299,7 @@ class WaitSettings:
     grace: float | None = None
     stable_for: float = 0.0
     follow_name: bool | None = None
-    time_scale: float = 1.0
+    time_scale: Callable[[], float] = field(default=lambda: 1.0, compare=False)
     stop: Callable[[], bool] | None = None
     limit_name: str = field(default="", compare=False)
 
@@ -314,13 +315,13 @@ class WaitSettings:
         One interval of poll mode, so that both modes agree; it shrinks with the cluster's times to
         a second, and never takes more than half of the limit.
         """
-        scaled = max(self.poll * self.time_scale, min(self.poll, SETTLE_MIN))
+        scaled = max(self.poll * self.time_scale(), min(self.poll, SETTLE_MIN))
         return min(scaled, self.timeout / 2)
 
     @property
     def long_grace(self) -> float:
         """Seconds that a recoverable failed state must hold."""
-        return GRACE_LONG * self.time_scale if self.grace is None else self.grace
+        return GRACE_LONG * self.time_scale() if self.grace is None else self.grace
 
     @property
     def outside_grace(self) -> float:
@@ -330,7 +331,7 @@ class WaitSettings:
     @property
     def short_grace(self) -> float:
         """Seconds that an unrecoverable failed state must hold; at most the long grace."""
-        return min(GRACE_SHORT * self.time_scale, self.long_grace)
+        return min(GRACE_SHORT * self.time_scale(), self.long_grace)
 
 
 def resolve_options(

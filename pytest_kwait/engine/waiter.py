@@ -310,7 +310,7 @@ class _SessionContext(WaitContext):
 
 def _prepare(session: ApiSession, condition: Condition, settings: WaitSettings) -> WaitSettings:
     """Return the settings for the cluster's times; apply them to the condition's objects."""
-    settings = replace(settings, time_scale=session.time_scale)
+    settings = replace(settings, time_scale=lambda: session.time_scale)
     if settings.follows_name and not condition.awaits_absence:
         condition.follow_names()
     return settings
@@ -387,7 +387,10 @@ def _make_deferred_checks(
 ) -> list[DeferredCheck]:
     if not settings.fail_fast:
         return []
-    delay = settings.short_grace
+
+    def delay() -> float:
+        return settings.short_grace
+
     checks: list[DeferredCheck] = [
         NamespaceCheck(session, condition, deadline, delay),
         VolumeMountCheck(session, condition, deadline, delay),

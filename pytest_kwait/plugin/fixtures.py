@@ -333,10 +333,12 @@ def kwait_factory(
     _kwait_namespaces: Namespaces,
 ) -> KwaitFactory:
     """Create further `Kwait` objects of any scope, each for a named `with` block."""
+    from pytest_kwait.apimachinery.arguments import check_text
     from pytest_kwait.plugin.namespaces import make_kwait, make_namespace, make_owner
 
     @contextmanager
     def factory(name: str) -> Iterator[Kwait]:
+        check_text("name", name)
         owner = make_owner(request.config, kwait_cluster, f"factory {name}", name)
         with (
             make_namespace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from pytest_kwait.apimachinery.arguments import check_flag
 from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.registry import WAITS
 from pytest_kwait.plugin.namespaces import bind_wait
@@ -62,6 +63,7 @@ class InformersFactory:
             raise InvalidArgument(
                 "resources", resources, "names of resources, as in kwait_informers('pods', 'jobs')"
             )
+        check_flag("all_namespaces", all_namespaces)
         if all_namespaces and namespace is not None:
             raise InvalidArgument("namespace", namespace, "left out where all_namespaces is given")
         options: dict[str, Any] = {

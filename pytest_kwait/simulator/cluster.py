@@ -17,13 +17,14 @@ from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
-from pytest_kwait.simulator.clock import SimClock
-from pytest_kwait.simulator.conversion import to_storage_version
+from pytest_kwait.simulator.clock import FAST, SimClock
+from pytest_kwait.simulator.conversion import to_storage_version, to_version
 from pytest_kwait.simulator.faults import ActiveFaults
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
 from pytest_kwait.simulator.protocol.egress import EgressTargets
 from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
+from pytest_kwait.simulator.protocol.options import TIME_SCALES
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import (
     GenericStore,
@@ -31,7 +32,7 @@ from pytest_kwait.simulator.registry.generic_store import (
     retry_on_conflict,
 )
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
-from pytest_kwait.simulator.registry.subresources import bind_pod
+from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
@@ -72,6 +73,7 @@ class SimulatedCluster:
         disabled_plugins: Collection[str] = (),
     ) -> None:
         self.clock = clock or SimClock()
+        self.time_scale = TIME_SCALES["fast" if self.clock.scale == FAST else "real"]
         self.store = store or Store()
         self.kinds = Scheme()
         self.admission = AdmissionChain(self, disabled_plugins)
@@ -310,6 +312,27 @@ class SimulatedCluster:
         kind = self.kind_of(resource)
         return self._write_own(kind, name, namespace, changed, subresource, caller)
 
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored.
+
+        Raises:
+            StatusError: 404 not found, or the request is invalid or denied.
+        """
+
+        def write() -> Obj:
+            entry = self.entry(kind, name, namespace)
+            if kind.custom:
+                entry = Entry(entry.key, to_version(kind, entry.obj), entry.revision)
+            return store_scale(
+                self,
+                kind,
+                entry,
+                lambda scale: {**scale, "spec": {"replicas": replicas}},
+                internal_caller(),
+            )
+
+        return retry_on_conflict(write)
+
     def _write_own(
         self,
         kind: Kind,
@@ -375,8 +398,12 @@ class SimulatedCluster:
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status.
+
+        Args:
+            is_named: False for one of a deleted collection: admission sees no name.
 
         Raises:
             StatusError: 404 not found, 409 a precondition fails.
@@ -394,7 +421,9 @@ class SimulatedCluster:
         if propagation is not None:
             delete_options["propagationPolicy"] = propagation
         return retry_on_conflict(
-            lambda: self._objects.delete(kind, name, namespace, delete_options, asking)
+            lambda: self._objects.delete(
+                kind, name, namespace, delete_options, asking, is_named=is_named
+            )
         )
 
     def delete_admitted(

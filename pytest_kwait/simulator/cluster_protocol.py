@@ -143,6 +143,8 @@ class Cluster(Protocol):
     server_address: tuple[str, int]
     """The host and port of the API server on this machine."""
     has_controllers: bool
+    time_scale: float
+    """The time of its controllers, as a fraction of a real cluster's."""
     root_ca: str
     before_write: list[Callable[[Kind, Obj, Obj | None], None]]
 
@@ -218,6 +220,9 @@ class Cluster(Protocol):
     ) -> Obj:
         """Let `change` edit a copy of the object, write that and return it as stored."""
 
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored."""
+
     def replace(
         self, kind: Kind, entry: Entry, obj: Obj, subresource: str | None, caller: Caller
     ) -> Obj:
@@ -245,6 +250,7 @@ class Cluster(Protocol):
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status."""
 

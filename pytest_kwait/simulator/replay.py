@@ -99,6 +99,7 @@ class RecordedCluster:
                 self.logs[line.namespace, line.pod, line.container].append(line)
         self.cluster = SimulatedCluster(SimClock(clock=_RecordedTime(self, clock)))
         self.cluster.has_controllers = True
+        self.cluster.time_scale = recording.header.time_scale
         self._definitions = DefinitionController(self.cluster)
         self._kubelet = RecordedKubelet(self)
         self.advance(0.0)

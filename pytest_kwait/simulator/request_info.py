@@ -96,9 +96,11 @@ class Caller:
         extra: further attributes from authentication.
         manager: the field manager of the write; empty records none.
         internal: whether it is a component of this process, whose writes are decoded.
+        applies: whether its writes are server-side applies of what they change.
         version: the API version of its writes, as `events.k8s.io/v1`; empty for that of the object.
         dry_run: do everything but store.
         field_validation: the handling of unknown fields.
+        write_options: the options that the request names, for admission reviews.
         warnings: texts for `Warning` headers of the response.
         strict_errors: errors of strict decoding.
         empty_fields: the fields whose empty lists decoding has made null, as `rules`.
@@ -111,9 +113,11 @@ class Caller:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     manager: str = ""
     internal: bool = False
+    applies: bool = False
     version: str = ""
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
+    write_options: Obj = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     strict_errors: list[str] = field(default_factory=list)
     empty_fields: list[str] = field(default_factory=list)
@@ -142,6 +146,11 @@ class Caller:
 def internal_caller(manager: str = CONTROLLER_MANAGER, version: str = "") -> Caller:
     """Return the caller of writes of the cluster's components, by the name of their process."""
     return Caller(manager=manager, internal=True, version=version)
+
+
+def applying_caller(manager: str) -> Caller:
+    """Return the caller of a component's server-side applies, by its own field manager."""
+    return Caller(manager=manager, internal=True, applies=True)
 
 
 def server_caller() -> Caller:

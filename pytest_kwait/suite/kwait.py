@@ -15,9 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
+from pytest_kwait.apimachinery.arguments import check_text
 from pytest_kwait.apimachinery.selectors import format_label_selector
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
-from pytest_kwait.apimachinery.validation import label_key_texts, label_value_texts
+from pytest_kwait.apimachinery.validation import (
+    check_name,
+    check_namespace,
+    label_key_texts,
+    label_value_texts,
+)
 from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import parse_field_validation
@@ -49,7 +55,7 @@ from pytest_kwait.framework.operations.edit import (
 from pytest_kwait.framework.registry import VERBS, WAITS
 from pytest_kwait.framework.workload.fields import CONTROLLERS, selector_of
 from pytest_kwait.suite.aio import awaitable
-from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, to_model
+from pytest_kwait.suite.bound_wait import BoundCacheSync, BoundWait, check_model, to_model
 from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
@@ -399,6 +405,8 @@ class Kwait(WaitMethods):
             InvalidArgument: not `kind/name`, or an unknown kind.
         """
         resource, name = self._target(target)
+        if as_model is not None:
+            check_model(as_model)
         obj = self._request(
             lambda deadline: self._session.get(
                 resource, name, self._place(resource, namespace), deadline=deadline
@@ -429,6 +437,9 @@ class Kwait(WaitMethods):
             ApiError: refused.
             InvalidArgument: an unknown kind.
         """
+        check_text("kind", kind)
+        if as_model is not None:
+            check_model(as_model)
         resource = self._resolve(kind)
         listed = self._request(
             lambda deadline: self._session.list(
@@ -499,7 +510,7 @@ class Kwait(WaitMethods):
             fields = {"involvedObject.kind": resource.kind, "involvedObject.name": name}
         listed = self._request(
             lambda deadline: self._session.list(
-                EVENTS, namespace or self.namespace, field_selector=fields, deadline=deadline
+                EVENTS, self._other_namespace(namespace), field_selector=fields, deadline=deadline
             )
         )
         return sorted(_with_types(EVENTS, listed), key=_event_time)
@@ -533,7 +544,7 @@ class Kwait(WaitMethods):
         name = self._pod(target, namespace, _logging_order)
         return self._request(
             lambda deadline: self._session.logs(
-                namespace or self.namespace,
+                self._other_namespace(namespace),
                 name,
                 container=container,
                 previous=previous,
@@ -571,7 +582,7 @@ class Kwait(WaitMethods):
         if not command:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
         return self._session.exec(
-            namespace or self.namespace,
+            self._other_namespace(namespace),
             self._pod(target, namespace, _attach_order),
             command,
             container=container,
@@ -603,7 +614,7 @@ class Kwait(WaitMethods):
         pod, number = self._find_port(target, port, namespace)
         # A forward has no deadline; only the request for the pod has.
         forward = self._session.port_forward(
-            namespace or self.namespace,
+            self._other_namespace(namespace),
             pod,
             number,
             local_port=local_port,
@@ -1081,7 +1092,7 @@ class Kwait(WaitMethods):
 
         if not args or not all(isinstance(argument, str) for argument in args):
             raise InvalidArgument("args", args, "use texts, for example 'get', 'pods'")
-        options = (*self._session.kubectl_args, "--namespace", namespace or self.namespace)
+        options = (*self._session.kubectl_args, "--namespace", self._other_namespace(namespace))
         return run_kubectl(
             args, options, stdin=stdin, check=check, timeout=self._deadline(timeout).remaining
         )
@@ -1275,7 +1286,11 @@ class Kwait(WaitMethods):
         )
 
     def _place(self, resource: Resource, namespace: str | None) -> str | None:
-        return (namespace or self.namespace) if resource.namespaced else None
+        where = self._other_namespace(namespace)
+        return where if resource.namespaced else None
+
+    def _other_namespace(self, namespace: str | None) -> str:
+        return self.namespace if not namespace else check_namespace(namespace)
 
     def _deadline(self, timeout: Duration | None = None) -> Deadline:
         defaults = self._defaults()
@@ -1298,7 +1313,7 @@ class Kwait(WaitMethods):
         Source: kubectl/pkg/cmd/portforward/portforward.go.
         """
         name = self._pod(target, namespace, _attach_order)
-        where = namespace or self.namespace
+        where = self._other_namespace(namespace)
         pod = self._request(
             lambda deadline: self._session.get(PODS, name, where, deadline=deadline)
         )
@@ -1341,7 +1356,7 @@ class Kwait(WaitMethods):
         if resource not in (*CONTROLLERS, SERVICES):
             valid = "use the name of a pod, 'pod/name', or what selects pods: 'deployment/web'"
             raise InvalidArgument("target", target, valid)
-        place = namespace or self.namespace
+        place = self._other_namespace(namespace)
         owner = self._request(
             lambda deadline: self._session.get(resource, name, place, deadline=deadline)
         )
@@ -1481,7 +1496,7 @@ def _format_target(target: str | KubernetesObject) -> str:
 def _node_name(name: str | KubernetesObject) -> str:
     """Return the name of a node that is given by name, as `node/name` or as an object."""
     parsed = parse_object_argument("name", name, NODES)
-    return str(strip_kind(name, NODES) if parsed is None else parsed.value)
+    return check_name("name", strip_kind(name, NODES) if parsed is None else parsed.value)
 
 
 def _choose_port(

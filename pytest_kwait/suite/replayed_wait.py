@@ -198,7 +198,6 @@ def run_wait(recording: Recording, call: ReplayedWait, at: float) -> tuple[bool,
     with _served(server) as (client, loop):
         session = ApiSession.of(client)
         session.clock = clock = _VirtualClock(recorded, loop, end)
-        session.time_scale = recording.header.time_scale
         first = [client, namespace] if call.wait.namespaced else [client]
         poll = max(_GRAIN, (end - at) / _MAX_LOOKS)
         ACTIVE_WAITS.add(verdicts)

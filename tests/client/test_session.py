@@ -474,3 +474,53 @@ def test_metadata_alone_is_requested_and_whole_objects_are_accepted(
         f"application/json;as={kind};g=meta.k8s.io;v=v1,application/json"
         for kind in ("PartialObjectMetadataList", "PartialObjectMetadata")
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "scale"),
+    [
+        ("0.1", 0.1),
+        ("1", 1.0),
+        ("0", 1.0),
+        ("-1", 1.0),
+        ("2", 1.0),
+        ("nan", 1.0),
+        ("inf", 1.0),
+        ("fast", 1.0),
+    ],
+)
+def test_the_cluster_says_its_time_in_its_answers(soon: Deadline, text: str, scale: float) -> None:
+    with ScriptedServer(answer(OBJECT, Kwait_Time_Scale=text)) as server:
+        session = ApiSession.of(server.client())
+        assert (session.time_scale, session.has_controllers) == (1.0, True)
+        session.get(CONFIG_MAPS, "c", "a", deadline=soon)
+        assert (session.time_scale, session.has_controllers) == (scale, True)
+        session.close()
+
+
+def test_refusals_and_watches_say_how_the_cluster_is_too(soon: Deadline) -> None:
+    refusal = answer(status=403, Kwait_Time_Scale="0.1", Kwait_Controllers="none")
+    with ScriptedServer(refusal) as server:
+        session = ApiSession.of(server.client())
+        with pytest.raises(ApiError):
+            session.get(CONFIG_MAPS, "c", "a", deadline=soon)
+        assert (session.time_scale, session.has_controllers) == (0.1, False)
+        session.close()
+        session = ApiSession.of(server.client())
+        with (
+            pytest.raises(ApiError),
+            session.watch(CONFIG_MAPS, "a", resource_version="1", deadline=soon),
+        ):
+            pass
+        assert (session.time_scale, session.has_controllers) == (0.1, False)
+        session.close()
+
+
+def test_what_the_cluster_has_said_stays_if_an_answer_says_nothing(soon: Deadline) -> None:
+    said = iter([{"Kwait-Time-Scale": "0.1"}, {}])
+    with ScriptedServer(lambda exchange: exchange.answer(OBJECT, 200, next(said))) as server:
+        session = ApiSession.of(server.client())
+        for _ in range(2):
+            session.get(CONFIG_MAPS, "c", "a", deadline=soon)
+            assert session.time_scale == 0.1
+        session.close()

@@ -28,12 +28,12 @@ class PathAnswers:
         self.answers: dict[str, bytes | Exception] = {
             "/api": b'{"kind": "APIVersions"}',
             "/version": b'{"gitVersion": "v1.36.2"}',
-            "/kwait/v1/timing": ApiError("page not found", status=404),
             "/api/v1/nodes": b'{"metadata": {}, "items": [{"metadata": {"name": "b"}}, '
             b'{"metadata": {"name": "a"}}]}',
         }
         self.asked: list[str] = []
         self.limits: list[float] = []
+        self.headers: dict[str, str] = {}
 
     def request(self, method: str, path: str, *, deadline: Deadline, **_arguments: Any) -> Response:
         self.asked.append(f"{method} {path}")
@@ -41,15 +41,17 @@ class PathAnswers:
         answer = self.answers[path]
         if isinstance(answer, Exception):
             raise answer
-        return Response(200, {}, answer)
+        return Response(200, self.headers, answer)
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> PathAnswers:
     server = PathAnswers()
 
-    def request(_session: ApiSession, method: str, path: str, **arguments: Any) -> Response:
-        return server.request(method, path, **arguments)
+    def request(session: ApiSession, method: str, path: str, **arguments: Any) -> Response:
+        answer = server.request(method, path, **arguments)
+        session.record_headers(answer.headers)
+        return answer
 
     monkeypatch.setattr(ApiSession, "request", request)
     return server
@@ -72,31 +74,20 @@ def test_properties_of_a_cluster(file: Path) -> None:
     assert connected(file, "west").context == "west"
 
 
-def test_check_sends_three_requests_and_caches_the_version(file: Path, server: PathAnswers) -> None:
+def test_check_sends_two_requests_and_caches_the_version(file: Path, server: PathAnswers) -> None:
     cluster = connected(file)
     cluster.check()
-    assert server.asked == ["GET /api", "GET /version", "GET /kwait/v1/timing"]
-    assert server.limits == [30.0, 30.0, 30.0]
+    assert server.asked == ["GET /api", "GET /version"]
+    assert server.limits == [30.0, 30.0]
     assert cluster.version == "v1.36.2"
-    assert len(server.asked) == 3
+    assert len(server.asked) == 2
 
 
-@pytest.mark.parametrize(
-    ("answer", "scale"),
-    [
-        (b'{"timing": "fast"}', 0.1),
-        (b'{"timing": "real"}', 1.0),
-        (b'{"timing": "other"}', 1.0),
-        (b"[]", 1.0),
-        (b"<html>", 1.0),
-        (ApiError("forbidden", status=403), 1.0),
-        (DeadlineExceeded("no answer"), 1.0),
-    ],
-)
+@pytest.mark.parametrize(("headers", "scale"), [({"Kwait-Time-Scale": "0.1"}, 0.1), ({}, 1.0)])
 def test_timing_of_a_cluster_by_kwait_up_sets_graces(
-    file: Path, server: PathAnswers, answer: bytes | Exception, scale: float
+    file: Path, server: PathAnswers, headers: dict[str, str], scale: float
 ) -> None:
-    server.answers["/kwait/v1/timing"] = answer
+    server.headers = headers
     cluster = connected(file)
     cluster.check()
     assert cluster.time_scale == scale
@@ -104,19 +95,12 @@ def test_timing_of_a_cluster_by_kwait_up_sets_graces(
 
 
 @pytest.mark.parametrize(
-    ("answer", "has_controllers"),
-    [
-        (b'{"timing": "fast", "has_controllers": false}', False),
-        (b'{"timing": "fast", "has_controllers": true}', True),
-        (b'{"timing": "fast"}', True),
-        (b"[]", True),
-        (ApiError("forbidden", status=403), True),
-    ],
+    ("headers", "has_controllers"), [({"Kwait-Controllers": "none"}, False), ({}, True)]
 )
 def test_api_server_alone_of_kwait_up_is_known_to_have_no_controllers(
-    file: Path, server: PathAnswers, answer: bytes | Exception, has_controllers: bool
+    file: Path, server: PathAnswers, headers: dict[str, str], has_controllers: bool
 ) -> None:
-    server.answers["/kwait/v1/timing"] = answer
+    server.headers = headers
     cluster = connected(file)
     cluster.check()
     assert cluster.has_controllers is has_controllers

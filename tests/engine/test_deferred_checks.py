@@ -194,6 +194,23 @@ def test_a_missing_namespace_is_awaited_as_long_on_a_fast_cluster() -> None:
 
 
 @MODES
+@pytest.mark.parametrize(("first_answer", "ended"), [(0.1, 1.0), (1.0, 10.0)])
+def test_a_cluster_that_says_its_time_in_its_first_answer(
+    mode: Any, first_answer: float, ended: float
+) -> None:
+    """A client of the user's own does not know it before."""
+    session = FakeSession()
+    session.namespace_there = "ci-1"
+    session.put(NAMESPACES, GOING)
+    session.at_step("list", 1, lambda: setattr(session, "time_scale", first_answer))
+
+    with pytest.raises(WaitFailed):
+        wait(session, timeout=900, mode=mode, poll=0.5)
+
+    assert session.clock.monotonic() == ended
+
+
+@MODES
 def test_a_namespace_that_is_created_meanwhile(mode: Any) -> None:
     session = FakeSession()
     session.namespace_there = ""

@@ -58,7 +58,7 @@ def test_short_grace_is_never_longer_than_the_long_one(grace: float, short: floa
 def test_default_graces_shrink_with_the_time_of_the_cluster(
     grace: float | None, long: float, short: float
 ) -> None:
-    settings = WaitSettings(1.0, grace=grace, time_scale=0.1)
+    settings = WaitSettings(1.0, grace=grace, time_scale=lambda: 0.1)
 
     assert (settings.long_grace, settings.short_grace) == (long, short)
 

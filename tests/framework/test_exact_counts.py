@@ -255,8 +255,8 @@ def test_a_number_that_no_owner_wants_satisfies_once_it_holds(mode: Any) -> None
 def test_the_time_that_a_number_must_hold() -> None:
     assert WaitSettings(timeout=60.0).settle_time == 2.0
     assert WaitSettings(timeout=60.0, poll=0.5).settle_time == 0.5
-    assert WaitSettings(timeout=60.0, time_scale=0.05).settle_time == 1.0
-    assert WaitSettings(timeout=60.0, poll=30.0, time_scale=0.05).settle_time == 1.5
+    assert WaitSettings(timeout=60.0, time_scale=lambda: 0.05).settle_time == 1.0
+    assert WaitSettings(timeout=60.0, poll=30.0, time_scale=lambda: 0.05).settle_time == 1.5
     assert WaitSettings(timeout=0.5).settle_time == 0.25
 
 

@@ -1,6 +1,5 @@
-"""The embedded cluster's own API: its timing, faults, image mappings and egress.
+"""The embedded cluster's own API: its faults, image mappings and egress.
 
-    GET    /kwait/v1/timing       fast or real, and whether it is more than an API server alone
     GET    /kwait/v1/isolation    sentences about what is not isolated of running programs
     GET    /kwait/v1/isolation/refusal
                                   why programs share the machine's network and files; empty if
@@ -33,7 +32,6 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.simulator.api_errors import StatusError, bad_request, method_not_allowed
 from pytest_kwait.simulator.apiserver.request_bodies import read_body
 from pytest_kwait.simulator.apiserver.responses import json_only_response
-from pytest_kwait.simulator.clock import FAST
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
 from pytest_kwait.simulator.objects import name_of
@@ -303,12 +301,6 @@ async def serve_faults_api(cluster: Cluster, request: ApiRequest) -> web.StreamR
     match request.path.strip("/").split("/")[2:]:
         case ["hold"]:
             return await _serve_holder(cluster, request)
-        case ["timing"]:
-            if request.method != "GET":
-                raise method_not_allowed()
-            timing = "fast" if cluster.clock.scale == FAST else "real"
-            facts = {"timing": timing, "has_controllers": cluster.has_controllers}
-            return json_only_response(request, facts)
         case ["isolation"]:
             if request.method != "GET":
                 raise method_not_allowed()

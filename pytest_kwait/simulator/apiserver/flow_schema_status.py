@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
+from pytest_kwait.simulator.request_info import applying_caller
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -17,6 +18,7 @@ FLOW_SCHEMAS = "flowschemas.flowcontrol.apiserver.k8s.io"
 _LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 _AUTOUPDATE = "apf.kubernetes.io/autoupdate-spec"
 _DANGLING = "Dangling"
+_FIELD_MANAGER = "api-priority-and-fairness-config-consumer-v1"
 
 
 def is_bootstrap_schema(schema: Obj) -> bool:
@@ -79,7 +81,10 @@ class FlowSchemaStatusController:
             condition = {**content, "lastTransitionTime": self._cluster.clock.stamp()}
             changed["status"] = {**status, "conditions": [*other_conditions, condition]}
 
-        self._cluster.modify(FLOW_SCHEMAS, name, "", set_condition, subresource="status")
+        caller = applying_caller(_FIELD_MANAGER)
+        self._cluster.modify(
+            FLOW_SCHEMAS, name, "", set_condition, subresource="status", caller=caller
+        )
 
 
 def _level_of(schema: Obj) -> str:

@@ -356,6 +356,8 @@ class ApiRequest:
             raise invalid("meta.k8s.io", kinds.get(self.method, "DeleteOptions"), "", errors)
         caller.manager = manager or _default_field_manager(self.header("User-Agent"))
         caller.dry_run = bool(dry_run)
+        given = {"fieldManager": manager, "fieldValidation": validation}
+        caller.write_options = {name: value for name, value in given.items() if value}
         if validation == "Ignore":
             caller.field_validation = "Ignore"
         elif validation == "Strict":

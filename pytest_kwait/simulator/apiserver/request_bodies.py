@@ -45,7 +45,6 @@ MEDIA_TYPES = (
 )
 EVICTION_KIND = Kind("policy", "v1", "evictions", "Eviction", namespaced=True)
 BINDING_KIND = Kind("", "v1", "bindings", "Binding", namespaced=True)
-SCALE_KIND = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
 
 CREATED_STATUS = {
     "kind": "Status",

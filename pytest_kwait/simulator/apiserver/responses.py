@@ -20,12 +20,14 @@ from pytest_kwait.simulator.apiserver.request import ResponseForm, negotiate_pla
 from pytest_kwait.simulator.apiserver.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.codec.json_yaml import write_yaml
 from pytest_kwait.simulator.conversion import to_version_without_webhook
+from pytest_kwait.simulator.protocol.options import CONTROLLERS_HEADER, TIME_SCALE_HEADER
 from pytest_kwait.simulator.store import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
@@ -264,14 +266,20 @@ def indent_json(body: bytes) -> bytes:
     return msgspec.json.format(body, indent=2)
 
 
-def add_response_headers(response: web.StreamResponse, request: ApiRequest) -> None:
-    """Add the common headers, and the warnings of a stream.
+def add_response_headers(
+    response: web.StreamResponse, request: ApiRequest, cluster: Cluster
+) -> None:
+    """Add the common headers, how the cluster is unlike a real one, and the warnings of a stream.
 
     Source: k8s.io/apiserver pkg/endpoints/filters/{cachecontrol,audit_init}.go.
     """
     heads = response.headers
     heads["Audit-Id"] = request.audit_id
     heads.setdefault("Cache-Control", "no-cache, private")
+    if cluster.time_scale != 1.0:
+        heads[TIME_SCALE_HEADER] = f"{cluster.time_scale:g}"
+    if not cluster.has_controllers:
+        heads[CONTROLLERS_HEADER] = "none"
     if not isinstance(response, web.Response):
         _add_warnings(response, request.caller)
 

@@ -113,7 +113,7 @@ class ApiServer:
             answer = error_response(request, error)
         self._metrics.count_request(request, parse_request_info(request.path), answer.status)
         if not answer.prepared:
-            add_response_headers(answer, request)
+            add_response_headers(answer, request, self._cluster)
         return answer
 
     async def _answer(self, request: ApiRequest) -> web.StreamResponse:

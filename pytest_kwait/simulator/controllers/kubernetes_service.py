@@ -19,7 +19,7 @@ from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.network.cluster_names import KUBERNETES_SERVICE, is_kubernetes_service
 from pytest_kwait.simulator.objects import Obj, clone, is_being_deleted, name_of, namespace_of
-from pytest_kwait.simulator.request_info import server_caller
+from pytest_kwait.simulator.request_info import applying_caller, server_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _NAMESPACE = "default"
 _SERVICES, _ENDPOINTS, _SLICES = "services", "endpoints", "endpointslices.discovery.k8s.io"
 _SERVICE_CIDRS = "servicecidrs.networking.k8s.io"
+_FIELD_MANAGER = "service-cidr-controller"
+_SERVER_FIELD_MANAGER = "kubernetes-service-cidr-controller"
 # Source: pkg/controlplane/instance.go, `DefaultEndpointReconcilerInterval`.
 _RECONCILE_SECONDS = 10.0
 _READY_MESSAGE = "Kubernetes default Service CIDR is ready"
@@ -80,7 +82,8 @@ class KubernetesServiceController:
             "lastTransitionTime": stamp,
         }  # fmt: skip
         status = {"conditions": [condition]}
-        cluster.update_status(_SERVICE_CIDRS, {**created, "status": status}, caller=server_caller())
+        caller = applying_caller(_SERVER_FIELD_MANAGER)
+        cluster.update_status(_SERVICE_CIDRS, {**created, "status": status}, caller=caller)
 
     def _on_change(self, change: str, new: Obj, _: Obj | None) -> None:
         if change != "ADDED" and is_kubernetes_service(new) and not self._planned:
@@ -266,7 +269,9 @@ class ServiceCIDRController:
         if {key: value for key, value in current_condition.items() if key in content} == content:
             return
         condition = {**content, "lastTransitionTime": self._cluster.clock.stamp()}
-        self._cluster.update_status(_SERVICE_CIDRS, {**obj, "status": {"conditions": [condition]}})
+        status_owner = applying_caller(_FIELD_MANAGER)
+        changed = {**obj, "status": {"conditions": [condition]}}
+        self._cluster.update_status(_SERVICE_CIDRS, changed, caller=status_owner)
 
 
 def _list_networks(obj: Obj) -> list[IPv4Network | IPv6Network]:

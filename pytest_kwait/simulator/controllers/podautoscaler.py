@@ -34,7 +34,7 @@ from pytest_kwait.simulator.objects import (
     namespace_of,
     uid_of,
 )
-from pytest_kwait.simulator.registry.subresources import read_scale, replicas_path
+from pytest_kwait.simulator.registry.subresources import read_scale
 from pytest_kwait.simulator.selectors import format_go_selector, parse_labels
 
 if TYPE_CHECKING:
@@ -504,15 +504,8 @@ class HorizontalController:
         """Scale the target; return whether it succeeded."""
         status = obj["status"]
 
-        def resize(changed: Obj) -> None:
-            *parents, field = replicas_path(kind)
-            place = changed
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            place[field] = replicas
-
         try:
-            self._cluster.modify(kind.bucket, name_of(target), namespace_of(target), resize)
+            self._cluster.scale(kind, name_of(target), namespace_of(target), replicas)
         except StatusError as error:
             text = f"New size: {replicas}; reason: {reason}; error: {error.message}"
             self._record_event(obj, WARNING, "FailedRescale", text)

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.cel.expressions import CompilationError
 from pytest_kwait.simulator.codec.schema import Form, Shape, is_known, schemas, shape_of
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.objects import Obj, name_of
+from pytest_kwait.simulator.request_info import applying_caller
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 POLICIES = "validatingadmissionpolicies.admissionregistration.k8s.io"
 
+_FIELD_MANAGER = "validatingadmissionpolicy-status"
 _MAX_TYPES = 10
 _META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _SCALAR_SCHEMAS: dict[Form, Obj] = {
@@ -213,4 +215,5 @@ class PolicyStatusController:
                 "typeChecking": checked,
             }
 
-        self._cluster.modify(POLICIES, name, "", set_status, subresource="status")
+        caller = applying_caller(_FIELD_MANAGER)
+        self._cluster.modify(POLICIES, name, "", set_status, subresource="status", caller=caller)

@@ -35,6 +35,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     object_shape,
     read_managed_fields,
     record_update,
+    strip_reset,
     strip_unowned,
     write_managed_fields,
 )
@@ -247,7 +248,7 @@ def apply_object(
                 else set()
             )
             _prune_dropped(merged, shape, last.fields - own_fields, own_fields | held)
-        changes = compare_fields(plain, merged, shape)
+        changes = strip_reset(kind, compare_fields(plain, merged, shape), subresource)
         touched = changes.added | changes.modified
         allowed = last_applied_fields(plain, shape) if caller.manager == KUBECTL_MANAGER else set()
         versions = VersionConverter(cluster.kinds, kind)
@@ -273,13 +274,8 @@ def apply_object(
         for other_manager in other_managers:
             lost = changes_by_version.get(other_manager.api_version, changes)
             other_manager.fields -= lost.added | lost.modified | lost.removed
-        renoted = caller.manager == KUBECTL_MANAGER and update_last_applied(merged, configuration)
-        if (
-            last is not None
-            and last.fields == own_fields
-            and not (touched or changes.removed or renoted)
-        ):
-            return live, False
+        if caller.manager == KUBECTL_MANAGER:
+            update_last_applied(merged, configuration)
 
     def record(new: Obj) -> None:
         write_managed_fields(new, [*other_managers, manager_entry])

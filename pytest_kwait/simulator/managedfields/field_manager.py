@@ -71,7 +71,6 @@ _RESET_FIELDS: dict[tuple[str, str], tuple[Path, ...]] = {
 _STATUS_HAS_NO_METADATA = frozenset(
     {
         "apiservices.apiregistration.k8s.io",
-        "customresourcedefinitions.apiextensions.k8s.io",
         "devicetaintrules.resource.k8s.io",
         "flowschemas.flowcontrol.apiserver.k8s.io",
         "podgroups.scheduling.k8s.io",
@@ -546,7 +545,7 @@ class VersionConverter:
             _without_managed_fields(converted),
             object_shape(other_kind),
         )
-        return Changes(*(_filter_reset(other_kind, paths, subresource) for paths in changes))
+        return strip_reset(other_kind, changes, subresource)
 
 
 def read_managed_fields(obj: Obj) -> list[ManagedFieldsEntry]:
@@ -606,6 +605,11 @@ def object_shape(kind: Kind) -> Shape:
 def strip_unowned(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
     """Return the paths that can be owned: without identity and reset fields."""
     return _filter_reset(kind, paths - _NEVER_OWNED, subresource)
+
+
+def strip_reset(kind: Kind, changes: Changes, subresource: str | None) -> Changes:
+    """Return the changes that a write of the subresource does not reset."""
+    return Changes(*(_filter_reset(kind, paths, subresource) for paths in changes))
 
 
 def _filter_reset(kind: Kind, paths: Paths, subresource: str | None) -> Paths:
@@ -683,13 +687,16 @@ def record_update(
         path = tuple(f"f:{name}" for name in field.split("."))
         if "[" not in field and path not in compared.added:
             compared.modified.add(path)
-    changes = Changes(*(_filter_reset(kind, paths, subresource) for paths in compared))
+    changes = strip_reset(kind, compared, subresource)
     own_fields = (changes.added | changes.modified) - _NEVER_OWNED
     if old is not None and not own_fields and not changes.removed and sent:
         new["metadata"]["managedFields"] = sent
         return
+    if caller.applies:
+        own_fields = _strip_containers(own_fields)
+    operation = "Apply" if caller.applies else "Update"
     manager_entry = ManagedFieldsEntry(
-        caller.manager, "Update", kind.api_version, subresource or "", stamp, own_fields
+        caller.manager, operation, kind.api_version, subresource or "", stamp, own_fields
     )
     merged: list[ManagedFieldsEntry] = []
     for manager in read_managed_fields({"metadata": {"managedFields": sent}}):
@@ -710,6 +717,12 @@ def record_update(
             merged.append(manager)
     merged.append(manager_entry)
     write_managed_fields(new, _cap_update_managers(merged))
+
+
+def _strip_containers(paths: Paths) -> Paths:
+    """Return the paths as an apply owns them: without what only contains others, but items."""
+    containers = {path[:-1] for path in paths}
+    return {path for path in paths if path not in containers or path[-1].startswith("k:")}
 
 
 def _cap_update_managers(managers: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:

@@ -12,6 +12,19 @@ HOST = "127.0.0.1"
 
 Timing = Literal["fast", "real"]
 
+TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
+"""Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.
+
+Fast pauses are a twentieth; computing time does not shrink, and grace periods leave room for as
+much again.
+"""
+
+TIME_SCALE_HEADER = "Kwait-Time-Scale"
+"""The header of every response of a cluster whose controllers are faster than real ones."""
+
+CONTROLLERS_HEADER = "Kwait-Controllers"
+"""The header, `none`, of every response of an API server alone."""
+
 _MAX_PORT = 65535
 
 

@@ -555,6 +555,7 @@ class GenericStore:
         caller: Caller,
         *,
         admitted: bool = False,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object, or mark it for deletion; returns the object or a Status.
 
@@ -562,12 +563,14 @@ class GenericStore:
             options: the DeleteOptions.
             caller: the request's caller.
             admitted: skip admission.
+            is_named: whether admission sees the name.
 
         Raises:
             StatusError: 404 not found, 409 a precondition fails.
         """
         where = name if kind.bucket == "namespaces" else namespace
-        attributes = Attributes("DELETE", kind, where, name, None, None, "", caller, options)
+        seen = name if is_named else ""
+        attributes = Attributes("DELETE", kind, where, seen, None, None, "", caller, options)
         entry = self._cluster.entry(kind, name, namespace)
         attributes.old = to_version(kind, entry.obj) if kind.custom else entry.obj
         if not admitted:
@@ -613,6 +616,7 @@ class GenericStore:
                 metadata.pop(field, None)
         new = {**entry.obj, "metadata": metadata, "spec": spec}
         self._cluster.strategy(kind).default(new)
+        self._record(kind, new, entry.obj, caller, None, "finalize")
         errors = [
             error
             for index, name in enumerate(finalizers)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kwait.apimachinery.conditions import is_condition_true
 from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -22,14 +23,24 @@ from pytest_kwait.simulator.api_errors import (
     invalid,
     too_many_requests,
 )
+from pytest_kwait.simulator.managedfields.field_manager import (
+    VersionConverter,
+    read_managed_fields,
+    record_update,
+    write_managed_fields,
+)
 from pytest_kwait.simulator.objects import clone, copy_fields, name_of, namespace_of
+from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_kwait.apimachinery.field_errors import FieldError
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.managedfields.field_manager import Path
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.scheme import Kind
+    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.store import Entry
 
 EVICTION_SUCCESS = {
     "type": "DisruptionTarget",
@@ -38,6 +49,8 @@ EVICTION_SUCCESS = {
     "message": "Eviction API: evicting",
 }
 """The condition of a pod that is evicted, without its times."""
+
+SCALE_KIND = Kind("autoscaling", "v1", "scales", "Scale", namespaced=True)
 
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -136,6 +149,87 @@ def write_scale(kind: Kind, obj: Obj, scale: Obj) -> Obj:
     if metadata.get("resourceVersion"):
         changed["metadata"]["resourceVersion"] = metadata["resourceVersion"]
     return changed
+
+
+def replicas_field(kind: Kind) -> Path:
+    """Return the path of the desired number of replicas in `managedFields`."""
+    return tuple(f"f:{name}" for name in replicas_path(kind))
+
+
+def store_scale(
+    cluster: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
+) -> Obj:
+    """Apply `change` to the object's Scale, and store and return the object.
+
+    Raises:
+        StatusError: 400, 409 or 422, the Scale is invalid, or the request is denied.
+    """
+    scale = change(read_scale(kind, entry.obj))
+
+    def record(new: Obj) -> None:
+        path, managers = replicas_field(kind), read_managed_fields(entry.obj)
+        if not any(path in manager.fields for manager in managers):
+            # A Scale without managers stays so, as any object before its first apply.
+            write_managed_fields(new, managers)
+            return
+        versions, stamp = VersionConverter(cluster.kinds, kind), cluster.clock.stamp()
+        record_update(kind, new, entry.obj, caller, stamp, "scale", versions)
+        if not read_scale(kind, new)["spec"]:
+            # A Scale without replicas leaves zero out, so that none owns it.
+            managers = read_managed_fields(new)
+            for manager in managers:
+                manager.fields.discard(path)
+            write_managed_fields(new, managers)
+
+    return write_admitted_scale(cluster, kind, entry, scale, caller, record)
+
+
+def write_admitted_scale(
+    cluster: Cluster,
+    kind: Kind,
+    entry: Entry,
+    scale: Obj,
+    caller: Caller,
+    record: Callable[[Obj], None],
+) -> Obj:
+    """Admit a Scale, then store and return the object with its replicas.
+
+    Mutating admission sees the Scale of the request, with managers; validating admission that of
+    the changed object, without.
+
+    Args:
+        record: sets the field managers of the object.
+
+    Raises:
+        StatusError: 400, 409 or 422, the Scale is invalid, or the request is denied.
+    """
+    metadata = entry.obj["metadata"]
+    before = read_scale(kind, entry.obj)
+    sent, sent_before = {**scale, "metadata": {**scale["metadata"]}}, read_scale(kind, entry.obj)
+    if cluster.has_webhooks():
+        changed = cluster.decode(kind, write_scale(kind, entry.obj, scale), caller)
+        record(changed)
+        _copy_managers(kind, changed, sent)
+        _copy_managers(kind, entry.obj, sent_before)
+    attributes = Attributes(
+        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], sent, sent_before,
+        "scale", caller, subresource_kind=SCALE_KIND,
+    )  # fmt: skip
+    cluster.admission.admit_subresource(attributes)
+    new = cluster.decode(kind, write_scale(kind, entry.obj, attributes.obj or sent), caller)
+    attributes.obj, attributes.old = read_scale(kind, new), before
+    cluster.admission.validate_subresource(attributes)
+    return cluster.replace_decoded(kind, entry, new, "scale", caller, record)
+
+
+def _copy_managers(kind: Kind, obj: Obj, scale: Obj) -> None:
+    """Give a Scale the managers of an object's replicas."""
+    path = replicas_field(kind)
+    managers = [manager for manager in read_managed_fields(obj) if path in manager.fields]
+    for manager in managers:
+        manager.api_version = SCALE_KIND.api_version
+        manager.fields = {("f:spec",), ("f:spec", "f:replicas")}
+    write_managed_fields(scale, managers)
 
 
 def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:

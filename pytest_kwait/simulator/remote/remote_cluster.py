@@ -22,6 +22,7 @@ from pytest_kwait.simulator.clock import REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.registry.generic_store import ObjectModified, is_deletion_complete
+from pytest_kwait.simulator.registry.subresources import SCALE_KIND
 from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class RemoteCluster(SimulatedCluster):
         self._mirror = MirrorStore()
         super().__init__(clock or SimClock(REAL), self._mirror)
         self.has_controllers = True
+        self.time_scale = 1.0
         self.accounts = RemoteTokens(self, connection, signing_key)
         self._connection = connection
         self._reflectors: list[MirrorReflector] = []
@@ -299,6 +301,17 @@ class RemoteCluster(SimulatedCluster):
             obj = self._read(kind, name, namespace)
         raise ObjectModified(kind, name)
 
+    def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
+        """Set an object's replicas by its Scale and return the object as stored.
+
+        Raises:
+            StatusError: 404 not found, or the server refused.
+        """
+        scale = {"metadata": {"name": name, "namespace": namespace}, "spec": {"replicas": replicas}}
+        path = _object_path(kind, name, namespace, "scale")
+        self._connection.request("PUT", path, _with_kind(SCALE_KIND, scale))
+        return self._read(kind, name, namespace)
+
     def _put(self, kind: Kind, obj: Obj, subresource: str | None) -> Obj:
         name, namespace = name_of(obj), namespace_of(obj)
         path = _object_path(kind, name, namespace, subresource)
@@ -324,6 +337,7 @@ class RemoteCluster(SimulatedCluster):
         propagation: str | None = None,
         options: Obj | None = None,
         caller: Caller | None = None,
+        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status.
 

@@ -34,7 +34,8 @@ def refused(api: SimulatedCluster, webhooks: Webhooks, **caller: Any) -> StatusE
 def test_webhook_receives_the_admission_request(api: SimulatedCluster) -> None:
     configure(api)
     webhooks = Webhooks(w=_ALLOW)
-    create(api, webhooks, user="bob", groups=("team",), manager="m", field_validation="Strict")
+    options = {"fieldManager": "m", "fieldValidation": "Strict"}
+    create(api, webhooks, user="bob", groups=("team",), manager="tool", write_options=options)
     ((_, request),) = webhooks.asked
     uid = request["object"]["metadata"].pop("uid")
     assert len(uid) == 36

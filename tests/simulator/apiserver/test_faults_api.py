@@ -265,15 +265,6 @@ def test_fault_with_a_malformed_body_is_rejected(served: Served, body: bytes) ->
     assert served.send("POST", FAULTS, body).status == 400
 
 
-def test_timing_is_readable_by_administrators(served: Served) -> None:
-    assert served.json("GET", "/kwait/v1/timing") == {
-        "timing": "real",
-        "has_controllers": True,
-    }
-    assert served.send("POST", "/kwait/v1/timing", {}).status == 405
-    assert served.send("GET", "/kwait/v1/timing", token=POWERLESS).status == 403
-
-
 def test_a_history_is_recorded_for_administrators_of_the_machine(
     served: Served, tmp_path: Path
 ) -> None:

@@ -380,6 +380,72 @@ def test_scale_is_applied(served: Served) -> None:
     assert owners == [("me", "Apply", "scale")]
 
 
+def _owners(obj: Any, field: str) -> list[str]:
+    """Return the managers of a field of the spec, with their operations."""
+    return [
+        f"{one['manager']} {one['operation']} {one.get('subresource', '')}".rstrip()
+        for one in obj["metadata"].get("managedFields", ())
+        if f"f:{field}" in one["fieldsV1"].get("f:spec", {})
+    ]
+
+
+def test_who_owns_the_replicas_of_a_scale(served: Served) -> None:
+    path = "/apis/apps/v1/namespaces/default/replicasets"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": POD["spec"]}
+    spec = {"replicas": 4, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    served.json("POST", f"{path}?fieldManager=maker", {"metadata": {"name": "r"}, "spec": spec})
+
+    def owners(method: str, manager: str, spec: Any, **headers: str) -> list[str]:
+        scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "r"}}
+        body = {**scale, "spec": spec} if spec is not None else scale
+        answer = served.json(
+            method, f"{path}/r/scale?force=true&fieldManager={manager}", body, **headers
+        )
+        assert "managedFields" not in answer["metadata"]
+        stored = served.json("GET", f"{path}/r")
+        counts.append(stored["spec"]["replicas"])
+        return _owners(stored, "replicas")
+
+    apply = {"Content_Type": "application/apply-patch+yaml"}
+    counts: list[int] = []
+    assert owners("PUT", "one", {"replicas": 2}) == ["one Update scale"]
+    assert owners("PATCH", "two", {"replicas": 3}, **apply) == ["two Apply scale"]
+    both = ["three Apply scale", "two Apply scale"]
+    assert sorted(owners("PATCH", "three", {"replicas": 3}, **apply)) == both
+    assert sorted(owners("PATCH", "two", {}, **apply)) == both
+    assert owners("PATCH", "two", None, **apply) == ["three Apply scale"]
+    assert owners("PATCH", "three", None, **apply) == []
+    assert owners("PUT", "one", {"replicas": 5}) == []
+    assert counts == [2, 3, 3, 3, 3, 0, 5]
+    merge = "application/merge-patch+json"
+    where = f"{path}/r?fieldManager=maker"
+    served.json("PATCH", where, {"spec": {"replicas": 6}}, Content_Type=merge)
+    assert owners("PUT", "zero", {"replicas": 0}) == []
+
+
+def test_an_applied_status_takes_no_field_of_the_spec(served: Served) -> None:
+    served.json("POST", f"{PODS}?fieldManager=maker", POD)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"labels": {"l": "x"}},
+        "spec": {"schedulerName": "other"},
+        "status": {"message": "m"},
+    }
+    kind = "application/apply-patch+yaml"
+    path = f"{PODS}/p/status?fieldManager=other"
+    stored = served.json("PATCH", path, body, Content_Type=kind)
+    assert _owners(stored, "schedulerName") == ["maker Update"]
+    assert stored["status"]["message"] == "m"
+
+
+def test_who_finalizes_a_namespace_owns_its_finalizers(served: Served) -> None:
+    served.json("POST", "/api/v1/namespaces?fieldManager=maker", {"metadata": {"name": "n"}})
+    body = {"metadata": {"name": "n"}, "spec": {"finalizers": ["kubernetes", "a.example/b"]}}
+    path = "/api/v1/namespaces/n/finalize?fieldManager=other"
+    assert _owners(served.json("PUT", path, body), "finalizers") == ["other Update finalize"]
+
+
 def test_service_account_issues_tokens(served: Served) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     answer = served.send("POST", path, {"spec": {}})

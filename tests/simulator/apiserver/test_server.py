@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
-from tests.simulator.apiserver.conftest import read_metrics
+from tests.simulator.apiserver.conftest import ADMIN, POWERLESS, read_metrics
 
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served
@@ -203,6 +203,24 @@ def test_responses_have_an_audit_id_and_are_not_cached(served: Served) -> None:
         assert headers["Cache-Control"] == "no-cache, private"
         assert len(headers["Audit-Id"]) == 36
     assert served.send("GET", MAPS, Audit_ID="mine").headers["Audit-Id"] == "mine"
+
+
+@pytest.mark.parametrize(
+    ("time_scale", "has_controllers", "headers"),
+    [
+        (1.0, True, {}),
+        (0.1, True, {"Kwait-Time-Scale": "0.1"}),
+        (0.1, False, {"Kwait-Time-Scale": "0.1", "Kwait-Controllers": "none"}),
+    ],
+)
+def test_each_response_says_how_the_cluster_is_unlike_a_real_one(
+    served: Served, time_scale: float, has_controllers: bool, headers: dict[str, str]
+) -> None:
+    served.api.time_scale, served.api.has_controllers = time_scale, has_controllers
+    for path in (MAPS, f"{MAPS}/none", "/version", f"{MAPS}?watch=1&timeoutSeconds=1"):
+        for token in (ADMIN, POWERLESS):
+            answer = served.send("GET", path, token=token)
+            assert {k: v for k, v in answer.headers.items() if k.startswith("Kwait-")} == headers
 
 
 def test_deprecated_kinds_send_a_warning(served: Served) -> None:

@@ -60,6 +60,18 @@ def test_bounds_are_kept_without_metrics(
     assert _told(cluster) == [f"New size: {wanted}; reason: {why}"]
 
 
+def test_the_controller_owns_the_replicas_by_the_scale(cluster: Cluster) -> None:
+    _create(cluster)
+    cluster.run(16)
+    entries = cluster.get(_SETS, "r")["metadata"]["managedFields"]
+    owners = [
+        (entry["manager"], entry["operation"], entry.get("subresource"))
+        for entry in entries
+        if "f:replicas" in entry["fieldsV1"].get("f:spec", {})
+    ]
+    assert owners == [("kube-controller-manager", "Update", "scale")]
+
+
 def test_missing_metrics_server_is_reported(cluster: Cluster) -> None:
     _create(cluster, 3)
     cluster.run(16)

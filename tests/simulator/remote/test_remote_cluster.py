@@ -180,6 +180,17 @@ def test_a_bound_pod_is_on_its_node_at_once(api: RemoteCluster) -> None:
         api.bind("default", "p", "n")
 
 
+def test_replicas_are_set_by_the_scale(api: RemoteCluster, served: Served) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("p")["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api.create("replicasets.apps", {"metadata": {"name": "r"}, "spec": spec}, "default")
+    stored = api.scale(api.kind_of("replicasets.apps"), "r", "default", 3)
+    assert stored["spec"]["replicas"] == 3
+    seen = _stored(served, "replicasets.apps", "r")
+    assert seen is not None
+    assert [one.get("subresource") for one in seen["metadata"]["managedFields"]] == [None, "scale"]
+
+
 def test_a_lease_is_renewed_while_it_is_there(api: RemoteCluster, served: Served) -> None:
     lease = {"metadata": {"name": "n"}, "spec": {"holderIdentity": "n"}}
     api.create("leases.coordination.k8s.io", lease, "kube-node-lease")

@@ -104,10 +104,7 @@ def _operation_options(attributes: Attributes) -> Obj | None:
         options["dryRun"] = ["All"]
     if attributes.operation == "DELETE":
         return {**attributes.options, **options}
-    if not caller.internal:
-        options["fieldManager"] = caller.manager
-        options["fieldValidation"] = caller.field_validation
-    return options
+    return options | caller.write_options
 
 
 def parse_review_response(body: bytes, uid: str, version: str, *, mutating: bool) -> ReviewResponse:

@@ -279,7 +279,7 @@ class ResourceHandler:
     ) -> Callable[[], Obj]:
         name, namespace = name_of(obj), namespace_of(obj)
         return lambda: self._cluster.delete(
-            kind, name, namespace, options=options, caller=request.caller
+            kind, name, namespace, options=options, caller=request.caller, is_named=False
         )
 
 

@@ -223,7 +223,7 @@ async def serve_watch(
         )
         await stream.prepare()
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    add_response_headers(response, request)
+    add_response_headers(response, request, cluster)
     response.enable_chunked_encoding()
     await response.prepare(request.http)
     if request.http.transport is None:

@@ -7,6 +7,7 @@ pkg/util/managedfields/scalehandler.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
@@ -31,7 +32,6 @@ from pytest_kwait.simulator.apiserver.request_bodies import (
     BINDING_KIND,
     CREATED_STATUS,
     EVICTION_KIND,
-    SCALE_KIND,
     check_object_name,
     check_subresource_kind,
     read_body,
@@ -60,18 +60,18 @@ from pytest_kwait.simulator.objects import clone, copy_fields, labels_of, name_o
 from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.registry.subresources import (
     EVICTION_SUCCESS,
+    SCALE_KIND,
     can_ignore_budgets,
     decrement_budget,
     find_disruption_budget,
     read_scale,
-    replicas_path,
-    write_scale,
+    replicas_field,
+    store_scale,
+    write_admitted_scale,
 )
 from pytest_kwait.simulator.store import Entry, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
@@ -100,6 +100,7 @@ async def serve_eviction(
     caller, namespace = request.read_write_options(), target.namespace or ""
     eviction = await read_subresource_object(cluster, request, EVICTION_KIND, namespace, caller)
     pods = cluster.kinds["pods"]
+    record_update(EVICTION_KIND, eviction, None, caller, cluster.clock.stamp(), "eviction")
 
     def evict() -> None:
         attributes = Attributes(
@@ -109,6 +110,8 @@ async def serve_eviction(
         cluster.admission.admit_subresource(attributes)
         admitted = attributes.obj or eviction
         options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
+        if options:
+            attributes.obj = {**admitted, "deleteOptions": options}
         cluster.admission.validate_subresource(attributes)
         _evict(cluster, cluster.get("pods", target.name, namespace), options)
 
@@ -199,7 +202,7 @@ async def serve_scale(
     if verb == "get":
         entry = cluster.entry(kind, target.name, namespace)
         return await object_response(
-            request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, entry.obj))
+            request, SCALE_KIND, read_scale(kind, await to_requested_version(kind, entry.obj))
         )
     caller = request.read_write_options()
     if verb == "update":
@@ -207,7 +210,7 @@ async def serve_scale(
         check_object_name(sent, target.name, namespace)
 
         def update() -> Obj:
-            return _store_scale(
+            return store_scale(
                 cluster, kind, _find_entry(cluster, kind, target), lambda _: sent, caller
             )
 
@@ -228,7 +231,7 @@ async def serve_scale(
         return await _scale_response(request, kind, stored)
 
     def patch() -> Obj:
-        return _store_scale(
+        return store_scale(
             cluster,
             kind,
             _find_entry(cluster, kind, target),
@@ -241,7 +244,7 @@ async def serve_scale(
 
 async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.Response:
     return await object_response(
-        request, SCALE_KIND, _scale_of(kind, await to_requested_version(kind, stored))
+        request, SCALE_KIND, read_scale(kind, await to_requested_version(kind, stored))
     )
 
 
@@ -266,76 +269,59 @@ def _patch_scale(cluster: Cluster, media: str, scale: Obj, data: bytes, caller: 
         raise invalid("", "", "", [invalid_value("patch", changed, why)]) from None
 
 
-def _store_scale(
-    cluster: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
-) -> Obj:
-    """Apply `change` to the Scale, and store and return the object."""
-    before = _scale_of(kind, entry.obj)
-    scale = change(before)
-    metadata = entry.obj["metadata"]
-    attributes = Attributes(
-        "UPDATE", kind, metadata.get("namespace", ""), metadata["name"], scale, before, "scale",
-        caller, subresource_kind=SCALE_KIND,
-    )  # fmt: skip
-    cluster.admission.admit_subresource(attributes)
-    changed = write_scale(kind, entry.obj, attributes.obj or scale)
-    cluster.admission.validate_subresource(attributes)
-    return cluster.replace(kind, entry, changed, "scale", caller)
-
-
 def _apply_scale(
     cluster: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
 ) -> Obj:
     """Apply the Scale's replicas as a field manager; return the object.
 
+    Replicas that are not applied any more, and have no other owner, become zero. A Scale with an
+    empty `spec` keeps its manager.
+
     Raises:
-        StatusError: 409, another manager owns the replicas and `force` is not given.
+        StatusError: 409, another manager owns the replicas and `force` is not given; 500 for other
+            replicas of a custom object, as upstream.
     """
-    path = _replicas_path(kind)
-    replicas = (applied.get("spec") or {}).get("replicas")
-    other_managers = read_managed_fields(_scale_of(kind, entry.obj))
-    before = read_scale(kind, entry.obj)["spec"].get("replicas", 0)
-    other_managers = [
-        manager
-        for manager in other_managers
-        if (manager.name, manager.operation) != (caller.manager, "Apply")
-    ]
-    if replicas is not None and replicas != before:
-        check_conflicts(other_managers, {_REPLICAS}, force=force)
-    scale = {**applied, "spec": {"replicas": before if replicas is None else replicas}}
-    changed = write_scale(kind, entry.obj, cluster.decode(SCALE_KIND, scale, caller))
+    path = replicas_field(kind)
+    managers = read_managed_fields(entry.obj)
     manager_entry = ManagedFieldsEntry(
-        caller.manager, "Apply", kind.api_version, "scale", cluster.clock.stamp(),
-        {path[:length] for length in range(1, len(path) + 1)} if replicas is not None else set(),
-    )  # fmt: skip
+        caller.manager, "Apply", kind.api_version, "scale", cluster.clock.stamp(), {path}
+    )
+    owners = [manager for manager in managers if path in manager.fields]
+    others = [owner for owner in owners if owner.identity != manager_entry.identity]
+    spec = applied.get("spec")
+    sent = (spec or {}).get("replicas")
+    before = read_scale(kind, entry.obj)["spec"].get("replicas", 0)
+    is_dropped = sent is None and bool(owners) and not others
+    replicas = sent if sent is not None else 0 if is_dropped else before
+    if replicas != before and not is_dropped:
+        check_conflicts([_owner_of_scale(other) for other in others], {_REPLICAS}, force=force)
+    if replicas != before and kind.custom:
+        metadata, group = entry.obj["metadata"], SCALE_KIND.api_version
+        text = (
+            f"failed to convert new object ({metadata['namespace']}/{metadata['name']}; {group}, "
+            f"Kind={SCALE_KIND.kind}) to proper version: request to convert CR to an invalid "
+            f"group/version: {group}"
+        )
+        raise StatusError(500, "", text)
+    scale = cluster.decode(SCALE_KIND, {**applied, "spec": {"replicas": replicas}}, caller)
 
     def record(new: Obj) -> None:
-        manager_entries = [
-            field
-            for field in read_managed_fields(entry.obj)
-            if field.identity != manager_entry.identity
-        ]
-        if replicas != before:
-            for other_entry in manager_entries:
-                other_entry.fields.discard(path)
-        write_managed_fields(new, [*manager_entries, manager_entry])
+        kept = [*managers]
+        for owner in owners:
+            is_own = owner.identity == manager_entry.identity
+            if (is_own and spec is None) or (not is_own and replicas != before):
+                owner.fields.discard(path)
+        if sent is not None:
+            kept = [manager for manager in kept if manager.identity != manager_entry.identity]
+            kept.append(manager_entry)
+        write_managed_fields(new, kept)
 
-    new = cluster.decode(kind, changed, caller)
-    return cluster.replace_decoded(kind, entry, new, "scale", caller, record)
-
-
-def _scale_of(kind: Kind, obj: Obj) -> Obj:
-    """Return the Scale with the managers of the object's replicas."""
-    scale, path = read_scale(kind, obj), _replicas_path(kind)
-    managers = [field for field in read_managed_fields(obj) if path in field.fields]
-    for manager in managers:
-        manager.api_version, manager.fields = SCALE_KIND.api_version, {("f:spec",), _REPLICAS}
-    write_managed_fields(scale, managers)
-    return scale
+    return write_admitted_scale(cluster, kind, entry, scale, caller, record)
 
 
-def _replicas_path(kind: Kind) -> Path:
-    return tuple(f"f:{name}" for name in replicas_path(kind))
+def _owner_of_scale(owner: ManagedFieldsEntry) -> ManagedFieldsEntry:
+    """Return the owner of an object's replicas as one of its Scale."""
+    return replace(owner, api_version=SCALE_KIND.api_version, fields={("f:spec",), _REPLICAS})
 
 
 async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
@@ -353,6 +339,8 @@ async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestIn
     kind, subresource = cluster.kinds["pods"], "binding"
     if not target.name:
         kind, subresource = cluster.kinds["bindings"], ""
+
+    record_update(BINDING_KIND, binding, None, caller, cluster.clock.stamp(), subresource)
 
     def bind() -> None:
         attributes = Attributes(
