@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES, SecretValues
+from tests.forked_python import GC_THRESHOLDS
 from tests.leftovers import nothing_is_left  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
@@ -22,15 +23,17 @@ settings.load_profile("kwait")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the collected tests from the garbage collector.
+    """Keep the collected tests from the garbage collector, and have it run seldom.
 
-    It would go through all of them while they are collected, and with each inner run's end.
+    It would go through all of them while they are collected, and with each inner run's end; then
+    through the data of simulated clusters, which takes a third of the time of their tests.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _ROOT = Path(__file__).parents[1]
 _PRELOADED = "tests.forked_python_preload"
+GC_THRESHOLDS = (10_000, 20, 50)
+"""Of the garbage collector, in processes whose objects live for a run."""
+
 _UNUSED = 200
 """Descriptors from this number on are unused."""
 

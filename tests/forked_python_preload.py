@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.forked_python import fork_processes
+from tests.forked_python import GC_THRESHOLDS, fork_processes
 from tests.installed_distributions import keep_distributions
 
 keep_distributions(pytest.MonkeyPatch())
@@ -26,3 +26,4 @@ with (
 fork_processes(pytest.MonkeyPatch())
 gc.collect()
 gc.freeze()
+gc.set_threshold(*GC_THRESHOLDS)

@@ -19,6 +19,7 @@ from conformance.runs.recording.answers import QUESTIONS, without_ages
 from e2e.service_accounts import bind, kubeconfig_of_default
 from pytest_kwait.simulator.protocol.recording.files import read_recording
 from pytest_kwait.wait import poll_immediate
+from tests.forked_python import ForkedPython
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,10 +62,11 @@ def replay(file: Path, folder: Path, *options: str) -> Iterator[Path]:
     """Serve a recording; yield the kubeconfig."""
     kubeconfig = folder / "replayed"
     command = [*KWAIT, "replay", str(file), "--kubeconfig", str(kubeconfig), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    process = ForkedPython(command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    with process.stdout:
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == f"export KUBECONFIG={kubeconfig}\n"
+            assert process.stdout.readline() == f"export KUBECONFIG={kubeconfig}\n".encode()
             yield kubeconfig
         finally:
             process.send_signal(signal.SIGINT)
