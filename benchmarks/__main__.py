@@ -36,6 +36,7 @@ BENCHMARKS = {
     "scheduler_throughput": "pods a second of the scheduler, beside kube-scheduler",
     "thousand_pods": "1,000 pods of one controller, beside a real control plane",
     "wait_latency": "return of a wait, beside lightkube's",
+    "worst_pause": "reads while another client sends large requests, beside kube-apiserver",
 }
 
 _MAX_REASON = 70

@@ -124,6 +124,13 @@ class SimClock:
         handle = asyncio.get_running_loop().call_soon(self._call, call, *args)
         return ScheduledCall(self.monotonic(), handle)
 
+    def call_large(self, call: Callable[[], object]) -> None:
+        """Call a function that works on a large object; the loop goes on beside its long parts."""
+        # Not at import: few clusters have large objects.
+        from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
+
+        SuspendableTask(call, raise_error, large=True)
+
     def _call(self, call: Callable[..., object], *args: object) -> None:
         if self.may_suspend():
             # Not at import: few clusters have webhooks.

@@ -158,9 +158,14 @@ def terminate_containers(
         container["name"] for container in spec.get("initContainers") or () if is_sidecar(container)
     ]
     served = {container["name"] for container in spec["containers"]}
+    specs = {
+        container["name"]: container
+        for field in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(field) or ()
+    }
     terminations = {
         container.name: _Termination(
-            worker, container, worker.get_container_spec(container.name), grace
+            worker, container, specs.get(container.name, {"name": container.name}), grace
         )
         for container in running
     }

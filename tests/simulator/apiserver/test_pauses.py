@@ -14,6 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.simulator import suspendable
+from pytest_kwait.simulator.clock import FAST
+from pytest_kwait.simulator.server_main import start_components
 from pytest_kwait.simulator.suspendable import SuspendableTask
 from tests.examples import scaled
 from tests.simulator.apiserver.conftest import POWERLESS, Served
@@ -127,6 +129,15 @@ def send(served: Served, form: str, count: int) -> int:
             kind = "application/merge-patch+json"
             path = f"{MAPS}/present?dryRun=All"
             answer = served.send("PATCH", path, {"data": keys}, Content_Type=kind)
+        case "strategic patch":
+            kind = "application/strategic-merge-patch+json"
+            path = f"{MAPS}/present?dryRun=All"
+            answer = served.send("PATCH", path, {"data": keys}, Content_Type=kind)
+        case "json patch":
+            kind = "application/json-patch+json"
+            path = f"{MAPS}/present?dryRun=All"
+            added = [{"op": "add", "path": f"/metadata/{key}", "value": 1} for key in keys]
+            answer = served.send("PATCH", path, added, Content_Type=kind)
         case "apply":
             kind = "application/apply-patch+yaml"
             path = f"{MAPS}/present?dryRun=All&fieldManager=me"
@@ -320,6 +331,39 @@ def test_no_request_on_a_large_object_holds_the_loop(
     assert turns.worst < MOST_CALLS
 
 
+def run_pod(served: Served, name: str, containers: int) -> None:
+    """Let a node run a pod and end it again."""
+    body = pod(containers, name=name)
+    for container in body["spec"]["containers"]:
+        container["command"] = ["sleep", "999"]
+    assert served.send("POST", PODS, body).status == 201
+    watch = served.watch(f"{PODS}?watch=1&fieldSelector=metadata.name%3D{name}")
+    assert any(event["object"]["status"].get("phase") == "Running" for event in watch)
+    assert served.send("DELETE", f"{PODS}/{name}?gracePeriodSeconds=1").status == 200
+    watch = served.watch(f"{PODS}?watch=1&fieldSelector=metadata.name%3D{name}")
+    assert any(event["type"] == "DELETED" for event in watch)
+
+
+def test_no_pod_of_many_containers_holds_the_loop(turns: Turns, watched: Served) -> None:
+    served = Served()
+    served.api.clock.scale = FAST
+
+    def start() -> None:
+        start_components(served.api, nodes=1)
+        sys.setprofile(turns.count)
+
+    try:
+        served.run(start)
+        run_pod(served, "small", 1)  # imports what it needs
+        turns.worst = 0
+        run_pod(served, "large", 1_000)
+        served.run(lambda: None)
+        assert turns.worst < MOST_CALLS
+    finally:
+        served.run(lambda: sys.setprofile(None))
+        served.close()
+
+
 @pytest.mark.parametrize(
     "selector", ["", "&labelSelector=a%3Db", "&fieldSelector=spec.nodeName%3Db"]
 )
@@ -347,6 +391,8 @@ STATUSES = {
     "finalizers": 201,
     "owners": 422,
     "patch": 200,
+    "strategic patch": 200,
+    "json patch": 413,
     "apply": 200,
     "roles": 403,
     "label selector": 200,

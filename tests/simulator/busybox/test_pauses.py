@@ -6,7 +6,7 @@ A turn of the loop takes two steps of a process at least.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_kwait.simulator.busybox.applets import APPLETS, load_applet
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
+from pytest_kwait.simulator.busybox.shell.parser import parse
 from tests.examples import scaled
 from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 
@@ -131,6 +132,23 @@ def test_no_program_holds_the_loop(steps: Steps, script: str, shown: str | None)
     if shown is None:
         assert run_script(script, **FILES)[1] == 0
     assert steps.worst < MOST_CALLS
+
+
+class Script(str):
+    """A script that counts the characters of its parts."""
+
+    __slots__ = ("copied",)
+
+    def __getitem__(self, index: SupportsIndex | slice) -> str:
+        part = super().__getitem__(index)
+        self.copied = getattr(self, "copied", 0) + len(part)
+        return part
+
+
+def test_a_long_here_document_is_read_once() -> None:
+    script = Script("cat <<'E'\n" + "a line\n" * 5_000 + "E\n")
+    parse(script)
+    assert script.copied < 2 * len(script)
 
 
 _PATTERNS = st.lists(

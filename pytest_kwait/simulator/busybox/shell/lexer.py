@@ -429,7 +429,9 @@ class Lexer:
             lines: list[str] = []
             first = self.line
             while self.position < len(self.source):
-                line, newline, _ = self.source[self.position :].partition("\n")
+                end_of_line = self.source.find("\n", self.position)
+                newline = "" if end_of_line < 0 else "\n"
+                line = self.source[self.position : end_of_line if newline else None]
                 self.position += len(line) + len(newline)
                 self.line += 1
                 if tabs:
