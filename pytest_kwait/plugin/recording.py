@@ -446,6 +446,11 @@ class RecordingWriter:
             session,
             Deadline.after(seconds),
             lambda text: folder.problem(f"recording: {text}"),
+            started=recorded.started or 0.0,
+            awaited=[
+                *(wait.subject for wait in recorded.waits),
+                *(wait.subject for wait in recorded.begun),
+            ],
         )
 
     def _worker_folder(self, worker: str) -> Path:

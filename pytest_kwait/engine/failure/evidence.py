@@ -52,7 +52,7 @@ LIMIT = 5.0
 """Seconds that gathering may take in all."""
 
 _SECRETS_TIMEOUT = 1.0
-"""Minimum seconds of the list of Secrets, also when the rest has taken its time."""
+"""Seconds of the limit that are kept for the list of Secrets, which comes last."""
 
 LOG_LINES = 10
 LOGS = 3
@@ -362,7 +362,8 @@ def gather_evidence(
         operated: objects that an operator may work on, whose logs are searched; None to search
             none.
     """
-    deadline = Deadline.after(LIMIT, session.clock)
+    limit = Deadline.after(LIMIT, session.clock)
+    deadline = limit.at_most(LIMIT - _SECRETS_TIMEOUT)
     errors: list[str] = []
     with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="kwait-evidence") as pool:
         listing = pool.submit(_gather_pods, session, scope, deadline, errors)
@@ -378,8 +379,7 @@ def gather_evidence(
         existing = tuple(objects for future in naming if (objects := future.result()) is not None)
         events = _group_events(reading.result(), scope, pods)
         # Last, as the texts may have values of Secrets that came meanwhile. The report masks them.
-        limit = max(deadline.remaining, _SECRETS_TIMEOUT)
-        pool.submit(learn_secrets, session, [scope.namespace], 0.0, limit).result()
+        pool.submit(learn_secrets, session, [scope.namespace], 0.0, limit.remaining).result()
     return Evidence(
         scope.namespace,
         tuple(scope.objects),

@@ -12,6 +12,8 @@ from one list of them, which is sent when the recording is made.
 from __future__ import annotations
 
 import io
+import math
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -98,6 +100,11 @@ _CLUSTER_SCOPED = frozenset(
     }
 )
 """Watched resources without a namespace: nodes, volumes, classes, definitions."""
+
+_MAX_UNUSED = 50
+"""Definitions without objects in a recording, at most: those of a test and of its neighbours."""
+
+_WORDS = re.compile(r"[\s/,]+")
 
 _SYSTEM_NAMESPACES = ("kube-system", "kube-node-lease")
 """Namespaces that are busy on every cluster; the server leaves them out of watches."""
@@ -878,16 +885,22 @@ def read_history(
     session: ApiSession | None,
     deadline: Deadline,
     report: Callable[[str], object],
+    *,
+    started: float = math.inf,
+    awaited: Iterable[str] = (),
 ) -> list[RawLine]:
     """Return the history of namespaces with the logs of their pods, ordered by time.
 
-    Values of Secrets are hidden; definitions that have no object here are left out.
+    Values of Secrets are hidden. Definitions are left out that have no object here, were not
+    changed since the start of the test, and were not awaited.
 
     Args:
         folder: the folder of the journals.
         session: reads logs and Secrets; None to leave them out.
         deadline: when that must be finished.
         report: called with each problem.
+        started: when the test started, in seconds since the epoch.
+        awaited: the subjects of its waits.
 
     Returns:
         lines with times in seconds since the epoch.
@@ -903,11 +916,35 @@ def read_history(
         # After the logs, which may have values of Secrets that came meanwhile.
         learn_secret_values(session, namespaces, deadline, report)
         lines.sort(key=lambda line: (line.at, line.revision))
-    used = {line.resource for line in lines}
+    used = {line.resource for line in lines} | _find_definitions(lines, started, awaited)
     definitions = CUSTOM_RESOURCE_DEFINITIONS.qualified
     lines = [line for line in lines if line.resource != definitions or line.key in used]
     hide_secret_values(lines)
     return lines
+
+
+def _find_definitions(lines: Sequence[RawLine], started: float, awaited: Iterable[str]) -> set[str]:
+    """Return the names of definitions that a test has changed or awaited, the latest of many."""
+    words = {word for subject in awaited for word in _WORDS.split(subject.lower())}
+    found: dict[str, float] = {}
+    for line in lines:
+        if line.resource != CUSTOM_RESOURCE_DEFINITIONS.qualified or not line.key:
+            continue
+        is_changed = line.type != "STATE" and line.at >= started
+        if is_changed or (words and words & _list_names(line)):
+            found[line.key] = line.at
+    return {name for _, name in sorted((at, name) for name, at in found.items())[-_MAX_UNUSED:]}
+
+
+def _list_names(definition: RawLine) -> set[str]:
+    """Return the names by which messages call a definition and its objects."""
+    plural = definition.key.partition(".")[0]
+    names = {definition.key, plural}
+    if len(definition.object):
+        spec = decode_object(definition.object).get("spec") or {}
+        given = spec.get("names") or {}
+        names |= {str(given.get(field) or plural).lower() for field in ("kind", "singular")}
+    return names
 
 
 def _read_logs(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -44,6 +45,30 @@ def warning(name: str, about: str, reason: str, message: str, **fields: Any) -> 
 def crashed(name: str, **state: Any) -> dict[str, Any]:
     container = {"name": "main", "restartCount": 2, **state}
     return job_pod(name, containerStatuses=[container])
+
+
+class SlowSession(FakeSession):
+    """Lists that have no answer within their deadlines, which they note."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: dict[str, float] = {}
+        self._turn = threading.Lock()
+
+    def list(self, resource: Resource, namespace: str | None = None, **options: Any) -> Any:
+        with self._turn:
+            self.limits[resource.plural] = options["deadline"].at
+            self.script_clock.advance(options["deadline"].remaining)
+        raise DeadlineExceeded
+
+
+def test_all_of_it_ends_within_the_limit() -> None:
+    """The list of Secrets, which comes last, has its part of it."""
+    session = SlowSession()
+    gather_evidence(session, SCOPE)
+    assert session.limits["secrets"] == 5.0
+    assert {session.limits[plural] for plural in ("pods", "events")} == {4.0}
+    assert session.clock.monotonic() == 5.0
 
 
 def test_pods_that_decided_come_first_then_those_that_fail() -> None:

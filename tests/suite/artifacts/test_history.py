@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import queue
 import threading
@@ -165,12 +166,14 @@ class Bench:
             more.get("session"),
             Deadline.after(PATIENCE),
             more.get("report", pytest.fail),
+            started=more.get("started", math.inf),
+            awaited=more.get("awaited", ()),
         )
 
-    def changes(self, *namespaces: str) -> list[tuple[str, str]]:
+    def changes(self, *namespaces: str, **more: Any) -> list[tuple[str, str]]:
         return [
             (line.type, f"{line.resource}/{line.key}")
-            for line in self.lines(*namespaces)
+            for line in self.lines(*namespaces, **more)
             if line.key
         ]
 
@@ -472,6 +475,48 @@ def test_a_definition_of_the_test_is_watched_and_recorded(
     ]
     assert ("ADDED", "widgets.example.com/t-1/w") in bench.changes()
     assert bench.server.requests.count("watch widgets@all") == 1
+
+
+WIDGET_DEFINITION = "customresourcedefinitions.apiextensions.k8s.io/widgets.example.com"
+
+
+@pytest.mark.parametrize(
+    ("more", "is_kept"),
+    [
+        ({}, False),
+        ({"started": 0.0}, True),
+        ({"started": BEGUN + 1000}, False),
+        ({"awaited": ["widgets.example.com t-1/w"]}, True),
+        ({"awaited": ["Widget t-1/w"]}, True),
+        ({"awaited": ["widget/w", "pod t-1/web"]}, True),
+        ({"awaited": ["pod t-1/web"]}, False),
+    ],
+)
+def test_a_definition_without_objects_is_recorded_if_it_is_the_test_s(
+    benches: Callable[..., Bench], more: dict[str, Any], is_kept: bool
+) -> None:
+    bench = benches(CUSTOM_RESOURCE_DEFINITIONS)
+    bench.history.enter("t-1", is_new=True)
+    crds = bench.server.next_watch("customresourcedefinitions@all")
+    crds.put(WatchEvent("ADDED", {}, raw(widget_definition(12, established=True))))
+    bench.server.next_watch("widgets@all")
+    bench.until(lambda: bench.changes(started=0.0))
+    assert bench.changes(**more) == ([("ADDED", WIDGET_DEFINITION)] if is_kept else [])
+
+
+def test_definitions_without_objects_are_limited(
+    benches: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched, "_MAX_UNUSED", 2)
+    bench = benches(CUSTOM_RESOURCE_DEFINITIONS)
+    bench.history.enter("t-1", is_new=True)
+    crds = bench.server.next_watch("customresourcedefinitions@all")
+    for number in range(4):
+        definition = widget_definition(12 + number, established=False)
+        definition["metadata"]["name"] = f"w{number}.example.com"
+        crds.put(WatchEvent("ADDED", {}, raw(definition)))
+        bench.until(lambda number=number: bench.changes(awaited=[f"w{number}.example.com"]))  # type: ignore[misc] # its own default
+    assert len(bench.changes(started=0.0)) == 2
 
 
 def test_a_resource_that_is_not_served_yet_is_tried_again(
