@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_kwait.simulator import suspendable
 from pytest_kwait.simulator.clock import FAST
-from pytest_kwait.simulator.server_main import start_components
+from pytest_kwait.simulator.components import start_components
 from pytest_kwait.simulator.suspendable import SuspendableTask
 from tests.examples import scaled
 from tests.simulator.apiserver.conftest import POWERLESS, Served
