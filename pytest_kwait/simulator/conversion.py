@@ -19,6 +19,8 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
 _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
+_CONDITION_FIELDS = ("type", "status", "lastTransitionTime", "reason", "message")
+"""The fields of a condition, in the order of v1 in its annotation."""
 _CONVERSION_ANNOTATIONS = frozenset({_METRICS, _CURRENT, _CONDITIONS, _BEHAVIOR})
 _DEFAULT_UTILIZATION = 80
 _SPEC = ("scaleTargetRef", "minReplicas", "maxReplicas")
@@ -69,7 +71,12 @@ def hpa_to_v1(obj: Obj) -> Obj:
             }
         )
     if conditions := status.get("conditions"):
-        annotations[_CONDITIONS] = _encode_annotation(conditions)
+        annotations[_CONDITIONS] = _encode_annotation(
+            [
+                {field: condition[field] for field in _CONDITION_FIELDS if field in condition}
+                for condition in conditions
+            ]
+        )
     new_status = {"currentReplicas": 0} | {name: status[name] for name in _STATUS if name in status}
     for metric in status.get("currentMetrics") or ():
         utilization = _utilization(metric, "current")
