@@ -38,6 +38,8 @@ _YAML = {"Content-Type": "application/yaml"}
 _encode = msgspec.json.Encoder().encode
 _MAX_WARNING_LENGTH = 4096
 _TRUNCATED_WARNING_LENGTH = 256
+_MAX_WARNINGS = 80
+"""Python's HTTP client refuses a response of more than 100 headers."""
 _SLOW_BYTES = 256 * 1024
 """The size of objects whose tables or conversion would hold the event loop too long."""
 _PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
@@ -287,13 +289,15 @@ def add_response_headers(
 def _add_warnings(response: web.StreamResponse, caller: Caller) -> None:
     """Add warning headers; all are cut to a length once they exceed their size limit together.
 
+    They are as many as each client can read; upstream sends as many as fit into the limit.
+
     Source: k8s.io/apiserver pkg/endpoints/filters/warning.go.
     """
     texts = [text for text in caller.warnings if text.isprintable()]
     if sum(map(len, texts)) > _MAX_WARNING_LENGTH:
         texts = [text[:_TRUNCATED_WARNING_LENGTH] for text in texts]
     written = 0
-    for text in texts:
+    for text in texts[:_MAX_WARNINGS]:
         if written >= _MAX_WARNING_LENGTH:
             return
         written += len(text)

@@ -238,7 +238,8 @@ def test_events_that_are_not_answered_hold_up_no_wait() -> None:
     with pytest.raises(WaitTimeout, match="0 of 3 pods Running"):
         wait(found, timeout=60.0)
     assert found.given[0] == 1.0
-    assert set(found.given[1:]) == {5.0}
+    # The evidence leaves a second for the Secrets.
+    assert set(found.given[1:]) == {5.0, 4.0}
 
 
 def test_graces_and_fail_fast_hold_for_it() -> None:

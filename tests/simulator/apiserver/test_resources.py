@@ -290,6 +290,14 @@ def test_collection_is_deleted_by_selector(served: Served) -> None:
     assert [item["metadata"]["name"] for item in served.json("GET", MAPS)["items"]] == ["b"]
 
 
+def test_a_response_has_as_many_warnings_as_clients_can_read(served: Served) -> None:
+    unknown = {f"k{number}": 1 for number in range(150)}
+    answer = served.send("POST", MAPS, {**config_map(k="v"), **unknown})
+    assert answer.status == 201
+    warnings = answer.headers.getlist("Warning")
+    assert (len(warnings), warnings[79]) == (80, '299 - "unknown field \\"k79\\""')
+
+
 def test_deleting_a_job_warns_of_orphaned_pods(served: Served) -> None:
     path = "/apis/batch/v1/namespaces/default/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
