@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import select
 import signal
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     Run = Callable[[Scenario], None]
 
 _ALTERNATE = """
+import asyncio
 import os
+import select
 for number in range(400):
     os.write(1, b"%d out\\n" % number)
     if number % 3 == 0:
@@ -128,6 +132,16 @@ def test_a_program_may_enlarge_its_pipe(run_any: Run) -> None:
     run_any(scenario)
 
 
+async def kill(pid: int) -> None:
+    """Kill a process, and return once its pipes are closed."""
+    process = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        await asyncio.to_thread(select.select, [process], [], [])
+    finally:
+        os.close(process)
+
+
 def test_a_killed_logger_is_replaced(run_any: Run) -> None:
     """Programs that it served see closed pipes; the next one is logged again."""
 
@@ -136,7 +150,7 @@ def test_a_killed_logger_is_replaced(run_any: Run) -> None:
         first = programs.shell(sandbox, "trap '' PIPE; echo ready; cat; echo late", stdin=True)
         await first.wait_for("ready")
         for pid in list_loggers():
-            os.kill(pid, signal.SIGKILL)
+            await kill(pid)
         assert first.process is not None
         assert first.process.stdin is not None
         first.process.stdin.close()
