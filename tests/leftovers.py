@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import sys
@@ -103,6 +104,7 @@ def nothing_is_left(
         patch.setattr(tempfile, "tempdir", str(folder))
         yield
     pytestconfig.pluginmanager.unregister(leftovers)
+    gc.collect()  # a folder goes with its owner, which may be in a cycle
     left = [*_await_processes(folder), *leftovers.find()]
     if left:
         pytest.fail(f"tests have left in {folder}, or running: {'; '.join(left)}", pytrace=False)
@@ -126,6 +128,7 @@ class LeftByRun:
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self) -> None:
         self._patch.undo()
+        gc.collect()  # as above
         left = [*_await_processes(self._folder), *_find_files(self._folder)]
         remove = Finalize(None, shutil.rmtree, (self._folder,), {"ignore_errors": True}, _LAST)
         # multiprocessing removes its own folder as the process ends, which must be there still.
