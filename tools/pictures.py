@@ -64,7 +64,7 @@ def test_workers_start(kwait: Kwait) -> None:
 """
 
 _TRIES = 3
-MOST_BESIDES = 3.0
+MOST_BESIDES = 4.0
 """Seconds that a pictured run may take besides its wait, on a quiet machine: for the cluster."""
 _RUN_SECONDS = re.compile(r"1 failed\S* in ([\d.]+)s")
 _WAIT_SECONDS = re.compile(r"kwait: waited ([\d.]+)s in 1 wait")

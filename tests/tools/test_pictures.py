@@ -35,7 +35,7 @@ def test_a_busy_machine_is_not_pictured() -> None:
     with pytest.raises(SystemExit) as refused:
         take_quiet_run(lambda: output("4.6s", "15.92s"))
     assert str(refused.value) == (
-        "the run took 11.3s besides its wait, and may take 3s: take pictures of a terminal on a "
+        "the run took 11.3s besides its wait, and may take 4s: take pictures of a terminal on a "
         "quiet machine"
     )
 
