@@ -58,7 +58,7 @@ async def _measure(ours: Server, peer: Server, rounds: int) -> list[Row]:
 
 
 def _make_pod(name: str, containers: int) -> dict[str, Any]:
-    """Return a pod that nobody schedules."""
+    """Return a pod of a scheduler that does not run."""
     names = [f"c{number}" for number in range(containers)]
     spec = {
         "schedulerName": "none",

@@ -1,4 +1,4 @@
-"""What people's clusters have from the start beside their components: a storage class, DNS."""
+"""Objects that clusters have from the start beside their components: a storage class, DNS."""
 
 from __future__ import annotations
 

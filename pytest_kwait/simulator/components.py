@@ -1,7 +1,7 @@
 """The components of a cluster: a table of what runs in it, and when each starts.
 
-What many clusters never need is imported and started with the first object of its kinds. Those of
-kube-apiserver itself run without the others in a cluster that is an API server alone.
+Components that many clusters never need are imported and started with the first object of their
+kinds. Those of kube-apiserver run without the others in a cluster that is an API server alone.
 
 Source: cmd/kube-controller-manager/app/controllermanager.go, pkg/controlplane/instance.go.
 """
@@ -80,7 +80,7 @@ class Component(NamedTuple):
 
 
 class SharedParts:
-    """What components of one cluster share, each made when it is first needed.
+    """The parts that components of one cluster share, each made when it is first needed.
 
     Args:
         nodes: the number of nodes.

@@ -79,7 +79,7 @@ class _Message:
     tests: list[CollectedTest] | None = None
     result: ExploredRun | None = None
     shrinks: bool = False
-    """Whether the result is shrunk next."""
+    """True if the result is shrunk next."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class DanglingLink(NamedTuple):
 
 
 class ImageFolders(NamedTuple):
-    """What a container has of the machine.
+    """The part of the machine that a container has.
 
     Args:
         visible: folders of the machine that are copied to folders of its own.

@@ -79,7 +79,7 @@ class _Bind(NamedTuple):
     layer_fd: int | None = None
     """Folder for what is written, if the container has a copy of the machine's folder."""
     is_link: bool = False
-    """Whether the container has a link to the source instead."""
+    """True if the container has a link to the source instead."""
 
 
 def get_layer(container: str) -> str:
