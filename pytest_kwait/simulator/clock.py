@@ -15,8 +15,6 @@ from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.exploration.exploration import Exploration
-
 FAST = 0.05
 REAL = 1.0
 
@@ -54,8 +52,6 @@ class SimClock:
 
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale = scale
-        self.exploration: Exploration | None = None
-        """What perturbs the cluster; None for nothing."""
         self.run: Callable[..., object] = _run
         """Makes a call that is due."""
         self._clock = clock

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.no_exploration import UnexploredEvents
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.request_info import (
     CONTROLLER_MANAGER,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.exploration.events import ExploredEvents
     from pytest_kwait.simulator.request_info import Caller
 
 NORMAL = "Normal"
@@ -95,9 +95,9 @@ class _OutgoingEvents:
     """
 
     def __init__(self, cluster: Cluster, component: str) -> None:
-        self._clock = cluster.clock
-        self._component = component
-        self._explored: ExploredEvents | None = None
+        self.component = component
+        self.explored = UnexploredEvents()
+        self._cluster = cluster
 
     def send(self, obj: Obj, reason: str, write: Callable[[str], object]) -> None:
         """Write an event, now or later.
@@ -106,20 +106,8 @@ class _OutgoingEvents:
             obj: the object of the event.
             write: writes it, given the event by which an exploration decides, or nothing.
         """
-        exploration, explored = self._clock.exploration, self._explored
-        is_late = explored is not None and explored.is_late
-        if exploration is not None and not is_late:
-            if explored is None or explored.exploration is not exploration:
-                # Not at import: few clusters explore.
-                from pytest_kwait.simulator.exploration.events import ExploredEvents
-
-                explored = self._explored = ExploredEvents(exploration, self._component)
-        elif not is_late:
-            explored = None
-        if explored is None:
-            write("")
-        else:
-            explored.record(obj, reason, write)
+        self._cluster.exploration.explore_events(self)
+        self.explored.record(obj, reason, write)
 
 
 class EventRecorder:
@@ -206,12 +194,11 @@ class EventRecorder:
         written = self._written.get(key)
         if written is None:
             return False
-        exploration = self._cluster.clock.exploration
-        if exploration is not None and explored:
-            if exploration.decide("event-drop", explored) is not None:
-                return True
-            if exploration.decide("event-recount", explored) is not None:
-                return False
+        exploration = self._cluster.exploration
+        if exploration.drops_repetition(explored):
+            return True
+        if exploration.recounts_repetition(explored):
+            return False
         return self._count(key, written, message, stamp)
 
     def _count(

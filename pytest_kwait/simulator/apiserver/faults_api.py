@@ -362,14 +362,13 @@ async def _record_history(cluster: Cluster, request: ApiRequest) -> web.Response
 async def _serve_exploration(cluster: Cluster, request: ApiRequest) -> web.Response:
     if request.method == "PUT":
         return await _start_exploration(cluster, request)
-    exploration = cluster.clock.exploration
+    exploration = cluster.exploration
     if request.method not in ("GET", "DELETE"):
         raise method_not_allowed()
-    if exploration is None:
+    if not exploration.is_active:
         raise StatusError(404, "NotFound", "no exploration runs: PUT starts one")
     if request.method == "DELETE":
         exploration.end()
-        cluster.clock.exploration = None
         cluster.exploration = NoExploration()
     return json_only_response(request, exploration.report())
 
@@ -401,9 +400,7 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
         )
     except InvalidExploration as error:
         raise bad_request(str(error)) from None
-    if cluster.clock.exploration is not None:
-        cluster.clock.exploration.end()
-    cluster.clock.exploration = exploration
+    cluster.exploration.end()
     cluster.exploration = ClusterExploration(exploration)
     return json_only_response(request, {})
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.scheme import Kind
 
 ADMINS = MASTERS
 
@@ -272,33 +271,3 @@ def check_timeout(request: ApiRequest) -> None:
         parse_duration(text)
     except ValueError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
-
-
-def explore_request(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> None:
-    """Refuse a request, if an exploration decides so.
-
-    Raises:
-        StatusError: 429 or 503 with Retry-After.
-    """
-    if cluster.clock.exploration is not None:
-        # Not at import: few clusters explore.
-        from pytest_kwait.simulator.exploration.requests import refuse_request
-
-        refuse_request(cluster.clock.exploration, request, target, target.subresource)
-
-
-async def explore_update(
-    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, version: object
-) -> None:
-    """Hold an update until another write of its object, if an exploration decides so.
-
-    Args:
-        target: the object.
-        version: the resourceVersion in the update, if any.
-    """
-    if cluster.clock.exploration is not None and isinstance(version, str) and version:
-        # Not at import: few clusters explore.
-        from pytest_kwait.simulator.exploration.requests import hold_update
-
-        exploration, bucket = cluster.clock.exploration, kind.bucket
-        await hold_update(exploration, cluster.store, bucket, request, target, version)

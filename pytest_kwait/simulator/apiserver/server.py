@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.apiserver.discovery import serve_discovery
-from pytest_kwait.simulator.apiserver.filters import AuthFilters, check_read_only, explore_request
+from pytest_kwait.simulator.apiserver.filters import AuthFilters, check_read_only
 from pytest_kwait.simulator.apiserver.handlers.resources import ResourceHandler
 from pytest_kwait.simulator.apiserver.healthz import serve_healthz
 from pytest_kwait.simulator.apiserver.http_server import (
@@ -131,8 +131,7 @@ class ApiServer:
         if target is not None:
             if self._cluster.faults.requests:
                 await self._cluster.faults.apply_to_request(request, target)
-            if self._cluster.clock.exploration is not None:
-                explore_request(self._cluster, request, target)
+            self._cluster.exploration.refuse_request(request, target, target.subresource)
             answer = await self._resources.handle(request, target)
         elif request.path.startswith(_FAULTS_PREFIX):
             # Few suites inject faults.

@@ -140,7 +140,7 @@ class NamespaceDefaults:
             (self._certificates, self._publish_certificates),
         ):
             # Changes stay invisible while the subscribers of this one wait for webhooks.
-            if self._cluster.tasks.may_suspend() or self._cluster.clock.exploration is not None:
+            if self._cluster.tasks.may_suspend() or self._cluster.exploration.is_active:
                 queue.add(name_of(new))
                 continue
             try:

@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from pytest_kwait.simulator.api_errors import StatusError
+from pytest_kwait.simulator.no_exploration import UnexploredQueue
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.exploration.exploration import Exploration
-    from pytest_kwait.simulator.exploration.queues import ExploredQueue
     from pytest_kwait.simulator.objects import Obj
 
 _log = logging.getLogger(__name__)
@@ -67,7 +66,7 @@ class Workqueue(Generic[Key]):
     Args:
         cluster: its time scales the delays, which are constants of controllers.
         handle: does the work for one key.
-        name: the name in the log.
+        name: the name in the log and in explorations.
         base_delay: the delay in seconds after the first failure.
         max_delay: the longest delay in seconds.
     """
@@ -84,7 +83,7 @@ class Workqueue(Generic[Key]):
         self._cluster = cluster
         self._clock = cluster.clock
         self._handle = handle
-        self._name = name
+        self.name = name
         self._delays = (base_delay, max_delay)
         self._ready: dict[Key, None] = {}
         self._waiting: dict[Key, ScheduledCall] = {}
@@ -94,41 +93,29 @@ class Workqueue(Generic[Key]):
         self._scheduled = False
         self._timed: set[Key] = set()
         """Delayed keys that wait for a moment of the wall clock."""
-        self._explored: ExploredQueue[Key] | None = None
+        self.explored: UnexploredQueue[Key] = UnexploredQueue(self)
+        """The keys that an exploration holds back."""
         cluster.clock.listen_to_jumps(self._on_jump)
 
     def __len__(self) -> int:
         """Return the number of due and delayed keys, without suspended ones."""
-        late = 0 if self._explored is None else len(self._explored)
-        return len(self._ready) + len(self._waiting) + late
+        return len(self._ready) + len(self._waiting) + len(self.explored)
 
     def add(self, key: Key) -> None:
         """Handle `key` in one of the next turns."""
-        exploration = self._clock.exploration
-        if exploration is not None and key not in self._ready:
-            self._explore(exploration).add(key)
+        if key in self._ready:
+            self.schedule()
             return
-        self._ready[key] = None
-        self._schedule()
+        self._cluster.exploration.explore_queue(self)
+        self.explored.add(key)
 
-    def _explore(self, exploration: Exploration) -> ExploredQueue[Key]:
-        """Return what the exploration holds back of this queue."""
-        queue = self._explored
-        if queue is None or queue.exploration is not exploration:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.queues import ExploredQueue
-
-            queue = self._explored = ExploredQueue(
-                exploration, self._name, self._add_explored, self._schedule
-            )
-        return queue
-
-    def _add_explored(self, key: Key, is_first: bool) -> None:
+    def make_ready(self, key: Key, *, is_first: bool = False) -> None:
+        """Handle `key` in the next turn, before the others if `is_first`."""
         if is_first:
             self._ready = {key: None, **self._ready}
         else:
             self._ready[key] = None
-        self._schedule()
+        self.schedule()
 
     def add_after(self, key: Key, seconds: float, *, scaled: bool = True) -> None:
         """Handle `key` after `seconds`; the earlier one of two delays counts.
@@ -167,8 +154,7 @@ class Workqueue(Generic[Key]):
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting.cancel()
-        if self._explored is not None:
-            self._explored.forget(key)
+        self.explored.forget(key)
 
     def _due(self, key: Key) -> None:
         del self._waiting[key]
@@ -184,14 +170,15 @@ class Workqueue(Generic[Key]):
                 self._due(key)
         self._timed.clear()
 
-    def _schedule(self) -> None:
+    def schedule(self) -> None:
+        """Handle the keys that are ready in the next turn."""
         if not self._scheduled:
             self._scheduled = True
             self._clock.call_later(0, self._process_next)
 
     def _process_next(self) -> None:
         self._scheduled = False
-        if self._explored is not None and self._explored.is_paused:
+        if self.explored.is_paused:
             return  # the end of the pause resumes it
         until = self._clock.monotonic() + _TIME_SLICE
         # Keys added meanwhile are handled in the next turn, so that a busy key does not starve the
@@ -211,7 +198,7 @@ class Workqueue(Generic[Key]):
             if self._clock.monotonic() > until:
                 break
         if self._ready:
-            self._schedule()
+            self.schedule()
 
     def _begin(self, key: Key) -> None:
         """Start the work for a key in a form that can be suspended."""
@@ -222,7 +209,7 @@ class Workqueue(Generic[Key]):
             if self._suspended.pop(key):
                 self.add(key)
             elif self._ready:
-                self._schedule()
+                self.schedule()
             raise_error(task)
 
         self._suspended[key] = False
@@ -234,7 +221,7 @@ class Workqueue(Generic[Key]):
         except StatusError as error:
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
-            _log.debug("%s: %s: %s, try %d", self._name, key, error.message, failures + 1)
+            _log.debug("%s: %s: %s, try %d", self.name, key, error.message, failures + 1)
             self.add_after(key, calculate_delay(failures, *self._delays))
         else:
             self._failures.pop(key, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.exploration.exploration import LateCalls, make_stable_name
+from pytest_kwait.simulator.no_exploration import UnexploredEvents
 from pytest_kwait.simulator.objects import name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
 
-class ExploredEvents:
+class ExploredEvents(UnexploredEvents):
     """The events of one recorder under an exploration; they keep their order.
 
     Args:
@@ -22,7 +23,7 @@ class ExploredEvents:
     """
 
     def __init__(self, exploration: Exploration, component: str) -> None:
-        self.exploration = exploration
+        self._exploration = exploration
         self._component = component
         self._late = LateCalls(exploration)
 
@@ -30,6 +31,10 @@ class ExploredEvents:
     def is_late(self) -> bool:
         """Return whether events are held back."""
         return len(self._late) > 0
+
+    def is_of(self, exploration: object) -> bool:
+        """Return whether an exploration holds them back."""
+        return exploration is self._exploration
 
     def record(self, obj: Obj, reason: str, write: Callable[[str], object]) -> None:
         """Write an event now or later.
@@ -40,6 +45,6 @@ class ExploredEvents:
         """
         name = make_stable_name(name_of(obj))
         text = f"event {self._component} {reason} {name}"
-        event = self.exploration.event(text, namespace_of(obj))
-        seconds = self.exploration.decide("event-delay", event) or 0.0
+        event = self._exploration.event(text, namespace_of(obj))
+        seconds = self._exploration.decide("event-delay", event) or 0.0
         self._late.add(seconds, lambda: write(event))

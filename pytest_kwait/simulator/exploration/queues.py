@@ -6,17 +6,14 @@ handled later, before others, or again.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.exploration.exploration import make_stable_name
+from pytest_kwait.simulator.no_exploration import Key, UnexploredQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.simulator.exploration.exploration import Exploration, Held
-
-Key = TypeVar("Key", bound=Hashable)
+    from pytest_kwait.simulator.no_exploration import ExplorableQueue
 
 QUEUE_DELAYS = {
     "scheduler": "scheduling-delay",
@@ -33,28 +30,14 @@ QUEUE_DELAYS = {
 """The perturbation that makes keys of a queue late, by the queue's name; else `work-delay`."""
 
 
-class ExploredQueue(Generic[Key]):
-    """The keys of one queue that an exploration holds back.
+class ExploredQueue(UnexploredQueue[Key]):
+    """The keys of one queue that an exploration holds back."""
 
-    Args:
-        name: the name of the queue.
-        add: makes a key ready; the flag is whether it is handled before the others.
-        resume: handles the ready keys, after a pause.
-    """
-
-    def __init__(
-        self,
-        exploration: Exploration,
-        name: str,
-        add: Callable[[Key, bool], object],
-        resume: Callable[[], object],
-    ) -> None:
-        self.exploration = exploration
-        self._name = name
-        self._label = name.replace(" ", "-")
-        self._delay = QUEUE_DELAYS.get(name, "work-delay")
-        self._add = add
-        self._resume = resume
+    def __init__(self, exploration: Exploration, queue: ExplorableQueue[Key]) -> None:
+        super().__init__(queue)
+        self._exploration = exploration
+        self._label = queue.name.replace(" ", "-")
+        self._delay = QUEUE_DELAYS.get(queue.name, "work-delay")
         self._late: dict[Key, Held] = {}
         self._known: dict[Key, None] = {}
         self._pause: Held | None = None
@@ -68,14 +51,21 @@ class ExploredQueue(Generic[Key]):
         """Return whether the controller waits for its lease."""
         return self._pause is not None
 
+    def is_of(self, exploration: object) -> bool:
+        """Return whether an exploration holds them back."""
+        return exploration is self._exploration
+
     def add(self, key: Key) -> None:
         """Make a key ready, now or later."""
+        exploration = self._exploration
+        if exploration.has_ended:
+            self._queue.make_ready(key)
+            return
         if key in self._late:
             return
         self._known[key] = None
-        exploration = self.exploration
         parts = key if isinstance(key, tuple) else str(key).split("/")
-        event = exploration.event(f"work {self._label} {_key_text(self._name, key)}", *parts)
+        event = exploration.event(f"work {self._label} {_key_text(self._queue.name, key)}", *parts)
         if self._pause is None:
             seconds = exploration.decide("controller-reelection", event)
             if seconds is not None:
@@ -83,7 +73,7 @@ class ExploredQueue(Generic[Key]):
         is_first = exploration.decide("work-order", event) is not None
         delay = exploration.decide(self._delay, event)
         if delay is None:
-            self._add(key, is_first)
+            self._queue.make_ready(key, is_first=is_first)
         else:
             self._late[key] = exploration.hold(delay, lambda: self._end_delay(key, is_first))
 
@@ -96,15 +86,15 @@ class ExploredQueue(Generic[Key]):
 
     def _end_delay(self, key: Key, is_first: bool) -> None:
         del self._late[key]
-        self._add(key, is_first)
+        self._queue.make_ready(key, is_first=is_first)
 
     def _end_pause(self) -> None:
         """Handle every known key, as the next leader does after its first list."""
         self._pause = None
         for key in self._known:
             if key not in self._late:
-                self._add(key, False)
-        self._resume()
+                self._queue.make_ready(key)
+        self._queue.schedule()
 
 
 def _key_text(queue: str, key: object) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.exploration.exploration import make_stable_name
 from pytest_kwait.simulator.faults import (
     TOO_MANY_REQUESTS,
-    FaultableRequest,
     get_request_verb,
 )
 from pytest_kwait.simulator.store import key_of
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.faults import RequestTarget
-    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.no_exploration import ExplorableRequest
     from pytest_kwait.simulator.store import Change, Store
 
 _CONNECTIONS = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -39,12 +38,6 @@ _UNSAFE = re.compile(r"[^\w.:@+-]")
 """Characters that a list of perturbations cannot have."""
 _MAX_CLIENT_LENGTH = 60
 _UNAVAILABLE = "the server is currently unable to handle the request"
-
-
-class ExplorableRequest(FaultableRequest, Protocol):
-    """A request, as far as an exploration needs it."""
-
-    caller: Caller
 
 
 def find_client(request: ExplorableRequest) -> str:
@@ -125,6 +118,17 @@ async def hold_update(
     finally:
         stop()
         held.cancel()
+
+
+def expires_list(
+    exploration: Exploration, request: ExplorableRequest, resource: str, namespace: str | None
+) -> bool:
+    """Return whether the exploration has the history of a continue token compacted."""
+    subject = exploration.add_client(f"list {resource}", find_client(request))
+    if exploration.decide_refusal("list-expired", exploration.event(subject, namespace), subject):
+        return True
+    exploration.accept(subject)
+    return False
 
 
 def find_webhook_delay(

@@ -17,6 +17,7 @@ from pytest_kwait.simulator.apiserver.http_server import HEADER_SECONDS
 from pytest_kwait.simulator.apiserver.server import ApiServer
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.request_info import User
+from pytest_kwait.simulator.suspendable import SuspendableTasks
 
 if TYPE_CHECKING:
     import ssl
@@ -41,6 +42,7 @@ class Served:
         self, tls: ssl.SSLContext | None = None, header_seconds: float = HEADER_SECONDS
     ) -> None:
         self.api = SimulatedCluster()
+        self.api.use_tasks(SuspendableTasks(self.api.has_webhooks))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         credentials = StaticTokens({ADMIN: User("admin", (ADMINS,)), POWERLESS: User("powerless")})

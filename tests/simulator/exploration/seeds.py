@@ -47,7 +47,6 @@ def hold_for(exploration: Exploration, seconds: float) -> list[float]:
 
 def explore(cluster: SimulatedCluster, exploration: Exploration | None) -> None:
     """Explore a cluster from now on, or no more."""
-    cluster.clock.exploration = exploration
     cluster.exploration = ClusterExploration(exploration) if exploration else NoExploration()
 
 

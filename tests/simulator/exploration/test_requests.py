@@ -8,7 +8,7 @@ import pytest
 from pytest_kwait.simulator.exploration.requests import find_client, find_patch_version
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.exploration.requests import ExplorableRequest
+    from pytest_kwait.simulator.no_exploration import ExplorableRequest
 
 
 @pytest.mark.parametrize(

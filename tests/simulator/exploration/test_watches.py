@@ -1,19 +1,53 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 
 from pytest_kwait.simulator.exploration.exploration import Exploration
-from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
+from pytest_kwait.simulator.exploration.watches import ExploredWatch
+from pytest_kwait.simulator.no_exploration import UnexploredWatch
 from tests.simulator.exploration.seeds import find_seed
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from pytest_kwait.simulator.no_exploration import ExplorableRequest
 
 FIRST = "watch pods 1 MODIFIED web 1"
 SECOND = "watch pods 1 MODIFIED web 2"
+
+
+class Stream:
+    """The stream of a watch: what it sent at what time, and its ends."""
+
+    def __init__(self, clock: ManualClock, place: str = "t", *, bookmarks: bool = False) -> None:
+        self.sent: list[tuple[float, bytes]] = []
+        self.ends: list[str] = []
+        self.buffer = self
+        self.place = (place, "", "pods")
+        self.request: ExplorableRequest = mock.Mock()
+        self.wants_bookmarks = bookmarks
+        self.explored = UnexploredWatch(self)
+        self._clock = clock
+
+    def begin(self, source: Iterator[bytes]) -> None:
+        for chunk in source:
+            self.send(chunk)
+
+    def send(self, chunk: bytes) -> None:
+        self.sent.append((round(self._clock.monotonic(), 6), chunk))
+
+    def make_bookmark(self, revision: int) -> bytes:
+        return b"bookmark %d" % revision
+
+    def end(self) -> None:
+        self.ends.append("end")
+
+    def cut(self) -> None:
+        self.ends.append("cut")
 
 
 class Watch:
@@ -29,18 +63,15 @@ class Watch:
     ) -> None:
         self.clock = ManualClock()
         self.exploration = Exploration(self.clock, seed, level, only)
-        self.sent: list[tuple[float, bytes]] = []
-        self.ends: list[str] = []
-        actions = WatchActions(
-            lambda chunk: self.sent.append((round(self.clock.monotonic(), 6), chunk)),
-            (lambda revision: b"bookmark %d" % revision) if bookmarks else None,
-            lambda: self.ends.append("end"),
-            lambda: self.ends.append("cut"),
-        )
-        self.explored = ExploredWatch(self.exploration, "pods", "t", actions)
+        stream = Stream(self.clock, bookmarks=bookmarks)
+        self.sent, self.ends = stream.sent, stream.ends
+        self.explored = ExploredWatch(self.exploration, stream)
 
     def send(self, revision: int, name: str = "web") -> None:
         self.explored.send(b"event %d" % revision, "MODIFIED", name, revision)
+
+    def send_initial(self, *events: tuple[bytes, str]) -> None:
+        self.explored.send_initial((chunk, {"name": name}) for chunk, name in events)
 
     def chunks(self) -> list[bytes]:
         return [chunk for _, chunk in self.sent]
@@ -98,16 +129,13 @@ def test_watch_ends_in_front_of_an_event_and_sends_nothing_more(name: str, how: 
 def test_initial_events_are_late_in_their_order_and_end_no_watch() -> None:
     late = ("watch-delay", "watch pods 1 ADDED web 1")
     watch = Watch(find_seed("harsh", [late]))
-    watch.explored.send_initial(b"first", "web")
-    watch.explored.send_initial(b"second", "web")
-    watch.explored.send_initial(b"bookmark", "")
+    watch.send_initial((b"first", "web"), (b"second", "web"), (b"bookmark", ""))
     assert (watch.sent, watch.explored.is_late) == ([], True)
     watch.clock.advance(10)
     assert watch.chunks() == [b"first", b"second", b"bookmark"]
     for seed in range(200):
         watch = Watch(seed, ["watch-cut", "watch-end"])
-        watch.explored.send_initial(b"first", "web")
-        watch.explored.send_initial(b"second", "db")
+        watch.send_initial((b"first", "web"), (b"second", "db"))
         assert (watch.chunks(), watch.ends) == ([b"first", b"second"], [])
 
 
@@ -143,8 +171,7 @@ def test_watch_does_not_end_while_initial_events_are_held_back(name: str) -> Non
     late = ("watch-delay", "watch pods 1 ADDED web 2")
     seed = find_seed("harsh", [late, (name, FIRST)])
     watch = Watch(seed, ["@".join(late), f"{name}@{FIRST}"])
-    watch.explored.send_initial(b"first", "web")
-    watch.explored.send_initial(b"second", "web")
+    watch.send_initial((b"first", "web"), (b"second", "web"))
     watch.send(1)
     watch.clock.advance(10)
     assert (watch.chunks(), watch.ends) == ([b"first", b"second", b"event 1"], [])
@@ -176,20 +203,17 @@ def test_end_of_the_exploration_sends_late_events_at_once_in_their_order() -> No
 def test_watch_of_a_deleted_namespace_takes_no_number(revision: int) -> None:
     """A client of an earlier test may still have it open."""
     exploration = Exploration(ManualClock(), 1, "harsh", ended=["t-old"])
-    ends: list[str] = []
-    actions = WatchActions(
-        lambda chunk: None, None, lambda: ends.append("end"), lambda: ends.append("cut")
-    )
+    stream = Stream(ManualClock(), "t-old")
     for _ in range(20):
-        old = ExploredWatch(exploration, "pods", "t-old", actions, "admin/kopf")
+        old = ExploredWatch(exploration, stream, "admin/kopf")
         assert old.find_expiry(revision, 2) is None
         for number in range(20):
             old.send(b"event", "MODIFIED", "web", number, "t-old")
             assert not old.skips_bookmark()
-    assert (exploration.applied, ends) == ([], [])
+    assert (exploration.applied, stream.ends) == ([], [])
     # The first one of the test has the first number.
     exploration.end_watch("watch pods by admin/kopf", "watch pods by admin/kopf 7")
-    ExploredWatch(exploration, "pods", "t-old", actions, "admin/kopf")
+    ExploredWatch(exploration, stream, "admin/kopf")
     exploration.start_watch("watch pods by admin/kopf", "t-new")
     assert exploration.start_watch("watch pods by admin/kopf", "t-new")[0].endswith(" 1")
 

@@ -62,20 +62,14 @@ class WebhookInvocation:
         request = build_admission_request(hook.kind, attributes)
         config = hook.webhook["clientConfig"]
         self._call = build_call(cluster, config, self._version, request, hook.seconds)
-        if cluster.clock.exploration is not None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.requests import find_webhook_delay
-
-            text = f"{attributes.operation.lower()} {attributes.kind.plural}"
-            delay = find_webhook_delay(
-                cluster.clock.exploration,
-                hook.name,
-                hook.seconds,
-                text,
-                attributes.name,
-                attributes.namespace,
-            )
-            self._call = replace(self._call, delay=delay)
+        delay = cluster.exploration.delay_webhook(
+            hook.name,
+            hook.seconds,
+            f"{attributes.operation.lower()} {attributes.kind.plural}",
+            attributes.name,
+            attributes.namespace,
+        )
+        self._call = replace(self._call, delay=delay)
 
     @staticmethod
     def call_all(invocations: Sequence[WebhookInvocation]) -> None:

@@ -353,7 +353,8 @@ async def _build_page(
     if start and requested > 0:
         revision = requested
         try:
-            if _explores_expiry(cluster, request, kind, namespace, revision):
+            is_old = revision < store.revision
+            if is_old and cluster.exploration.expires_list(request, kind.plural, namespace):
                 raise expired(_COMPACTED_TEXT)
             entries = store.entries_at(kind.bucket, revision, namespace)
         except StatusError:
@@ -376,23 +377,6 @@ async def _build_page(
     )
     page = await _take_large_page(converted_entries, options, revision, prefix, limit)
     return Page(await entries_to_requested_version(kind, page.entries), page.metadata)
-
-
-def _explores_expiry(
-    cluster: Cluster, request: ApiRequest, kind: Kind, namespace: str | None, revision: int
-) -> bool:
-    """Return whether an exploration has the history of a continue token compacted."""
-    exploration = cluster.clock.exploration
-    if exploration is None or revision >= cluster.store.revision:
-        return False
-    # Not at import: few clusters explore.
-    from pytest_kwait.simulator.exploration.requests import find_client
-
-    subject = exploration.add_client(f"list {kind.plural}", find_client(request))
-    if exploration.decide_refusal("list-expired", exploration.event(subject, namespace), subject):
-        return True
-    exploration.accept(subject)
-    return False
 
 
 async def _take_large_page(

@@ -15,7 +15,6 @@ from pytest_kwait.simulator.api_errors import (
     invalid,
     unsupported_media_type,
 )
-from pytest_kwait.simulator.apiserver.filters import explore_update
 from pytest_kwait.simulator.apiserver.request_bodies import (
     check_object_type,
     find_repeated_fields,
@@ -145,11 +144,8 @@ async def patch_object(
         return await object_response(
             request, kind, await to_requested_version(kind, stored), status
         )
-    if cluster.clock.exploration is not None and media != JSON_PATCH:
-        # Not at import: few clusters explore.
-        from pytest_kwait.simulator.exploration.requests import find_patch_version
-
-        await explore_update(cluster, request, kind, target, find_patch_version(data))
+    if media != JSON_PATCH:
+        await cluster.exploration.hold_patch(cluster.store, kind.bucket, request, target, data)
     key = key_of(target.name, target.namespace or "" if kind.namespaced else "")
     stored = await run_write(
         cluster,

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.api_errors import (
     resource_not_found,
     verb_not_supported,
 )
-from pytest_kwait.simulator.apiserver.filters import check_timeout, explore_update
+from pytest_kwait.simulator.apiserver.filters import check_timeout
 from pytest_kwait.simulator.apiserver.handlers.component_status import (
     COMPONENT_STATUSES,
     get_component_status,
@@ -209,7 +209,9 @@ class ResourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._cluster, request, kind, target, version)
+        await self._cluster.exploration.hold_update(
+            self._cluster.store, kind.bucket, request, target, version
+        )
         key = key_of(target.name, target.namespace or "")
         strategy = self._cluster.strategy(kind)
         entry = self._cluster.store.get(kind.bucket, key)

@@ -33,6 +33,7 @@ from pytest_kwait.simulator.apiserver.responses import (
 from pytest_kwait.simulator.apiserver.tables import to_partial_object_metadata, to_table
 from pytest_kwait.simulator.conversion import to_version_without_webhook
 from pytest_kwait.simulator.faults import CLIENT_HEADER
+from pytest_kwait.simulator.no_exploration import UnexploredWatch
 from pytest_kwait.simulator.store import Entry, with_revision
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.exploration.exploration import Exploration
-    from pytest_kwait.simulator.exploration.watches import ExploredWatch
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, VersionWebhook
     from pytest_kwait.simulator.store import Change
@@ -265,12 +264,13 @@ class WatchStream:
         revision: int,
     ) -> None:
         self._cluster = cluster
-        self._request = request
+        self.request = request
         self._latest = cluster.services.latest_chunk
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
         self._options = options
+        self.wants_bookmarks = options.bookmarks
         self._convert = request.form.convert
         self._version = request.form.version
         self._query = request.query
@@ -281,21 +281,22 @@ class WatchStream:
         self._plain = not self._convert and kind.stored and not kind.custom
         self._view = f"{kind.api_version}|{self._convert}|{self._version}|"
         self._done = asyncio.Event()
-        self._buffer: StreamBuffer
-        self._explored: ExploredWatch | None = None
+        self.buffer: StreamBuffer
+        self.explored = UnexploredWatch(self)
+        """The events that an exploration holds back."""
         self._unsubscribe: Callable[[], None] = _no_op
         self._loop = asyncio.get_running_loop()
 
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and subscribe to changes."""
-        self._buffer = buffer
+        self.buffer = buffer
         if self._has_expired():
             return
         options, store = self._options, self._cluster.store
         if options.initial_events or (options.initial_events is None and not self._revision):
             namespace = self._prefix[:-1] or None
             entries = store.entries(self._kind.bucket, namespace)
-            self._send_initial(entries, store.revision)
+            self.explored.send_initial(self._initial_chunks(entries, store.revision))
         elif self._revision:
             try:
                 buffer.begin(self._past_chunks(store.since(self._kind.bucket, self._revision)))
@@ -308,13 +309,12 @@ class WatchStream:
     def end(self) -> None:
         """Unsubscribe and end `run`."""
         self._unsubscribe()
-        if self._explored is not None:
-            self._explored.close()
+        self.explored.close()
         self._done.set()
 
     def cut(self) -> None:
         """Abort the connection."""
-        self._buffer.cut()
+        self.buffer.cut()
 
     async def run(self, seconds: float) -> None:
         """Send bookmarks until the timeout or the end of the stream."""
@@ -329,96 +329,50 @@ class WatchStream:
             try:
                 await asyncio.wait_for(self._done.wait(), pause)
             except TimeoutError:
-                if self._buffer.closed:
+                if self.buffer.closed:
                     return
                 if (
                     self._options.bookmarks
                     and remaining_seconds > 2 * _LAST_BOOKMARK_LEAD
                     and self._current
-                    and not self._skips_bookmark()
+                    and not self.explored.skips_bookmark()
                 ):
-                    self._buffer.send(self._bookmark(self._cluster.store.revision))
+                    self.buffer.send(self.make_bookmark(self._cluster.store.revision))
 
     @property
     def _current(self) -> bool:
         """Return whether all changes have been sent."""
-        return self._explored is None or not self._explored.is_late
+        return not self.explored.is_late
 
     def stop(self) -> bool:
         """Unsubscribe; return whether the connection can be reused."""
         self._unsubscribe()
-        if self._explored is not None:
-            self._explored.close()
-        return self._buffer.finish()
+        self.explored.close()
+        return self.buffer.finish()
 
     def _has_expired(self) -> bool:
         """Return whether a fault or an exploration ends the watch at its start, with an error."""
-        exploration = self._cluster.clock.exploration
-        if exploration is not None and self._expired is None:
+        if self._expired is None:
+            self._cluster.exploration.explore_watch(self)
             revision = 0 if self._options.initial_events else self._revision
-            explored = self._explore(exploration)
-            self._expired = explored.find_expiry(revision, self._cluster.store.revision)
+            self._expired = self.explored.find_expiry(revision, self._cluster.store.revision)
         if self._expired is None:
             return False
-        self._buffer.send(error_event(self._expired))
+        self.buffer.send(error_event(self._expired))
         self._done.set()
         return True
-
-    def _explore(self, exploration: Exploration) -> ExploredWatch:
-        """Return what the exploration does to this watch."""
-        explored = self._explored
-        # The events of an earlier exploration are sent before later ones.
-        if explored is None or (explored.exploration is not exploration and not explored.is_late):
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.requests import find_client
-            from pytest_kwait.simulator.exploration.watches import ExploredWatch, WatchActions
-
-            namespace, _, resource = self.place
-            bookmark = self._bookmark if self._options.bookmarks else None
-            actions = WatchActions(self._buffer.send, bookmark, self.end, self.cut)
-            client = find_client(self._request)
-            explored = ExploredWatch(exploration, resource, namespace, actions, client)
-            self._explored = explored
-        return explored
-
-    def _skips_bookmark(self) -> bool:
-        explored = self._explored
-        # One from before the exploration has no number until an event of it is sent: that of a
-        # deleted namespace, which a client still has open, would take the number of a new one.
-        return (
-            explored is not None
-            and explored.exploration is self._cluster.clock.exploration
-            and explored.skips_bookmark()
-        )
 
     def _send(self, change: Change) -> None:
         """Send the event of a change, if the watch selects it."""
         chunk = self._change_chunk(change)
-        if not chunk:
-            return
-        exploration, explored = self._cluster.clock.exploration, self._explored
-        if exploration is not None:
-            explored = self._explore(exploration)
-        elif explored is None or not explored.is_late:
-            self._buffer.send(chunk)
-            return
-        metadata = change.new.obj["metadata"]
-        namespace = metadata.get("namespace", "")
-        explored.send(chunk, change.type, metadata["name"], change.revision, namespace)
+        if chunk:
+            self._cluster.exploration.explore_watch(self)
+            self.explored.send_change(chunk, change)
 
     def _selects(self, entry: Entry) -> bool:
         if self._prefix and not entry.key.startswith(self._prefix):
             return False
         return not self._options.is_selective or self._options.selects(entry)
-
-    def _send_initial(self, entries: Iterable[Entry], revision: int) -> None:
-        chunks = self._initial_chunks(entries, revision)
-        if self._explored is None:
-            self._buffer.begin(chunk for chunk, _ in chunks)
-            return
-        for chunk, metadata in chunks:
-            namespace = metadata.get("namespace", "")
-            self._explored.send_initial(chunk, metadata.get("name", ""), namespace)
 
     def _initial_chunks(
         self, entries: Iterable[Entry], revision: int
@@ -431,7 +385,7 @@ class WatchStream:
             if self._selects(entry):
                 yield self._chunk("ADDED", entry), entry.obj["metadata"]
         if self._options.initial_events and self._options.bookmarks:
-            yield self._bookmark(revision, initial=True), {}
+            yield self.make_bookmark(revision, initial=True), {}
 
     def _past_chunks(self, changes: Iterable[Change]) -> Iterator[bytes]:
         return filter(None, map(self._change_chunk, changes))
@@ -502,7 +456,12 @@ class WatchStream:
             body = to_version_without_webhook(self._kind, obj)
         return _frame_event(event, _encode(body))
 
-    def _bookmark(self, revision: int, *, initial: bool = False) -> bytes:
+    def make_bookmark(self, revision: int, *, initial: bool = False) -> bytes:
+        """Return the chunk of a bookmark.
+
+        Args:
+            initial: whether it ends the initial state.
+        """
         metadata: Obj = {"resourceVersion": str(revision)}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -567,11 +526,12 @@ class ConvertedWatchStream(WatchStream):
 
     def start(self, buffer: StreamBuffer) -> None:
         """Send the initial state, and start converting changes."""
-        self._buffer = buffer
+        self.buffer = buffer
         if self._has_expired():
             return
         if self._initial is not None:
-            self._send_initial(self._initial, self._initial_revision)
+            chunks = self._initial_chunks(self._initial, self._initial_revision)
+            self.explored.send_initial(chunks)
         elif self._revision:
             try:
                 past = [*self._cluster.store.since(self._kind.bucket, self._revision)]

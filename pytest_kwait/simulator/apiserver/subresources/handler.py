@@ -20,7 +20,6 @@ from pytest_kwait.simulator.api_errors import (
     method_not_allowed,
     resource_not_found,
 )
-from pytest_kwait.simulator.apiserver.filters import explore_update
 from pytest_kwait.simulator.apiserver.handlers.patch import (
     APPLY_PATCH,
     apply_patch,
@@ -422,7 +421,9 @@ class SubresourceHandler:
         obj = await read_object(request, kind)
         check_object_name(obj, target.name, target.namespace or "")
         version = obj["metadata"].get("resourceVersion")
-        await explore_update(self._cluster, request, kind, target, version)
+        await self._cluster.exploration.hold_update(
+            self._cluster.store, kind.bucket, request, target, version
+        )
         key = key_of(target.name, target.namespace or "")
         stored = await run_write(
             self._cluster,
