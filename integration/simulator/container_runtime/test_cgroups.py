@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -53,15 +54,17 @@ def test_cgroups_of_a_dead_server_are_removed_with_the_next() -> None:
     assert _find(own) == []
 
 
-def test_cgroup_with_a_process_stays() -> None:
+def test_processes_are_killed_with_their_cgroup() -> None:
     name = get_cluster_name(os.getpid(), 98)
     groups = Cgroups(name)
     if not groups.memory and not groups.pids:
         pytest.skip(f"no cgroups can be made: {groups.reasons}")
     created = groups.create("container")
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, preexec_fn=created.join):
-        assert not remove_cgroups(name)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, preexec_fn=created.join) as process:
+        remove_cgroups(name)
+        assert process.wait() == -signal.SIGKILL
     assert remove_cgroups(name)
+    assert _find(name) == []
 
 
 def test_limits() -> None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 
-from pytest_kwait.simulator.container_runtime.processes import is_abandoned
+from pytest_kwait.simulator.container_runtime.processes import is_abandoned, kill
 
 _UNLIMITED_V1 = "-1"
 
@@ -174,6 +175,10 @@ class Cgroup:
             with contextlib.suppress(OSError):
                 _write(both, text)
 
+    def list_processes(self) -> set[int]:
+        """Return its processes."""
+        return {pid for folder in self._folders.values() for pid in _list_processes(folder)}
+
     def count_oom_kills(self) -> int:
         """Return the number of processes that were killed for the memory limit."""
         files = (("v2", "memory.events"), ("memory", "memory.oom_control"))
@@ -195,6 +200,8 @@ class Cgroup:
 def remove_cgroups(name: str) -> bool:
     """Remove the cgroups of a cluster, and those of servers that no longer run.
 
+    Their processes are killed, but may not have ended yet.
+
     Returns:
         False if processes still keep some of the cluster's.
     """
@@ -204,9 +211,23 @@ def remove_cgroups(name: str) -> bool:
             with contextlib.suppress(OSError):
                 for entry in os.listdir(parent):
                     if entry == name or is_abandoned(entry):
+                        _kill_tree(f"{parent}/{entry}")
                         gone = _remove_tree(f"{parent}/{entry}")
                         removed = removed and (gone or entry != name)
     return removed
+
+
+def _kill_tree(folder: str) -> None:
+    for parent, _, _ in os.walk(folder):
+        for pid in _list_processes(parent):
+            kill(pid, signal.SIGKILL)
+
+
+def _list_processes(folder: str) -> set[int]:
+    with contextlib.suppress(OSError):
+        # 0 is a process of a PID namespace that this one does not see.
+        return {int(pid) for pid in _read(f"{folder}/cgroup.procs").split()} - {0}
+    return set()
 
 
 def _remove_tree(folder: str) -> bool:

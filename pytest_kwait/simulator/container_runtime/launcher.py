@@ -641,6 +641,7 @@ class Launcher:
 
     def _list_processes(self, process: _Process) -> Iterator[int]:
         """Yield the processes of a container."""
+        limited = set() if process.cgroup is None else process.cgroup.list_processes()
         for pid in list_processes():
             with contextlib.suppress(OSError):
                 if self._isolated:
@@ -648,7 +649,8 @@ class Launcher:
                         os.stat(f"/proc/{pid}/ns/mnt").st_ino == process.mount_namespace
                     )
                 else:
-                    is_of_container = os.getsid(pid) == process.pid
+                    # One that left the session is found where a cgroup limits the container.
+                    is_of_container = os.getsid(pid) == process.pid or pid in limited
                 if is_of_container:
                     yield pid
 

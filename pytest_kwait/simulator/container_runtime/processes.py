@@ -52,12 +52,18 @@ def _read_pid_namespace() -> int:
 
 def _read_start_time(pid: int) -> str:
     """Return a process' start in clock ticks after boot; empty if there is none."""
+    fields = _read_stat(pid)
+    return fields[19].decode() if fields else ""
+
+
+def _read_stat(pid: int) -> list[bytes]:
+    """Return what /proc tells of a process from its state on; empty if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, and may contain anything.
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        return ""
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def kill(pid: int, number: int) -> None:
@@ -72,6 +78,12 @@ def list_processes() -> list[int]:
         return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         return []
+
+
+def list_children() -> list[int]:
+    """Return the children of this process, ended ones too; none on a system without /proc."""
+    own = str(os.getpid()).encode()
+    return [pid for pid in list_processes() if _read_stat(pid)[1:2] == [own]]
 
 
 def read_resident_bytes(pid: int) -> int:
@@ -130,15 +142,10 @@ def kill_marked(name: str) -> bool:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 variables = file.read().split(b"\0")
             marked = [variable for variable in variables if variable.startswith(prefix)]
-            if not marked or _is_zombie(pid):
+            if not marked or _read_stat(pid)[:1] in ([b"Z"], [b"X"]):
                 continue
             cluster = marked[0].removeprefix(prefix).decode(errors="replace")
             if cluster == name or is_abandoned(cluster):
                 had_processes = had_processes or cluster == name
                 kill(pid, signal.SIGKILL)
     return had_processes
-
-
-def _is_zombie(pid: int) -> bool:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return file.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")

@@ -31,7 +31,7 @@ from pytest_kwait.simulator.container_runtime.container_init import (
 )
 from pytest_kwait.simulator.container_runtime.launcher import BRIDGE, Launcher
 from pytest_kwait.simulator.container_runtime.netlink import Netlink
-from pytest_kwait.simulator.container_runtime.processes import kill, kill_marked
+from pytest_kwait.simulator.container_runtime.processes import kill, kill_marked, list_children
 from pytest_kwait.simulator.container_runtime.root_filesystem import describe_error, remove_below
 
 if TYPE_CHECKING:
@@ -263,15 +263,23 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
         launcher.run()
     finally:
         launcher.kill_all()
-        while kill_marked(options["name"]):
-            _wait_for_children()
+        _end_children(options["name"])
         cgroups.remove_cgroups(options["name"])
 
 
-def _wait_for_children() -> None:
+def _end_children(name: str) -> None:
+    """Kill and reap what programs have left: as their subreaper, it is the parent of all on Linux.
+
+    A program may have removed the cluster's mark, and keeps its cgroup until it is reaped.
+    """
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, 0)[0]:
-            pass
+        while True:
+            kill_marked(name)
+            for pid in list_children():
+                kill(pid, signal.SIGKILL)
+            os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 def _remove_folder(folder: str) -> None:
