@@ -1,7 +1,7 @@
 """The parser of shell scripts: the grammar of busybox's `ash`.
 
 Syntax that `ash` lacks (arrays, process substitution) is an error. No maintained parser with a
-permissive licence fits; docs/embedded-cluster.md lists those considered.
+permissive licence fits; docs/containers.md lists those considered.
 """
 
 from __future__ import annotations
