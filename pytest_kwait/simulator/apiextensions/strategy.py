@@ -1,7 +1,7 @@
-"""Strategies of CustomResourceDefinitions and of custom resources; accepted names.
+"""CustomResourceDefinitions: strategy, REST storage, accepted names; strategy of custom resources.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
-pkg/registry/customresourcedefinition/strategy.go,
+pkg/registry/customresourcedefinition/{strategy,etcd}.go,
 pkg/registry/customresource/{strategy,status_strategy}.go,
 pkg/controller/{status/naming_controller.go,establish,apiapproval}, pkg/apihelpers/helpers.go.
 """
@@ -25,6 +25,8 @@ from pytest_kwait.simulator.apiextensions.definition_validation import (
     stored_version_errors,
 )
 from pytest_kwait.simulator.objects import clone, copy_fields
+from pytest_kwait.simulator.registry.deletion import DeletionPlan
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.objectmeta import STANDARD_FINALIZER_NAMES
 
@@ -166,6 +168,9 @@ def _is_name_free(requested: Obj, accepted: Obj, field: str, taken: set[str]) ->
 class CustomResourceDefinitionStrategy(Strategy):
     """Strategy of CustomResourceDefinitions."""
 
+    allows_unconditional_update = False
+    resource_prefix = "apiextensions.k8s.io/customresourcedefinitions"
+
     def default(self, obj: Obj) -> None:
         """Derive singular and list names from the kind."""
         super().default(obj)
@@ -199,23 +204,6 @@ class CustomResourceDefinitionStrategy(Strategy):
         stored = list(status.get("storedVersions") or ())
         stored += [name for name in _storage_versions(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
-
-    def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """Set the Terminating condition; keep the generation."""
-        metadata = obj["metadata"]
-        if metadata.get("deletionTimestamp"):
-            return None
-        finalizers = metadata.get("finalizers", [])
-        if CLEANUP_FINALIZER not in finalizers:
-            finalizers = [*finalizers, CLEANUP_FINALIZER]
-        metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
-        status = obj.get("status") or {}
-        new = {**obj, "metadata": metadata, "status": {**status}}
-        new["status"]["conditions"] = [
-            {**condition} for condition in status.get("conditions") or ()
-        ]
-        set_condition(new, INITIAL_CONDITION, stamp)
-        return new
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new definition."""
@@ -281,6 +269,38 @@ class CustomResourceDefinitionStrategy(Strategy):
         return errors
 
 
+class CustomResourceDefinitionREST(GenericStore):
+    """The REST storage of CustomResourceDefinitions."""
+
+    def before_delete(self, obj: Obj, options: Obj) -> DeletionPlan:
+        """Mark a definition as terminating, whose objects are deleted first.
+
+        Raises:
+            StatusError: 422 for invalid options, 409 if a precondition fails.
+        """
+        plan = super().before_delete(obj, options)
+        if obj["metadata"].get("deletionTimestamp"):
+            return plan
+        terminating = _mark_as_terminating(obj, self._cluster.clock.stamp())
+        return DeletionPlan(terminating, changed=True, remove=False)
+
+
+def _mark_as_terminating(definition: Obj, stamp: str) -> Obj:
+    """Return a definition with the Terminating condition; its generation stays."""
+    metadata, status = definition["metadata"], definition.get("status") or {}
+    finalizers = metadata.get("finalizers", [])
+    if CLEANUP_FINALIZER not in finalizers:
+        finalizers = [*finalizers, CLEANUP_FINALIZER]
+    conditions = [{**condition} for condition in status.get("conditions") or ()]
+    terminating = {
+        **definition,
+        "metadata": {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers},
+        "status": {**status, "conditions": conditions},
+    }
+    set_condition(terminating, INITIAL_CONDITION, stamp)
+    return terminating
+
+
 def _storage_versions(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
     return [version.get("name", "") for version in versions if version.get("storage")]
@@ -288,6 +308,8 @@ def _storage_versions(obj: Obj) -> list[str]:
 
 class CustomResourceStrategy(Strategy):
     """The strategy of all custom kinds."""
+
+    allows_unconditional_update = False
 
     def prepare_create(self, obj: Obj) -> None:
         """Deny new objects while the definition is being deleted.

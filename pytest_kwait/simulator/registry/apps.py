@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import ErrorList
 from pytest_kwait.simulator.objects import clone, copy_fields
-from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.apps import (
     validate_daemon_set_spec,
@@ -103,6 +103,8 @@ class WorkloadStrategy(Strategy):
 
 class PodTemplateStrategy(Strategy):
     """Pod templates."""
+
+    returns_deleted_object = True
 
     def default(self, obj: Obj) -> None:
         """Default the template."""
@@ -252,6 +254,7 @@ class DaemonSetStrategy(WorkloadStrategy):
 class ReplicationControllerStrategy(WorkloadStrategy):
     """Replication controllers: the selector is a map and defaults to the template's labels."""
 
+    resource_prefix = "controllers"
     default_propagation = "Orphan"
     check = staticmethod(validate_replication_controller_spec)
 
@@ -278,6 +281,7 @@ class ReplicationControllerStrategy(WorkloadStrategy):
 class PodDisruptionBudgetStrategy(Strategy):
     """Pod disruption budgets."""
 
+    allows_unconditional_update = False
     validates_metadata = False
 
     def validate_create(self, obj: Obj) -> list[FieldError]:

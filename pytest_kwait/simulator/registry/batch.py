@@ -1,6 +1,6 @@
-"""Strategies of jobs and cron jobs.
+"""Jobs: strategy and REST storage; the strategy of cron jobs.
 
-Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go,
+Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/{strategy.go,storage/storage.go},
 pkg/registry/batch/cronjob/strategy.go.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.batch import (
     CONTROLLER_UID_LABEL,
@@ -34,6 +35,10 @@ _MANY_COMPLETIONS, _MANY_AT_ONCE = 100_000, 10_000
 _UNTRACKED = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
     "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
+_DELETION_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 
 
@@ -128,6 +133,31 @@ class JobStrategy(Strategy):
         """Warn of a changed spec."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"], "spec", caller)
+
+
+class JobREST(GenericStore):
+    """The REST storage of jobs."""
+
+    def delete(
+        self,
+        name: str,
+        namespace: str,
+        options: Obj,
+        caller: Caller,
+        *,
+        admitted: bool = False,
+        is_named: bool = True,
+    ) -> Obj:
+        """Delete a job; warn if the caller does not say what becomes of its pods.
+
+        Raises:
+            StatusError: 404 not found, 409 a precondition fails.
+        """
+        if is_named and not {"propagationPolicy", "orphanDependents"} & options.keys():
+            caller.warn(_DELETION_WARNING)
+        return super().delete(
+            name, namespace, options, caller, admitted=admitted, is_named=is_named
+        )
 
 
 class CronJobStrategy(Strategy):

@@ -1,4 +1,4 @@
-"""Services: strategy, cluster IPs and node ports; Endpoints and EndpointSlices.
+"""Services: strategy, REST storage, cluster IPs and node ports; Endpoints and EndpointSlices.
 
 The server allocates addresses and node ports before it stores a service.
 Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go (SetDefaults_Service),
@@ -15,6 +15,7 @@ from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.protocol.addresses import SERVICE_NETWORK
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
@@ -31,11 +32,10 @@ from pytest_kwait.simulator.validation.core.services import (
 from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry.generic_store import FinishFunc
     from pytest_kwait.simulator.request_info import Caller
 
 _KUBERNETES_ADDRESS = "10.0.0.1"
@@ -69,7 +69,7 @@ class ServiceAllocator:
         """The cluster IP of the service `default/kubernetes`."""
         return _KUBERNETES_ADDRESS
 
-    def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
+    def begin_create(self, service: Obj, caller: Caller) -> FinishFunc:
         """Give a new service its addresses and ports; returns a function that releases them.
 
         Raises:
@@ -80,7 +80,7 @@ class ServiceAllocator:
             spec["clusterIPs"] = [spec["clusterIP"]]
         return self._settle(service, None, caller)
 
-    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
+    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> FinishFunc:
         """Give a changed service the addresses and ports that it keeps or lacks, as `begin_create`.
 
         Raises:
@@ -98,7 +98,7 @@ class ServiceAllocator:
             spec["clusterIPs"] = [has]
         return self._settle(service, before, caller)
 
-    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> Callable[[], None]:
+    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> FinishFunc:
         from pytest_kwait.simulator.validation.core.services import (
             init_ip_family_fields,
             needs_health_check,
@@ -273,6 +273,9 @@ def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
 class ServiceStrategy(Strategy):
     """Services."""
 
+    allows_create_on_update = True
+    returns_deleted_object = True
+    resource_prefix = "services/specs"
     warns_on_update = True
     validate_create = staticmethod(validate_service)
     validate_update = staticmethod(validate_service_update)
@@ -357,9 +360,31 @@ def _node_ports(spec: Obj) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
 
 
+class ServiceREST(GenericStore):
+    """The REST storage of services, which allocates cluster IPs and node ports."""
+
+    def begin_create(self, new: Obj, caller: Caller) -> FinishFunc:
+        """Allocate addresses and ports; return what releases them.
+
+        Raises:
+            StatusError: 422, a requested address or port is not available.
+        """
+        return self._cluster.addresses.begin_create(new, caller)
+
+    def begin_update(self, new: Obj, old: Obj, caller: Caller) -> FinishFunc:
+        """Allocate the addresses and ports that the change needs; return what releases them.
+
+        Raises:
+            StatusError: 422, a requested address or port is not available.
+        """
+        return self._cluster.addresses.begin_update(new, old, caller)
+
+
 class EndpointsStrategy(Strategy):
     """Endpoints."""
 
+    allows_create_on_update = True
+    resource_prefix = "services/endpoints"
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:

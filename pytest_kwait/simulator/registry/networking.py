@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class IngressStrategy(Strategy):
     """Ingresses."""
 
+    resource_prefix = "ingress"
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_ingress_create)
     validate_status = staticmethod(validate_ingress_status_update)

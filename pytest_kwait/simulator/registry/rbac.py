@@ -45,6 +45,7 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 class RoleStrategy(Strategy):
     """Roles."""
 
+    allows_create_on_update = True
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj, /) -> list[FieldError]:
@@ -85,6 +86,7 @@ class ClusterRoleStrategy(RoleStrategy):
 class RoleBindingStrategy(Strategy):
     """Role bindings."""
 
+    allows_create_on_update = True
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:

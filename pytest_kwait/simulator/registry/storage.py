@@ -47,6 +47,7 @@ _SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
 class PersistentVolumeClaimStrategy(Strategy):
     """Persistent volume claims."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
     warns_on_update = True
     validate_create = staticmethod(validate_persistent_volume_claim)
@@ -103,6 +104,7 @@ def _sync_data_sources(spec: Obj, before: Obj) -> None:
 class PersistentVolumeStrategy(Strategy):
     """Persistent volumes."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
     warns_on_update = True
 
@@ -168,6 +170,7 @@ def _allow_expansion(now: Obj, then: Obj) -> None:
 class StorageClassStrategy(Strategy):
     """Storage classes."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
     warns_on_update = True
     validate_create = staticmethod(validate_storage_class)
@@ -189,12 +192,16 @@ class StorageClassStrategy(Strategy):
 class VolumeAttachmentStrategy(Strategy):
     """Volume attachments."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_volume_attachment)
 
 
 class CSIDriverStrategy(Strategy):
     """CSI drivers."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_csi_driver)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -214,6 +221,8 @@ class CSIDriverStrategy(Strategy):
 class CSINodeStrategy(Strategy):
     """CSI nodes."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_csi_node)
 
 
@@ -235,6 +244,7 @@ class VolumeAttributesClassStrategy(Strategy):
 class CSIStorageCapacityStrategy(Strategy):
     """CSI storage capacities."""
 
+    allows_unconditional_update = False
     validate_create = staticmethod(validate_csi_storage_capacity)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:

@@ -23,59 +23,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind
 
-_UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
-    [
-        "customresourcedefinitions.apiextensions.k8s.io",
-        "leases.coordination.k8s.io",
-        "poddisruptionbudgets.policy",
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io",
-        "csidrivers.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "csistoragecapacities.storage.k8s.io",
-        "mutatingadmissionpolicies.admissionregistration.k8s.io",
-        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "runtimeclasses.node.k8s.io",
-        "validatingadmissionpolicies.admissionregistration.k8s.io",
-        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "volumeattachments.storage.k8s.io",
-        "apiservices.apiregistration.k8s.io",
-    ]
-)
-_ALLOW_CREATE_ON_UPDATE = frozenset(
-    [
-        "services",
-        "endpoints",
-        "events",
-        "limitranges",
-        "leases.coordination.k8s.io",
-        "roles.rbac.authorization.k8s.io",
-        "rolebindings.rbac.authorization.k8s.io",
-        "clusterroles.rbac.authorization.k8s.io",
-        "clusterrolebindings.rbac.authorization.k8s.io",
-        "runtimeclasses.node.k8s.io",
-    ]
-)
-_RETURN_DELETED_OBJECT = frozenset(
-    [
-        "pods",
-        "services",
-        "serviceaccounts",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "podtemplates",
-        "resourcequotas",
-        "storageclasses.storage.k8s.io",
-        "csidrivers.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "deviceclasses.resource.k8s.io",
-        "namespaces",
-        "resourceclaims.resource.k8s.io",
-        "resourceclaimtemplates.resource.k8s.io",
-        "resourceslices.resource.k8s.io",
-        "volumeattachments.storage.k8s.io",
-    ]
-)
 # By resource: the module in this folder and the class in it, imported when first needed.
 _STRATEGIES = {
     "apiservices.apiregistration.k8s.io": ("registry.certificates", "APIServiceStrategy"),
@@ -99,6 +46,7 @@ _STRATEGIES = {
     ),
     "daemonsets.apps": ("registry.apps", "DaemonSetStrategy"),
     "deployments.apps": ("registry.apps", "DeploymentStrategy"),
+    "deviceclasses.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "endpoints": ("registry.core_services", "EndpointsStrategy"),
     "endpointslices.discovery.k8s.io": ("registry.core_services", "EndpointSliceStrategy"),
     "events": ("registry.core", "EventStrategy"),
@@ -112,18 +60,21 @@ _STRATEGIES = {
     "jobs.batch": ("registry.batch", "JobStrategy"),
     "leases.coordination.k8s.io": ("registry.core", "LeaseStrategy"),
     "limitranges": ("registry.core", "LimitRangeStrategy"),
-    "namespaces": ("registry.core", "NamespaceStrategy"),
+    "namespaces": ("registry.core_namespaces", "NamespaceStrategy"),
     "networkpolicies.networking.k8s.io": ("registry.networking", "NetworkPolicyStrategy"),
     "nodes": ("registry.core", "NodeStrategy"),
     "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
     "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
     "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
-    "pods": ("registry.core", "PodStrategy"),
+    "pods": ("registry.core_pods", "PodStrategy"),
     "podtemplates": ("registry.apps", "PodTemplateStrategy"),
     "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
     "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
     "replicationcontrollers": ("registry.apps", "ReplicationControllerStrategy"),
+    "resourceclaims.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
+    "resourceclaimtemplates.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "resourcequotas": ("registry.core", "ResourceQuotaStrategy"),
+    "resourceslices.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "rolebindings.rbac.authorization.k8s.io": ("registry.rbac", "RoleBindingStrategy"),
     "roles.rbac.authorization.k8s.io": ("registry.rbac", "RoleStrategy"),
     "runtimeclasses.node.k8s.io": ("registry.core", "RuntimeClassStrategy"),
@@ -167,6 +118,18 @@ class Strategy:
         kind: the kind it is for.
     """
 
+    allows_create_on_update = False
+    """True if the update of an object that does not exist creates it."""
+
+    allows_unconditional_update = True
+    """False if updates must have a resourceVersion."""
+
+    returns_deleted_object = False
+    """True if the response to a deletion at once is the object, not a Status."""
+
+    resource_prefix = ""
+    """The path of the resource in storage; empty for its plural."""
+
     default_propagation: str | None = None
     """The default propagation policy of deletions; None decides by the object's finalizers."""
 
@@ -184,9 +147,6 @@ class Strategy:
         facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
         self.generation = bool(facts.get("generation")) or kind.custom
         self.learned: Obj = facts.get("defaults", {})
-        self.needs_resource_version = kind.custom or kind.bucket in _UPDATE_NEEDS_RESOURCE_VERSION
-        self.allows_create_on_update = kind.bucket in _ALLOW_CREATE_ON_UPDATE
-        self.returns_deleted_object = kind.bucket in _RETURN_DELETED_OBJECT
 
     def default(self, obj: Obj) -> None:
         """Set the defaults of the kind's version; called after every decoding."""
@@ -254,22 +214,6 @@ class Strategy:
             field_names += ["labels", "annotations", "finalizers"]
         copy_fields(metadata, before, *field_names)
 
-    def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """Return the object marked for deletion, for kinds with a mark of their own."""
-        return None
-
-    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
-        """Restore the fields that a subresource may not change, and set timestamps."""
-
-    def validate_subresource(self, new: Obj, old: Obj, subresource: str, /) -> list[FieldError]:
-        """Validate a change by another subresource."""
-        del subresource
-        return self.validate_update(new, old) if self.kind.custom else []
-
-    def prepare_delete(self, obj: Obj) -> Obj:
-        """Return the object to delete, prepared."""
-        return obj
-
     def validate_create(self, obj: Obj, /) -> list[FieldError]:
         """Validate a new object without its metadata."""
         del obj
@@ -314,6 +258,8 @@ class AdmissionStrategy(Strategy):
     Source: k8s.io/kubernetes pkg/registry/admissionregistration.
     """
 
+    allows_unconditional_update = False
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate the object by its resource's function, imported with the first one."""
         from pytest_kwait.simulator.validation import admissionregistration
@@ -322,6 +268,12 @@ class AdmissionStrategy(Strategy):
             admissionregistration, _ADMISSION_VALIDATORS[self.kind.plural]
         )(obj)
         return errors
+
+
+class DynamicResourceStrategy(Strategy):
+    """The strategy of device classes, resource claims and their templates, and resource slices."""
+
+    returns_deleted_object = True
 
 
 def strategy_of(kind: Kind) -> Strategy:
