@@ -28,7 +28,11 @@ from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.registry.deletion import DeletionPlan
 from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.objectmeta import STANDARD_FINALIZER_NAMES
+from pytest_kwait.simulator.validation.objectmeta import (
+    STANDARD_FINALIZER_NAMES,
+    name_is_dns_subdomain,
+    validate_object_meta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +54,7 @@ INITIAL_CONDITION = {
 }
 """The Terminating condition of a deleted definition until its objects are gone."""
 
+_NAME_TEXT = 'must be spec.names.plural+"."+spec.group'
 _APPROVALS: dict[ApprovalState, tuple[str, str]] = {
     "approved": ("True", "ApprovedAnnotation"),
     "bypassed": ("False", "UnapprovedAnnotation"),
@@ -204,6 +209,17 @@ class CustomResourceDefinitionStrategy(Strategy):
         stored = list(status.get("storedVersions") or ())
         stored += [name for name in _storage_versions(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
+
+    def validate_metadata(self, obj: Obj) -> list[FieldError]:
+        """Validate metadata; the name is that of the resource and the group."""
+        spec = obj["spec"]
+        resource = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+
+        def validate_name(name: str, prefix: bool) -> list[str]:
+            texts = name_is_dns_subdomain(name, prefix)
+            return texts if name == resource else [*texts, _NAME_TEXT]
+
+        return validate_object_meta(obj, self.kind, validate_name)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new definition."""

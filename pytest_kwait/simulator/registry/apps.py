@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
@@ -29,6 +30,7 @@ from pytest_kwait.simulator.validation.apps import (
 from pytest_kwait.simulator.validation.autoscaling import validate_horizontal_pod_autoscaler_spec
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
+from pytest_kwait.simulator.validation.objectmeta import name_is_dns_label
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
@@ -173,6 +175,7 @@ class StatefulSetStrategy(WorkloadStrategy):
     """Stateful sets."""
 
     names_hosts = False
+    validate_name = staticmethod(name_is_dns_label)
     check = staticmethod(validate_stateful_set_spec)
     check_change = staticmethod(validate_stateful_set_spec_update)
 
@@ -251,11 +254,19 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations[_TEMPLATE_GENERATION] = str(generation)
 
 
+def _validate_replication_controller_name(name: str, prefix: bool) -> list[str]:
+    """Return messages for an invalid name; declarative validation, which counts bytes."""
+    # It ignores prefixes.
+    texts = [] if prefix else dns_subdomain_texts(name)
+    return [text.replace("253 characters", "253 bytes") for text in texts]
+
+
 class ReplicationControllerStrategy(WorkloadStrategy):
     """Replication controllers: the selector is a map and defaults to the template's labels."""
 
     resource_prefix = "controllers"
     default_propagation = "Orphan"
+    validate_name = staticmethod(_validate_replication_controller_name)
     check = staticmethod(validate_replication_controller_spec)
 
     def default(self, obj: Obj) -> None:

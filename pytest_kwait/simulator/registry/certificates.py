@@ -18,6 +18,7 @@ from pytest_kwait.simulator.validation.certificates import (
     validate_certificate_request,
     validate_certificate_request_update,
 )
+from pytest_kwait.simulator.validation.objectmeta import name_is_path_segment
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
@@ -30,6 +31,7 @@ _DEFAULT_PORT = 443
 class CertificateSigningRequestStrategy(Strategy):
     """Certificate signing requests."""
 
+    validate_name = staticmethod(name_is_path_segment)
     validate_create = staticmethod(validate_certificate_request)
 
     def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
@@ -134,6 +136,7 @@ def _transition_time(condition: Obj, before: Obj, now: str) -> str:
 class APIServiceStrategy(Strategy):
     """API services."""
 
+    validate_name = staticmethod(name_is_path_segment)
     allows_unconditional_update = False
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_api_service)

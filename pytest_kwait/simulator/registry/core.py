@@ -42,6 +42,7 @@ from pytest_kwait.simulator.validation.node import (
     validate_runtime_class,
     validate_runtime_class_update,
 )
+from pytest_kwait.simulator.validation.objectmeta import name_is_path_segment
 from pytest_kwait.simulator.validation.scheduling import (
     validate_priority_class,
     validate_priority_class_update,
@@ -134,6 +135,7 @@ def _keep_only_names(account: Obj) -> None:
 class EventStrategy(Strategy):
     """Events, in both of their groups."""
 
+    validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
     validates_metadata = False
 

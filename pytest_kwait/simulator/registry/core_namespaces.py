@@ -14,8 +14,8 @@ from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.generic_store import GenericStore, StatusREST
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.objectmeta import (
+    name_is_dns_label,
     validate_finalizer_name,
-    validate_object_meta,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class NamespaceStrategy(Strategy):
     """The strategy of namespaces."""
 
     returns_deleted_object = True
+    validate_name = staticmethod(name_is_dns_label)
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
@@ -150,7 +151,7 @@ class NamespaceFinalizeREST(NamespaceREST):
             for index, name in enumerate(new["spec"].get("finalizers", ()))
             for error in validate_finalizer_name(name, f"spec.finalizers[{index}]")
         ]
-        errors += validate_object_meta(new, self.kind)
+        errors += self.strategy.validate_metadata(new)
         if errors:
             raise invalid(self.kind.group, self.kind.kind, name_of(new), errors)
         if caller.dry_run:

@@ -30,6 +30,7 @@ from pytest_kwait.simulator.validation.core.services import (
     validate_service_update,
 )
 from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
+from pytest_kwait.simulator.validation.objectmeta import name_is_dns_label
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
@@ -273,6 +274,7 @@ def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
 class ServiceStrategy(Strategy):
     """Services."""
 
+    validate_name = staticmethod(name_is_dns_label)
     allows_create_on_update = True
     returns_deleted_object = True
     resource_prefix = "services/specs"

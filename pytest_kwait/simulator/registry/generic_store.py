@@ -46,7 +46,6 @@ from pytest_kwait.simulator.validation.objectmeta import (
     dedup_owner_references,
     validate_common_fields,
     validate_common_fields_update,
-    validate_object_meta,
     validate_object_meta_update,
 )
 
@@ -275,7 +274,7 @@ class GenericStore:
     def validate_metadata_as_new(self, new: Obj) -> list[FieldError]:
         """Validate changed metadata by the rules of new metadata, where the kind has that."""
         if self.strategy.validates_metadata_on_update:
-            return validate_object_meta(new, self.stored_kind)
+            return self.strategy.validate_metadata(new)
         return []
 
     def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
@@ -387,7 +386,7 @@ class GenericStore:
         strategy.prepare_create(new)
         strategy.prepare_by_caller(new, caller)
         with beside_loop():
-            errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
+            errors = strategy.validate_metadata(new) if strategy.validates_metadata else []
             errors += self.request_strategy.validate_create(new)
             if not errors and not strategy.validates_metadata:
                 errors = validate_common_fields(new, kind)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import canonical_ip_texts
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.services import get_ingress_point_warnings
@@ -94,9 +95,16 @@ class NetworkPolicyStrategy(Strategy):
             caller.warn(text)
 
 
-class IPAddressStrategy(Strategy):
-    """IP addresses."""
+def _validate_ip_name(name: str, prefix: bool) -> list[str]:
+    """Return messages if `name` is no canonical IP address."""
+    del prefix
+    return canonical_ip_texts(name)
 
+
+class IPAddressStrategy(Strategy):
+    """IP addresses: their names are the addresses."""
+
+    validate_name = staticmethod(_validate_ip_name)
     validate_create = staticmethod(validate_ip_address)
 
 

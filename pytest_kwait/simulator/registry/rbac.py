@@ -20,6 +20,7 @@ from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
 from pytest_kwait.simulator.suspendable import beside_loop
+from pytest_kwait.simulator.validation.objectmeta import name_is_path_segment
 from pytest_kwait.simulator.validation.rbac import (
     RBAC_GROUP,
     validate_cluster_role,
@@ -45,6 +46,7 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 class RoleStrategy(Strategy):
     """Roles."""
 
+    validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
     validates_metadata_on_update = True
 
@@ -86,6 +88,7 @@ class ClusterRoleStrategy(RoleStrategy):
 class RoleBindingStrategy(Strategy):
     """Role bindings."""
 
+    validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
     validates_metadata_on_update = True
 

@@ -16,12 +16,17 @@ from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Form, learned_defaults, struct_of
 from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.request_info import Caller, internal_caller
+from pytest_kwait.simulator.validation.objectmeta import (
+    name_is_dns_subdomain,
+    validate_object_meta,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind
+    from pytest_kwait.simulator.validation.objectmeta import ValidateNameFunc
 
 # By resource: the module in this folder and the class in it, imported when first needed.
 _STRATEGIES = {
@@ -133,6 +138,9 @@ class Strategy:
     default_propagation: str | None = None
     """The default propagation policy of deletions; None decides by the object's finalizers."""
 
+    validate_name: ValidateNameFunc = staticmethod(name_is_dns_subdomain)
+    """Validates the name of an object, or the prefix of a generated one."""
+
     validates_metadata = True
     """True if the kind's own validation includes metadata."""
 
@@ -213,6 +221,10 @@ class Strategy:
         if self.kind.custom:
             field_names += ["labels", "annotations", "finalizers"]
         copy_fields(metadata, before, *field_names)
+
+    def validate_metadata(self, obj: Obj) -> list[FieldError]:
+        """Validate the metadata of a new object."""
+        return validate_object_meta(obj, self.kind, self.validate_name)
 
     def validate_create(self, obj: Obj, /) -> list[FieldError]:
         """Validate a new object without its metadata."""

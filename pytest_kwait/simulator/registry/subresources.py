@@ -23,6 +23,7 @@ from pytest_kwait.simulator.api_errors import (
     invalid,
     too_many_requests,
 )
+from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.managedfields.field_manager import (
     VersionConverter,
     read_managed_fields,
@@ -75,6 +76,14 @@ def _value_at(obj: Obj, path: str) -> Any:
     return value
 
 
+def _selects_by_map(kind: Kind) -> bool:
+    """Return whether the selector of a kind is a map of labels, not a LabelSelector."""
+    if kind.custom:
+        return False
+    spec = struct_of(kind.group, kind.version, kind.kind).fields["spec"]
+    return spec.struct.fields["selector"].form is Form.MAP
+
+
 def read_scale(kind: Kind, obj: Obj) -> Obj:
     """Return the object's Scale."""
     spec_path, status_path, chosen = _scale_paths(kind)
@@ -87,7 +96,7 @@ def read_scale(kind: Kind, obj: Obj) -> Obj:
     if isinstance(selector, str):
         status["selector"] = selector
     elif isinstance(selector, dict):
-        if kind.bucket == "replicationcontrollers":
+        if _selects_by_map(kind):
             selector = {"matchLabels": selector}
         status["selector"] = format_label_selector(selector)
     return {

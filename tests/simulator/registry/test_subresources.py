@@ -9,7 +9,9 @@ from pytest_kwait.simulator.registry.subresources import (
     can_ignore_budgets,
     decrement_budget,
     find_disruption_budget,
+    read_scale,
 )
+from pytest_kwait.simulator.scheme import Scheme
 from tests.objects import condition, pod
 
 Obj = dict[str, Any]
@@ -143,3 +145,17 @@ def test_a_disruption_is_noted() -> None:
     status = decrement_budget({"status": status}, "q", "u")
     assert status["disruptedPods"] == {"p": "t", "q": "u"}
     assert [one["reason"] for one in status["conditions"]] == ["InsufficientPods"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "selector", "text"),
+    [
+        ("replicationcontrollers", {"a": "b", "matchLabels": "c"}, "a=b,matchLabels=c"),
+        ("replicasets.apps", {"matchLabels": {"a": "b", "c": "d"}}, "a=b,c=d"),
+    ],
+)
+def test_scale_formats_selectors(resource: str, selector: Obj, text: str) -> None:
+    obj = {"metadata": {"name": "w"}, "spec": {"replicas": 2, "selector": selector}}
+    scale = read_scale(Scheme()[resource], obj)
+    assert scale["spec"] == {"replicas": 2}
+    assert scale["status"] == {"replicas": 0, "selector": text}
