@@ -193,18 +193,18 @@ class CustomResourceDefinitionStrategy(Strategy):
         if isinstance(service, dict):
             service.setdefault("port", 443)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Record the storage version as stored."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": _storage_versions(obj)[:1] or None,
         }
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Add a new storage version to the stored ones."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         status = new.get("status") or {}
         stored = list(status.get("storedVersions") or ())
         stored += [name for name in _storage_versions(new)[:1] if name not in stored]
@@ -252,12 +252,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         accepted = (new.get("status") or {}).get("acceptedNames") or {}
         return [*names_errors(accepted, "status.acceptedNames")]
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of unknown formats."""
         for form in list_unknown_formats(obj["spec"]):
             caller.warn(f'unrecognized format "{form}"')
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of new unknown formats."""
         known = {*list_unknown_formats(old["spec"])}
         for form in list_unknown_formats(new["spec"]):
@@ -327,7 +327,7 @@ class CustomResourceStrategy(Strategy):
 
     allows_unconditional_update = False
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Deny new objects while the definition is being deleted.
 
         Raises:
@@ -338,7 +338,7 @@ class CustomResourceStrategy(Strategy):
             name = obj["metadata"].get("name", "")
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(self.kind.group, self.kind.plural, name, why)
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new object against the schema."""
@@ -355,11 +355,11 @@ class CustomResourceStrategy(Strategy):
         structure = self.kind.structure
         return [] if structure is None else structure.status_errors(new, old)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of finalizers that are no qualified names."""
         _warn_finalizers(obj, frozenset(), caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of new finalizers that are no qualified names."""
         _warn_finalizers(new, frozenset(old["metadata"].get("finalizers") or ()), caller)
 

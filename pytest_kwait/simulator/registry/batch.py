@@ -77,7 +77,7 @@ def _separate_labels(job: Obj) -> None:
 class JobStrategy(Strategy):
     """Jobs: each one's pods are found by a label that carries its UID."""
 
-    default_propagation = "Orphan"
+    default_garbage_collection_policy = "Orphan"
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_job)
     validate_update = staticmethod(validate_job_update)
@@ -93,9 +93,9 @@ class JobStrategy(Strategy):
             # One map until the UID is known: what is added to one belongs to the other.
             obj["metadata"]["labels"] = labels
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Generate selector and labels from the UID, unless `manualSelector` is set."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec["template"]["spec"])
         if not spec.get("manualSelector"):
@@ -116,20 +116,20 @@ class JobStrategy(Strategy):
             )
         _separate_labels(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"]["template"]["spec"])
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _separate_labels(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the name, the numbers and the template."""
         self.default(obj)
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"], "spec", caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of a changed spec."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"], "spec", caller)
@@ -170,9 +170,9 @@ class CronJobStrategy(Strategy):
         job = template.setdefault("spec", {})
         default_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop disabled fields of the template."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -187,13 +187,13 @@ class CronJobStrategy(Strategy):
             return []
         return validate_cron_job_spec(new["spec"], old["spec"])
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the name and of the job template."""
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of the job template, and of time zones in the schedule."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)

@@ -34,7 +34,7 @@ class CertificateSigningRequestStrategy(Strategy):
     validate_name = staticmethod(name_is_path_segment)
     validate_create = staticmethod(validate_certificate_request)
 
-    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+    def prepare_for_caller(self, obj: Obj, caller: Caller) -> None:
         """Write the caller into the spec."""
         spec = obj.setdefault("spec", {})
         for field in ("username", "uid", "groups", "extra"):
@@ -46,9 +46,9 @@ class CertificateSigningRequestStrategy(Strategy):
         if caller.extra:
             spec["extra"] = {key: list(values) for key, values in caller.extra.items()}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the spec."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         new["spec"] = old["spec"]
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:

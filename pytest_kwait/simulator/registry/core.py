@@ -71,7 +71,7 @@ class SecretStrategy(Strategy):
     """Secrets."""
 
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_secret)
 
     def default(self, obj: Obj) -> None:
@@ -89,7 +89,7 @@ class SecretStrategy(Strategy):
             errors.append(invalid_value("type", new.get("type"), "field is immutable"))
         return errors + validate_immutable_data(new, old, "data")
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of invalid TLS certificates."""
         for text in get_secret_warnings(obj):
             caller.warn(text)
@@ -101,17 +101,17 @@ class ServiceAccountStrategy(Strategy):
     returns_deleted_object = True
     validates_metadata_on_update = True
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Keep only the names of secrets."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         _keep_only_names(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Prepare the object as at creation."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _keep_only_names(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of a deprecated annotation."""
         if _MOUNTABLE in annotations_of(obj):
             caller.warn(
@@ -119,10 +119,10 @@ class ServiceAccountStrategy(Strategy):
                 "namespaces to isolate access to mounted secrets"
             )
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of a deprecated annotation that is new."""
         if _MOUNTABLE not in annotations_of(old):
-            self.warn_create(new, caller)
+            self.warn_on_create(new, caller)
 
 
 def _keep_only_names(account: Obj) -> None:
@@ -160,14 +160,14 @@ class LeaseStrategy(Strategy):
     allows_unconditional_update = False
     validate_create = staticmethod(validate_lease)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop the fields of coordinated leader election, which is disabled."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         _drop_coordinated_fields(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Prepare the object as at creation."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _drop_coordinated_fields(new)
 
 
@@ -212,7 +212,7 @@ class NodeStrategy(Strategy):
     """Nodes."""
 
     resource_prefix = "minions"
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_node)
     validate_update = staticmethod(validate_node_update)
     validate_status = staticmethod(validate_node_update)
@@ -229,17 +229,17 @@ class NodeStrategy(Strategy):
         elif all_of_them:
             spec["podCIDR"] = all_of_them[0]
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Keep the status that the node is created with."""
         status = obj.get("status", {})
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = status
         status.pop("config", None)
         (obj.get("spec") or {}).pop("configSource", None)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop the removed dynamic kubelet configuration."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         if "configSource" not in (old.get("spec") or {}):
             (new.get("spec") or {}).pop("configSource", None)
 
@@ -248,7 +248,7 @@ class NodeStrategy(Strategy):
         del old
         return validate_node(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated fields."""
         for text in get_node_warnings(obj):
             caller.warn(text)
@@ -260,11 +260,11 @@ class RuntimeClassStrategy(Strategy):
     allows_create_on_update = True
     allows_unconditional_update = False
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_runtime_class)
     validate_update = staticmethod(validate_runtime_class_update)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated node labels."""
         for key in sorted((obj.get("scheduling") or {}).get("nodeSelector") or ()):
             if key in DEPRECATED_NODE_LABELS:
@@ -282,7 +282,7 @@ class PriorityClassStrategy(Strategy):
         super().default(obj)
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Return False: priority classes have no generation."""
         del new, old
         return False

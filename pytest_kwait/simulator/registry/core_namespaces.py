@@ -44,17 +44,17 @@ class NamespaceStrategy(Strategy):
         if name:
             obj["metadata"].setdefault("labels", {})[NAME_LABEL] = name
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set the phase Active and the finalizer `kubernetes`."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {"phase": "Active"}
         finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
         if "kubernetes" not in finalizers:
             finalizers.append("kubernetes")
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the finalizers of the spec; only `finalize` changes them."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         new.setdefault("spec", {})["finalizers"] = old.get("spec", {}).get("finalizers", [])
         if not new["spec"]["finalizers"]:
             del new["spec"]["finalizers"]

@@ -159,10 +159,10 @@ class PodStrategy(Strategy):
         default_pod_spec(spec)
         default_pod(spec)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set phase Pending and the QoS class."""
         sent = (obj.get("status") or {}).get("qosClass")
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec)
         quality = sent or qos_class(spec)
@@ -181,25 +181,25 @@ class PodStrategy(Strategy):
         if "affinity" in spec or "topologySpreadConstraints" in spec:
             _apply_label_keys(spec, obj["metadata"].get("labels", {}))
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the status."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         drop_disabled_fields(new["spec"])
 
-    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+    def prepare_for_caller(self, obj: Obj, caller: Caller) -> None:
         """Copy old annotations to fields."""
         annotations = obj["metadata"].get("annotations")
         if annotations:
             _apply_apparmor_annotations(obj["spec"], annotations, caller)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of fields and names that are not advised."""
         for text in get_name_warnings(obj, "the Pod's hostname"):
             caller.warn(text)
         for text in get_pod_warnings(obj["spec"], obj["metadata"], ""):
             caller.warn(text)
 
-    def grace(self, obj: Obj, requested: int | None) -> int | None:
+    def check_graceful_delete(self, obj: Obj, requested: int | None) -> int | None:
         """Return the requested or the pod's own period; 0 if pending or ended."""
         spec, status = obj.get("spec", {}), obj.get("status", {})
         period = (
@@ -211,9 +211,9 @@ class PodStrategy(Strategy):
             return 0
         return 1 if period < 0 else period
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_for_status_update(self, new: Obj, old: Obj) -> None:
         """Restore the QoS class and the observed generations."""
-        super().prepare_status(new, old)
+        super().prepare_for_status_update(new, old)
         before = old.get("status", {})
         status = new.setdefault("status", {})
         for field in ("qosClass", "observedGeneration"):

@@ -278,7 +278,7 @@ class ServiceStrategy(Strategy):
     allows_create_on_update = True
     returns_deleted_object = True
     resource_prefix = "services/specs"
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_service)
     validate_update = staticmethod(validate_service_update)
     validate_status = staticmethod(validate_service_status_update)
@@ -311,14 +311,14 @@ class ServiceStrategy(Strategy):
                 if point.get("ip"):
                     point.setdefault("ipMode", "VIP")
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Reset the load balancer's status."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {"loadBalancer": {}}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop unchanged fields that the new type does not use."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         spec, before = new["spec"], old["spec"]
         named, balanced = spec["type"] == "ExternalName", spec["type"] == "LoadBalancer"
         if named and before["type"] != "ExternalName":
@@ -340,12 +340,12 @@ class ServiceStrategy(Strategy):
         if not balanced and "status" in new:
             new["status"] = {**new["status"], "loadBalancer": {}}
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and ignored fields."""
         for text in get_service_warnings(obj):
             caller.warn(text)
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
         for text in get_ingress_point_warnings(new):
@@ -404,28 +404,28 @@ class EndpointSliceStrategy(Strategy):
     validate_create = staticmethod(validate_endpoint_slice)
     validate_update = staticmethod(validate_endpoint_slice)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop the topology of v1beta1."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         _drop_topology(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop the topology of v1beta1."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         if new.get("endpoints") != old.get("endpoints"):
             _drop_topology(new)
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Count labels, too."""
-        return super().counts(new, old) or labels_of(new) != labels_of(old)
+        return super().increments_generation(new, old) or labels_of(new) != labels_of(old)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and suspicious fields."""
         if obj.get("addressType") == "FQDN":
             caller.warn(_FQDN_WARNING)
-        self.warn_update(obj, obj, caller)
+        self.warn_on_update(obj, obj, caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of suspicious fields."""
         del old
         for index, endpoint in enumerate(new.get("endpoints") or []):

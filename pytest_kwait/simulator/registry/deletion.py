@@ -71,7 +71,7 @@ def before_delete(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tup
     grace_seconds = options.get("gracePeriodSeconds")
     if grace_seconds is not None and grace_seconds < 0:
         grace_seconds = 1
-    strategy_seconds = strategy.grace(obj, grace_seconds)
+    strategy_seconds = strategy.check_graceful_delete(obj, grace_seconds)
     if strategy_seconds is None:
         return False, False
     if "deletionTimestamp" not in metadata:
@@ -146,7 +146,7 @@ def deletion_finalizers_for_garbage_collection(
         if ORPHAN in finalizers or FOREGROUND in finalizers:
             policy = "Orphan" if ORPHAN in finalizers else "Foreground"
         else:
-            policy = strategy.default_propagation or "Background"
+            policy = strategy.default_garbage_collection_policy or "Background"
     remaining_finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
     if policy == "Orphan":
         remaining_finalizers.append(ORPHAN)

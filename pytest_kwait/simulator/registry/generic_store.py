@@ -265,7 +265,7 @@ class GenericStore:
 
     def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the fields that an update may not change."""
-        self.strategy.prepare_update(new, old)
+        self.strategy.prepare_for_update(new, old)
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate immutable fields, whose errors precede those of metadata."""
@@ -290,7 +290,7 @@ class GenericStore:
 
     def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a change."""
-        self.strategy.warn_update(new, old, caller)
+        self.strategy.warn_on_update(new, old, caller)
 
     @staticmethod
     def should_delete_during_update(obj: Obj) -> bool:
@@ -383,8 +383,8 @@ class GenericStore:
             StatusError: 422, the object is invalid.
         """
         kind, strategy = self.stored_kind, self.strategy
-        strategy.prepare_create(new)
-        strategy.prepare_by_caller(new, caller)
+        strategy.prepare_for_create(new)
+        strategy.prepare_for_caller(new, caller)
         with beside_loop():
             errors = strategy.validate_metadata(new) if strategy.validates_metadata else []
             errors += self.request_strategy.validate_create(new)
@@ -392,7 +392,7 @@ class GenericStore:
                 errors = validate_common_fields(new, kind)
             if errors:
                 raise invalid(kind.group, kind.kind, name_of(new), errors)
-            strategy.warn_create(new, caller)
+            strategy.warn_on_create(new, caller)
 
     def _fill_system_fields(self, new: Obj, namespace: str) -> None:
         """Set UID, creation time and a generated name; drop the fields of deletions.
@@ -678,7 +678,7 @@ class SubresourceREST(GenericStore):
     def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Increment the generation if the spec changes."""
         strategy, metadata = self.strategy, new["metadata"]
-        if strategy.generation and strategy.counts(new, old):
+        if strategy.has_generation and strategy.increments_generation(new, old):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
 
     def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -705,7 +705,7 @@ class StatusREST(SubresourceREST):
 
     def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore all but the status."""
-        self.strategy.prepare_status(new, old)
+        self.strategy.prepare_for_status_update(new, old)
 
     def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
         """Validate a change of the status."""
@@ -715,7 +715,7 @@ class StatusREST(SubresourceREST):
 
     def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a status."""
-        self.strategy.warn_status(new, old, caller)
+        self.strategy.warn_on_status_update(new, old, caller)
 
 
 def _keep_server_fields(metadata: Obj, before: Obj) -> None:

@@ -44,7 +44,7 @@ class IngressStrategy(Strategy):
         del old
         return validate_ingress(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the deprecated class annotation."""
         name = (obj.get("spec") or {}).get("ingressClassName")
         if CLASS_ANNOTATION in annotations_of(obj) and name is None:
@@ -53,7 +53,7 @@ class IngressStrategy(Strategy):
                 "'spec.ingressClassName' instead"
             )
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
         for text in get_ingress_point_warnings(new):
@@ -78,7 +78,7 @@ class IngressClassStrategy(Strategy):
 class NetworkPolicyStrategy(Strategy):
     """Network policies."""
 
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_network_policy)
     validate_update = staticmethod(validate_network_policy)
 
@@ -89,7 +89,7 @@ class NetworkPolicyStrategy(Strategy):
         if isinstance(spec, dict) and not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of non-canonical CIDRs."""
         for text in get_network_policy_warnings(obj):
             caller.warn(text)

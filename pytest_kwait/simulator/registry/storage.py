@@ -49,21 +49,21 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_persistent_volume_claim)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set phase Pending and the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {"phase": "Pending"}
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/pvc-protection" not in finalizers:
             finalizers.append("kubernetes.io/pvc-protection")
         _sync_data_sources(obj.get("spec") or {}, {})
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Keep both data source fields equal."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -77,7 +77,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         del old
         return validate_persistent_volume_claim_status_update(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and suspicious fields."""
         for text in get_persistent_volume_claim_warnings(obj):
             caller.warn(text)
@@ -106,7 +106,7 @@ class PersistentVolumeStrategy(Strategy):
 
     returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Default `readOnly` of Azure disks."""
@@ -114,9 +114,9 @@ class PersistentVolumeStrategy(Strategy):
         if (disk := (obj.get("spec") or {}).get("azureDisk")) is not None:
             disk.setdefault("readOnly", False)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set phase Pending and the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         created = obj["metadata"].get("creationTimestamp")
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -154,7 +154,7 @@ class PersistentVolumeStrategy(Strategy):
             errors.append(forbidden_field(f"spec.{name}", text))
         return errors
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated fields."""
         for text in get_persistent_volume_warnings(obj):
             caller.warn(text)
@@ -172,7 +172,7 @@ class StorageClassStrategy(Strategy):
 
     returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_storage_class)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -180,7 +180,7 @@ class StorageClassStrategy(Strategy):
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return validate_immutable_fields(new, old, *fields)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated node labels."""
         for index, term in enumerate(obj.get("allowedTopologies") or []):
             for number, rule in enumerate(term.get("matchLabelExpressions") or []):
@@ -233,9 +233,9 @@ class VolumeAttributesClassStrategy(Strategy):
     validate_create = staticmethod(validate_volume_attributes_class)
     validate_immutable = staticmethod(validate_volume_attributes_class_update)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Add the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/vac-protection" not in finalizers:
             finalizers.append("kubernetes.io/vac-protection")

@@ -135,7 +135,7 @@ class Strategy:
     resource_prefix = ""
     """The path of the resource in storage; empty for its plural."""
 
-    default_propagation: str | None = None
+    default_garbage_collection_policy: str | None = None
     """The default propagation policy of deletions; None decides by the object's finalizers."""
 
     validate_name: ValidateNameFunc = staticmethod(name_is_dns_subdomain)
@@ -147,13 +147,13 @@ class Strategy:
     validates_metadata_on_update = False
     """True if updates are validated by the rules of new metadata, too."""
 
-    warns_on_update = False
+    repeats_warnings_on_update = False
     """True if updates get the warnings of creation."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
-        self.generation = bool(facts.get("generation")) or kind.custom
+        self.has_generation = bool(facts.get("generation")) or kind.custom
         self.learned: Obj = facts.get("defaults", {})
 
     def default(self, obj: Obj) -> None:
@@ -161,18 +161,18 @@ class Strategy:
         if self.learned:
             fill_defaults(obj, self.learned)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Reset the fields that clients do not set, above all status."""
         if self.kind.has_status:
             obj.pop("status", None)
             empty = self.empty_status()
             if empty is not None:
                 obj["status"] = empty
-        if self.generation:
+        if self.has_generation:
             obj["metadata"]["generation"] = 1
 
-    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
-        """Set what a new object has by its caller, after `prepare_create`."""
+    def prepare_for_caller(self, obj: Obj, caller: Caller) -> None:
+        """Set what a new object has by its caller, after `prepare_for_create`."""
 
     def check_escalation(
         self, rbac: Authorizer, new: Obj, old: Obj | None, namespace: str, caller: Caller
@@ -199,21 +199,21 @@ class Strategy:
             return None
         return Decoder(kind).struct({}, shape.struct)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the fields that an update may not change; increment the generation."""
         if self.kind.has_status:
             copy_fields(new, old, "status")
-        if self.generation and self.counts(new, old):
+        if self.has_generation and self.increments_generation(new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Return whether the change increments the generation."""
         if not self.kind.custom and "spec" in (new.keys() | old.keys()):
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
         return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_for_status_update(self, new: Obj, old: Obj) -> None:
         """Restore all fields but the status and some metadata."""
         copy_fields(new, old, *((new.keys() | old.keys()) - {"metadata", "status"}))
         metadata, before = new["metadata"], old["metadata"]
@@ -246,19 +246,19 @@ class Strategy:
         del new, old
         return []
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a new object."""
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a change."""
         del old
-        if self.warns_on_update:
-            self.warn_create(new, caller)
+        if self.repeats_warnings_on_update:
+            self.warn_on_create(new, caller)
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a status."""
 
-    def grace(self, obj: Obj, requested: int | None) -> int | None:
+    def check_graceful_delete(self, obj: Obj, requested: int | None) -> int | None:
         """Return the grace period in seconds; None if the kind has no graceful deletion."""
         del obj, requested
         return None
