@@ -104,7 +104,7 @@ class WorkloadStrategy(Strategy):
 
 
 class PodTemplateStrategy(Strategy):
-    """Pod templates."""
+    """The strategy of pod templates."""
 
     returns_deleted_object = True
 
@@ -139,7 +139,7 @@ class PodTemplateStrategy(Strategy):
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """Deployments."""
+    """The strategy of deployments."""
 
     validate_spec = staticmethod(validate_deployment_spec)
 
@@ -166,13 +166,13 @@ class DeploymentStrategy(WorkloadStrategy):
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
-    """Replica sets."""
+    """The strategy of replica sets."""
 
     validate_spec = staticmethod(validate_replica_set_spec)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
-    """Stateful sets."""
+    """The strategy of stateful sets."""
 
     warns_of_host_names = False
     validate_name = staticmethod(name_is_dns_label)
@@ -214,7 +214,7 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """Daemon sets."""
+    """The strategy of daemon sets."""
 
     warns_of_host_names = False
     validate_spec = staticmethod(validate_daemon_set_spec)
@@ -262,7 +262,7 @@ def _validate_replication_controller_name(name: str, prefix: bool) -> list[str]:
 
 
 class ReplicationControllerStrategy(WorkloadStrategy):
-    """Replication controllers: the selector is a map and defaults to the template's labels."""
+    """The strategy of replication controllers: the selector defaults to the template's labels."""
 
     resource_prefix = "controllers"
     default_garbage_collection_policy = "Orphan"
@@ -290,7 +290,7 @@ class ReplicationControllerStrategy(WorkloadStrategy):
 
 
 class PodDisruptionBudgetStrategy(Strategy):
-    """Pod disruption budgets."""
+    """The strategy of pod disruption budgets."""
 
     allows_unconditional_update = False
     validates_metadata = False
@@ -306,7 +306,7 @@ class PodDisruptionBudgetStrategy(Strategy):
 
 
 class HorizontalPodAutoscalerStrategy(Strategy):
-    """Horizontal pod autoscalers."""
+    """The strategy of horizontal pod autoscalers."""
 
     def default(self, obj: Obj) -> None:
         """Default the stabilization window of scale-up rules to 0."""

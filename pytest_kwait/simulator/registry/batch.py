@@ -75,7 +75,7 @@ def _separate_labels(job: Obj) -> None:
 
 
 class JobStrategy(Strategy):
-    """Jobs: each one's pods are found by a label that carries its UID."""
+    """The strategy of jobs: each one's pods are found by a label that carries its UID."""
 
     default_garbage_collection_policy = "Orphan"
     validates_metadata_on_update = True
@@ -161,7 +161,7 @@ class JobREST(GenericStore):
 
 
 class CronJobStrategy(Strategy):
-    """Cron jobs."""
+    """The strategy of cron jobs."""
 
     def default(self, obj: Obj) -> None:
         """Default the job template's spec."""

@@ -29,7 +29,7 @@ _DEFAULT_PORT = 443
 
 
 class CertificateSigningRequestStrategy(Strategy):
-    """Certificate signing requests."""
+    """The strategy of certificate signing requests."""
 
     validate_name = staticmethod(name_is_path_segment)
     validate_create = staticmethod(validate_certificate_request)
@@ -134,7 +134,7 @@ def _transition_time(condition: Obj, before: Obj, now: str) -> str:
 
 
 class APIServiceStrategy(Strategy):
-    """API services."""
+    """The strategy of API services."""
 
     validate_name = staticmethod(name_is_path_segment)
     allows_unconditional_update = False

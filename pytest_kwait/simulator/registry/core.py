@@ -57,7 +57,7 @@ _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 
 
 class ConfigMapStrategy(Strategy):
-    """Config maps."""
+    """The strategy of config maps."""
 
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_config_map)
@@ -68,7 +68,7 @@ class ConfigMapStrategy(Strategy):
 
 
 class SecretStrategy(Strategy):
-    """Secrets."""
+    """The strategy of secrets."""
 
     validates_metadata_on_update = True
     repeats_warnings_on_update = True
@@ -96,7 +96,7 @@ class SecretStrategy(Strategy):
 
 
 class ServiceAccountStrategy(Strategy):
-    """Service accounts."""
+    """The strategy of service accounts."""
 
     returns_deleted_object = True
     validates_metadata_on_update = True
@@ -133,7 +133,7 @@ def _keep_only_names(account: Obj) -> None:
 
 
 class EventStrategy(Strategy):
-    """Events, in both of their groups."""
+    """The strategy of events, in both of their groups."""
 
     validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
@@ -154,7 +154,7 @@ class EventStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
-    """Leases."""
+    """The strategy of leases."""
 
     allows_create_on_update = True
     allows_unconditional_update = False
@@ -209,7 +209,7 @@ class LimitRangeStrategy(Strategy):
 
 
 class NodeStrategy(Strategy):
-    """Nodes."""
+    """The strategy of nodes."""
 
     resource_prefix = "minions"
     repeats_warnings_on_update = True
@@ -223,11 +223,11 @@ class NodeStrategy(Strategy):
         status, spec = obj.get("status") or {}, obj.get("spec") or {}
         if status.get("capacity") and "allocatable" not in status:
             status["allocatable"] = dict(status["capacity"])
-        pod_cidr, all_of_them = spec.get("podCIDR"), spec.get("podCIDRs") or []
-        if pod_cidr and all_of_them[:1] != [pod_cidr]:
+        pod_cidr, pod_cidrs = spec.get("podCIDR"), spec.get("podCIDRs") or []
+        if pod_cidr and pod_cidrs[:1] != [pod_cidr]:
             spec["podCIDRs"] = [pod_cidr]
-        elif all_of_them:
-            spec["podCIDR"] = all_of_them[0]
+        elif pod_cidrs:
+            spec["podCIDR"] = pod_cidrs[0]
 
     def prepare_for_create(self, obj: Obj) -> None:
         """Keep the status that the node is created with."""
@@ -255,7 +255,7 @@ class NodeStrategy(Strategy):
 
 
 class RuntimeClassStrategy(Strategy):
-    """Runtime classes."""
+    """The strategy of runtime classes."""
 
     allows_create_on_update = True
     allows_unconditional_update = False
@@ -272,7 +272,7 @@ class RuntimeClassStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    """Priority classes."""
+    """The strategy of priority classes."""
 
     validate_create = staticmethod(validate_priority_class)
     validate_update = staticmethod(validate_priority_class_update)

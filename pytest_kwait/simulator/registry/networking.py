@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class IngressStrategy(Strategy):
-    """Ingresses."""
+    """The strategy of ingresses."""
 
     resource_prefix = "ingress"
     validates_metadata_on_update = True
@@ -61,7 +61,7 @@ class IngressStrategy(Strategy):
 
 
 class IngressClassStrategy(Strategy):
-    """Ingress classes."""
+    """The strategy of ingress classes."""
 
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_ingress_class)
@@ -76,7 +76,7 @@ class IngressClassStrategy(Strategy):
 
 
 class NetworkPolicyStrategy(Strategy):
-    """Network policies."""
+    """The strategy of network policies."""
 
     repeats_warnings_on_update = True
     validate_create = staticmethod(validate_network_policy)
@@ -102,14 +102,14 @@ def _validate_ip_name(name: str, prefix: bool) -> list[str]:
 
 
 class IPAddressStrategy(Strategy):
-    """IP addresses: their names are the addresses."""
+    """The strategy of IP addresses: their names are the addresses."""
 
     validate_name = staticmethod(_validate_ip_name)
     validate_create = staticmethod(validate_ip_address)
 
 
 class ServiceCIDRStrategy(Strategy):
-    """Service CIDRs."""
+    """The strategy of service CIDRs."""
 
     validate_create = staticmethod(validate_service_cidr)
     validate_update = staticmethod(validate_service_cidr_update)

@@ -44,7 +44,7 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 
 
 class RoleStrategy(Strategy):
-    """Roles."""
+    """The strategy of roles."""
 
     validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
@@ -75,7 +75,7 @@ class RoleStrategy(Strategy):
 
 
 class ClusterRoleStrategy(RoleStrategy):
-    """Cluster roles."""
+    """The strategy of cluster roles."""
 
     validate_create = staticmethod(validate_cluster_role)
 
@@ -86,7 +86,7 @@ class ClusterRoleStrategy(RoleStrategy):
 
 
 class RoleBindingStrategy(Strategy):
-    """Role bindings."""
+    """The strategy of role bindings."""
 
     validate_name = staticmethod(name_is_path_segment)
     allows_create_on_update = True
@@ -136,7 +136,7 @@ class RoleBindingStrategy(Strategy):
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
-    """Cluster role bindings."""
+    """The strategy of cluster role bindings."""
 
 
 def _is_free(new: Obj, old: Obj | None, caller: Caller) -> bool:

@@ -45,7 +45,7 @@ _SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
 
 
 class PersistentVolumeClaimStrategy(Strategy):
-    """Persistent volume claims."""
+    """The strategy of persistent volume claims."""
 
     returns_deleted_object = True
     validates_metadata_on_update = True
@@ -102,7 +102,7 @@ def _sync_data_sources(spec: Obj, before: Obj) -> None:
 
 
 class PersistentVolumeStrategy(Strategy):
-    """Persistent volumes."""
+    """The strategy of persistent volumes."""
 
     returns_deleted_object = True
     validates_metadata_on_update = True
@@ -168,7 +168,7 @@ def _allow_expansion(now: Obj, then: Obj) -> None:
 
 
 class StorageClassStrategy(Strategy):
-    """Storage classes."""
+    """The strategy of storage classes."""
 
     returns_deleted_object = True
     validates_metadata_on_update = True
@@ -190,7 +190,7 @@ class StorageClassStrategy(Strategy):
 
 
 class VolumeAttachmentStrategy(Strategy):
-    """Volume attachments."""
+    """The strategy of volume attachments."""
 
     allows_unconditional_update = False
     returns_deleted_object = True
@@ -198,7 +198,7 @@ class VolumeAttachmentStrategy(Strategy):
 
 
 class CSIDriverStrategy(Strategy):
-    """CSI drivers."""
+    """The strategy of CSI drivers."""
 
     allows_unconditional_update = False
     returns_deleted_object = True
@@ -219,7 +219,7 @@ class CSIDriverStrategy(Strategy):
 
 
 class CSINodeStrategy(Strategy):
-    """CSI nodes."""
+    """The strategy of CSI nodes."""
 
     allows_unconditional_update = False
     returns_deleted_object = True
@@ -227,7 +227,7 @@ class CSINodeStrategy(Strategy):
 
 
 class VolumeAttributesClassStrategy(Strategy):
-    """Volume attributes classes."""
+    """The strategy of volume attributes classes."""
 
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_volume_attributes_class)
@@ -242,7 +242,7 @@ class VolumeAttributesClassStrategy(Strategy):
 
 
 class CSIStorageCapacityStrategy(Strategy):
-    """CSI storage capacities."""
+    """The strategy of CSI storage capacities."""
 
     allows_unconditional_update = False
     validate_create = staticmethod(validate_csi_storage_capacity)

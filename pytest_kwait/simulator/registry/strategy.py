@@ -303,7 +303,7 @@ def strategy_of(kind: Kind) -> Strategy:
 
 
 def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | None) -> Obj:
-    """`obj`, which a controller of this process made of `old`: only what differs is decoded.
+    """Decode what a component of this process made of `old`; only what differs.
 
     Raises:
         StatusError: 400 for a value of a wrong type.
@@ -333,7 +333,7 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
 
 
 def decode(strategy: Strategy, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
-    """`obj` as its kind has it: typed, pruned, defaulted.
+    """Decode an object as its kind has it: typed, pruned, defaulted.
 
     Raises:
         StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.

@@ -86,13 +86,13 @@ def _selects_by_map(kind: Kind) -> bool:
 
 def read_scale(kind: Kind, obj: Obj) -> Obj:
     """Return the object's Scale."""
-    spec_path, status_path, chosen = _scale_paths(kind)
+    spec_path, status_path, selector_path = _scale_paths(kind)
     spec: Obj = {}
     replicas = _value_at(obj, spec_path)
     if replicas:
         spec["replicas"] = replicas
     status: Obj = {"replicas": _value_at(obj, status_path) or 0}
-    selector = _value_at(obj, chosen) if chosen else None
+    selector = _value_at(obj, selector_path) if selector_path else None
     if isinstance(selector, str):
         status["selector"] = selector
     elif isinstance(selector, dict):
