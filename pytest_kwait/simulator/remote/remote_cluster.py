@@ -21,7 +21,8 @@ from pytest_kwait.simulator.authentication.service_accounts import (
 from pytest_kwait.simulator.clock import REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.registry.generic_store import ObjectModified, is_deletion_complete
+from pytest_kwait.simulator.registry.generic_store import ObjectModified
+from pytest_kwait.simulator.registry.rest_storages import storage_class
 from pytest_kwait.simulator.registry.subresources import SCALE_KIND
 from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
 from pytest_kwait.simulator.suspendable import SuspendableTasks
@@ -323,7 +324,7 @@ class RemoteCluster(SimulatedCluster):
             if error.code == 404:
                 self._forget(kind, name, namespace)
             raise
-        if is_deletion_complete(kind, answer):
+        if storage_class(kind).should_delete_during_update(answer):
             self._mirror.discard_deleted(kind.bucket, answer)
             return answer
         return self._mirror.set(kind.bucket, answer)
@@ -363,7 +364,9 @@ class RemoteCluster(SimulatedCluster):
             raise
         if answer.get("kind") == "Status":
             self._forget(kind, name, namespace, (answer.get("details") or {}).get("uid"))
-        elif "deletionTimestamp" in answer["metadata"] and not is_deletion_complete(kind, answer):
+        elif "deletionTimestamp" in answer["metadata"] and not storage_class(
+            kind
+        ).should_delete_during_update(answer):
             self._mirror.set(kind.bucket, answer)
         else:
             self._mirror.discard_deleted(kind.bucket, answer)
