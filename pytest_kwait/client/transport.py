@@ -274,8 +274,14 @@ class Transport:
         """Close idle connections."""
         with self._lock:
             own, self._own, self._source = self._own, None, None
-        if own is not None:
-            own.clear()
+        if own is None:
+            return
+        with own.pools.lock:
+            pools = [*map(own.pools.__getitem__, own.pools.keys())]
+        own.clear()
+        for pool in pools:
+            # Otherwise its connections stay open until nothing refers to it, as a traceback does.
+            pool.close()
 
     def _exchange(
         self,
