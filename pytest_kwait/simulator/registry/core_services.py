@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.objects import clone, labels_of
-from pytest_kwait.simulator.protocol.addresses import SERVICE_NETWORK
+from pytest_kwait.simulator.protocol.addresses import KUBERNETES_ADDRESS, SERVICE_NETWORK
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
 
-_KUBERNETES_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
@@ -67,7 +66,7 @@ class ServiceAllocator:
     @property
     def kubernetes_address(self) -> str:
         """The cluster IP of the service `default/kubernetes`."""
-        return _KUBERNETES_ADDRESS
+        return KUBERNETES_ADDRESS
 
     def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
         """Give a new service its addresses and ports; returns a function that releases them.

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.api_errors import (
     bad_request,
     conflict,
     invalid,
+    object_modified,
 )
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.conversion import to_version
@@ -57,7 +58,7 @@ from pytest_kwait.simulator.validation.objectmeta import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Caller
@@ -69,10 +70,6 @@ ORPHAN = "orphan"
 LARGE_BYTES = 16 * 1024
 """The size of an object whose checks would hold the event loop too long."""
 Result = TypeVar("Result")
-
-_CONFLICT_MESSAGE = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
 
 _MAX_NAME_ATTEMPTS = 8
 _MAX_TRIES = 5
@@ -252,7 +249,7 @@ class ObjectModified(StatusError):
     """409: the object changed between reading it and storing the change."""
 
     def __init__(self, kind: Kind, name: str) -> None:
-        error = conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        error = object_modified(kind.group, kind.plural, name)
         super().__init__(error.code, error.reason, error.message, error.details)
 
 
@@ -273,7 +270,7 @@ def retry_on_conflict(write: Callable[[], Result]) -> Result:
 class GenericStore:
     """Creates, updates and deletes the objects of one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ApiServerCluster) -> None:
         self._cluster = cluster
         self._store = cluster.store
 
@@ -741,7 +738,7 @@ def check_resource_version(
     except ValueError as error:
         raise StatusError(500, "", str(error)) from None
     if version != before["resourceVersion"]:
-        raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        raise object_modified(kind.group, kind.plural, name)
 
 
 def _is_revision(version: str) -> bool:
@@ -762,7 +759,7 @@ def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
 
 
 async def run_write(
-    cluster: Cluster, write: Callable[[], Result], *, retry: bool = False, size: int = 0
+    cluster: ApiServerCluster, write: Callable[[], Result], *, retry: bool = False, size: int = 0
 ) -> Result:
     """Return what `write` returns; other requests are served while it waits for webhooks.
 
