@@ -119,6 +119,7 @@ class MirrorReflector:
             on_error=self._on_error,
             backoff=_BACKOFF,
             send_list=self._send_list,
+            publishes=False,
         )
         name = f"kwait-mirror-{kind.qualified}"
         self._thread = threading.Thread(target=self._reflector.run, name=name, daemon=True)
