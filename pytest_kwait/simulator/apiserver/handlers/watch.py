@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.exploration.watches import ExploredWatch
     from pytest_kwait.simulator.objects import Obj
@@ -199,7 +199,7 @@ class LatestChunk:
 
 
 async def serve_watch(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -257,7 +257,7 @@ class WatchStream:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -530,7 +530,7 @@ class ConvertedWatchStream(WatchStream):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,

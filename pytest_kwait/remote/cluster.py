@@ -6,33 +6,32 @@ returns. So a component sees its own writes at once, as in the embedded cluster.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest_kwait.simulator as simulator
 from pytest_kwait.apimachinery.conditions import is_condition_true
-from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.apiextensions.controller import kinds_of_definition
-from pytest_kwait.simulator.authentication.service_accounts import (
-    ServiceAccountTokens,
-    make_legacy_claims,
-)
+from pytest_kwait.client.resource import SERVICE_ACCOUNTS
+from pytest_kwait.client.write_options import APPLY_PATCH
+from pytest_kwait.remote.mirror import Mirror
+from pytest_kwait.remote.reflectors import LoopQueue, MirrorReflector, resource_of
+from pytest_kwait.simulator.api_errors import StatusError, object_modified
 from pytest_kwait.simulator.clock import REAL, SimClock
-from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.cluster_protocol import Cluster
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.registry.generic_store import ObjectModified
-from pytest_kwait.simulator.registry.rest_storages import storage_class
-from pytest_kwait.simulator.registry.subresources import SCALE_KIND
-from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
+from pytest_kwait.simulator.protocol.addresses import KUBERNETES_ADDRESS, SERVICE_NETWORK
+from pytest_kwait.simulator.request_info import AuthorizerDecision
+from pytest_kwait.simulator.store import Store
 from pytest_kwait.simulator.suspendable import SuspendableTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kwait.remote.rest_client import RESTClient
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.remote.connection import Connection
-    from pytest_kwait.simulator.request_info import Caller
+    from pytest_kwait.simulator.request_info import AuthorizationAttributes, Caller
     from pytest_kwait.simulator.scheme import Kind
 
 _log = logging.getLogger(__name__)
@@ -41,61 +40,78 @@ _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _LEASES = "leases.coordination.k8s.io"
 _MAX_TRIES = 5
 """Writes of one change while others write the object. Source: client-go util/retry/util.go."""
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-class RemoteCluster(SimulatedCluster):
+class _ServiceRange(NamedTuple):
+    """The range that `clusters.binaries` gives to the API server, as the embedded cluster's."""
+
+    cidrs: tuple[str, ...] = (SERVICE_NETWORK,)
+    kubernetes_address: str = KUBERNETES_ADDRESS
+
+
+class RemoteCluster(Cluster):
     """The cluster of one API server.
 
     Custom kinds follow the server's definitions. Kinds that it does not serve are empty.
 
     Args:
-        connection: the server.
+        client: the requests to the server.
         signing_key: the private key of service account tokens as PEM, for those of Secrets.
         clock: the cluster's time.
     """
 
     def __init__(
-        self, connection: Connection, signing_key: bytes, clock: SimClock | None = None
+        self, client: RESTClient, signing_key: bytes, clock: SimClock | None = None
     ) -> None:
-        self._mirror = MirrorStore()
-        super().__init__(clock or SimClock(REAL), self._mirror)
-        self.has_controllers = True
-        self.time_scale = 1.0
-        self.accounts = RemoteTokens(self, connection, signing_key)
-        self._connection = connection
+        super().__init__(clock or SimClock(REAL), Store())
+        self.use_tasks(SuspendableTasks(lambda: False))
+        self.addresses = _ServiceRange()
+        self.rbac = AccessReviews(client)
+        self.accounts = RemoteTokens(client, signing_key)
+        self._client = client
+        self._mirror = Mirror(self.store)
+        self._queue: LoopQueue | None = None
         self._reflectors: list[MirrorReflector] = []
+        """All that were started; those of custom kinds may have been stopped."""
         self._custom: dict[str, tuple[Obj, MirrorReflector]] = {}
         """The served definitions of custom kinds, with what follows their objects."""
 
-    def list_all(self) -> None:
-        """List everything that the server has.
+    async def follow(self) -> None:
+        """List everything that the server has, and follow it; returns after the lists.
+
+        The mirror changes while the running event loop does.
 
         Raises:
             StatusError: the server refused.
         """
-        self.kinds.version = self._connection.request("GET", "/version")
+        self.kinds.version = self._client.request("GET", "/version")
         served = self._list_served()
-        for kind in self.kinds.stored():
-            if (kind.api_version, kind.plural) in served and "watch" in kind.verbs:
-                self._reflectors.append(MirrorReflector(self._connection, self._mirror, kind))
-        for reflector in self._reflectors:
-            reflector.list()
-
-    def follow(self) -> None:
-        """Follow the changes after the lists, in tasks of the running event loop."""
-        self.use_tasks(SuspendableTasks(lambda: False))
-        for reflector in self._reflectors:
-            reflector.start()
+        self._queue = LoopQueue()
+        reflectors = [
+            self._start_reflector(kind)
+            for kind in self.kinds.stored()
+            if (kind.api_version, kind.plural) in served and "watch" in kind.verbs
+        ]
+        await asyncio.gather(*(reflector.wait_listed() for reflector in reflectors))
         self.subscribe(_DEFINITIONS, self._follow_definition)
 
     async def close(self) -> None:
         """End what `follow` has begun, and the connections."""
-        for reflector in (
-            *self._reflectors,
-            *(reflector for _, reflector in self._custom.values()),
-        ):
+        for reflector in self._reflectors:
             reflector.stop()
-        await self._connection.close()
+        if self._queue is not None:
+            self._queue.close()
+        for reflector in self._reflectors:
+            reflector.join()
+        self._client.close()
+
+    def _start_reflector(self, kind: Kind) -> MirrorReflector:
+        assert self._queue is not None, "started by follow"  # noqa: S101
+        reflector = MirrorReflector(self._client.session, self._mirror, kind, self._queue)
+        self._reflectors.append(reflector)
+        reflector.start()
+        return reflector
 
     def _list_served(self) -> set[tuple[str, str]]:
         """Return the group version and plural of what the server serves, of what we know."""
@@ -103,7 +119,7 @@ class RemoteCluster(SimulatedCluster):
         for version in {kind.api_version for kind in self.kinds.stored()}:
             path = f"/apis/{version}" if "/" in version else f"/api/{version}"
             try:
-                resource_list = self._connection.request("GET", path)
+                resource_list = self._client.request("GET", path)
             except StatusError as error:
                 if error.code != 404:
                     raise
@@ -123,18 +139,17 @@ class RemoteCluster(SimulatedCluster):
         self.kinds.remove(name)
         if reflector is not None:
             reflector.stop()
-        kinds = [kind for kind in kinds_of_definition(spec) if not kind.hidden] if spec else []
+        versions = simulator.kinds_of_definition(spec) if spec else []
+        kinds = [kind for kind in versions if not kind.hidden]
         if not kinds:
             self._custom.pop(name, None)
-            self._mirror.replace(name, [])
+            self._mirror.clear(name)
             return
         if not any(kind.stored for kind in kinds):
             # Any served version shows the objects.
             kinds[0] = replace(kinds[0], converted=False)
         self.kinds.add(kinds)
-        reflector = MirrorReflector(self._connection, self._mirror, self.kinds[name])
-        self._custom[name] = (spec, reflector)
-        reflector.start()
+        self._custom[name] = (spec, self._start_reflector(self.kinds[name]))
 
     # -- reading
 
@@ -155,7 +170,7 @@ class RemoteCluster(SimulatedCluster):
             StatusError: 404, it does not exist; then it has left the mirror, too.
         """
         try:
-            answer = self._connection.request("GET", _object_path(kind, name, namespace))
+            answer = self._client.request("GET", _object_path(kind, name, namespace))
         except StatusError as error:
             if error.code == 404:
                 self._forget(kind, name, namespace)
@@ -187,11 +202,7 @@ class RemoteCluster(SimulatedCluster):
 
     # -- writing
 
-    def has_webhooks(self) -> bool:
-        """Return False: the server calls them."""
-        return False
-
-    def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
+    def decode(self, kind: Kind, obj: Obj, caller: Caller) -> Obj:
         """Return a copy of `obj`: the server decodes."""
         decoded: Obj = clone(obj)
         return decoded
@@ -203,7 +214,6 @@ class RemoteCluster(SimulatedCluster):
         namespace: str = "",
         *,
         caller: Caller | None = None,
-        record: Callable[[Obj], None] | None = None,
         decoded: bool = False,
     ) -> Obj:
         """Create an object and return it as stored.
@@ -212,9 +222,9 @@ class RemoteCluster(SimulatedCluster):
             StatusError: the server refused.
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        path = collection_path(kind, namespace or namespace_of(obj))
+        path = resource_of(kind).path(namespace or namespace_of(obj) or None)
         return self._mirror.set(
-            kind.bucket, self._connection.request("POST", path, _with_kind(kind, obj))
+            kind.bucket, self._client.request("POST", path, _with_kind(kind, obj))
         )
 
     def update(
@@ -237,7 +247,7 @@ class RemoteCluster(SimulatedCluster):
         base = self.entry(kind, name_of(obj), namespace_of(obj)).obj
         revision = obj["metadata"].get("resourceVersion")
         if revision and revision != base["metadata"]["resourceVersion"]:
-            raise ObjectModified(kind, name_of(obj))
+            raise _modified(kind, name_of(obj))
         if subresource != "status":
             return base if obj == base else self._put(kind, obj, subresource)
         status = obj.get("status") or {}
@@ -266,10 +276,10 @@ class RemoteCluster(SimulatedCluster):
             current_object = self._read(kind, name_of(base), namespace_of(base))
             before, now = latest.get("status") or {}, current_object.get("status") or {}
             if uid_of(current_object) != uid_of(base) or (now != before and not is_owner):
-                raise ObjectModified(kind, name_of(base))
+                raise _modified(kind, name_of(base))
             status = rebase_status(status, before, now)
             latest = current_object
-        raise ObjectModified(kind, name_of(base))
+        raise _modified(kind, name_of(base))
 
     def modify(
         self,
@@ -302,7 +312,21 @@ class RemoteCluster(SimulatedCluster):
                 if error.reason != "Conflict" or not remaining_tries:
                     raise
             obj = self._read(kind, name, namespace)
-        raise ObjectModified(kind, name)
+        raise _modified(kind, name)
+
+    def apply(self, resource: str, configuration: Obj, *, manager: str) -> Obj:
+        """Apply a configuration, even against other field managers; return the object as stored.
+
+        Raises:
+            StatusError: the server refused.
+        """
+        kind = self.kind_of(resource)
+        path = _object_path(kind, name_of(configuration), namespace_of(configuration))
+        query = {"fieldManager": manager, "force": "true"}
+        answer = self._client.request(
+            "PATCH", path, configuration, query=query, content_type=APPLY_PATCH
+        )
+        return self._mirror.set(kind.bucket, answer)
 
     def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
         """Set an object's replicas by its Scale and return the object as stored.
@@ -312,19 +336,20 @@ class RemoteCluster(SimulatedCluster):
         """
         scale = {"metadata": {"name": name, "namespace": namespace}, "spec": {"replicas": replicas}}
         path = _object_path(kind, name, namespace, "scale")
-        self._connection.request("PUT", path, _with_kind(SCALE_KIND, scale))
+        body = {"apiVersion": "autoscaling/v1", "kind": "Scale", **scale}
+        self._client.request("PUT", path, body)
         return self._read(kind, name, namespace)
 
     def _put(self, kind: Kind, obj: Obj, subresource: str | None) -> Obj:
         name, namespace = name_of(obj), namespace_of(obj)
         path = _object_path(kind, name, namespace, subresource)
         try:
-            answer = self._connection.request("PUT", path, _with_kind(kind, obj))
+            answer = self._client.request("PUT", path, _with_kind(kind, obj))
         except StatusError as error:
             if error.code == 404:
                 self._forget(kind, name, namespace)
             raise
-        if storage_class(kind).should_delete_during_update(answer):
+        if simulator.is_deletion_complete(kind, answer):
             self._mirror.discard_deleted(kind.bucket, answer)
             return answer
         return self._mirror.set(kind.bucket, answer)
@@ -338,9 +363,7 @@ class RemoteCluster(SimulatedCluster):
         uid: str | None = None,
         grace: int | None = None,
         propagation: str | None = None,
-        options: Obj | None = None,
         caller: Caller | None = None,
-        is_named: bool = True,
     ) -> Obj:
         """Delete an object or mark it for deletion; returns the object or a Status.
 
@@ -348,7 +371,7 @@ class RemoteCluster(SimulatedCluster):
             StatusError: 404 not found, 409 a precondition fails.
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", **(options or {})}
+        body: Obj = {"apiVersion": "v1", "kind": "DeleteOptions"}
         for field, value in (
             ("preconditions", None if uid is None else {"uid": uid}),
             ("gracePeriodSeconds", grace),
@@ -357,30 +380,22 @@ class RemoteCluster(SimulatedCluster):
             if value is not None:
                 body[field] = value
         try:
-            answer = self._connection.request("DELETE", _object_path(kind, name, namespace), body)
+            answer = self._client.request("DELETE", _object_path(kind, name, namespace), body)
         except StatusError as error:
             if error.code == 404:
                 self._forget(kind, name, namespace)
             raise
         if answer.get("kind") == "Status":
             self._forget(kind, name, namespace, (answer.get("details") or {}).get("uid"))
-        elif "deletionTimestamp" in answer["metadata"] and not storage_class(
-            kind
-        ).should_delete_during_update(answer):
-            self._mirror.set(kind.bucket, answer)
-        else:
+        elif "deletionTimestamp" not in answer["metadata"] or simulator.is_deletion_complete(
+            kind, answer
+        ):
             self._mirror.discard_deleted(kind.bucket, answer)
+        else:
+            self._mirror.set(kind.bucket, answer)
         return answer
 
-    def bind(
-        self,
-        namespace: str,
-        pod: str,
-        node: str,
-        *,
-        binding: Obj | None = None,
-        dry_run: bool = False,
-    ) -> None:
+    def bind(self, namespace: str, pod: str, node: str) -> None:
         """Assign a pod to a node.
 
         Raises:
@@ -393,7 +408,7 @@ class RemoteCluster(SimulatedCluster):
             "metadata": {"name": pod, "namespace": namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        self._connection.request("POST", _object_path(kind, pod, namespace, "binding"), body)
+        self._client.request("POST", _object_path(kind, pod, namespace, "binding"), body)
         # The scheduler counts it before it looks at the next pod.
         self._read(kind, pod, namespace)
 
@@ -413,25 +428,54 @@ class RemoteCluster(SimulatedCluster):
         return True
 
 
-class RemoteTokens(ServiceAccountTokens):
+class AccessReviews:
+    """The decisions of the server's authorizers."""
+
+    def __init__(self, client: RESTClient) -> None:
+        self._client = client
+
+    def decide(self, attributes: AuthorizationAttributes) -> AuthorizerDecision:
+        """Return whether a request for a resource is allowed, by a SubjectAccessReview.
+
+        Raises:
+            StatusError: the server refused.
+        """
+        user = attributes.user
+        resource = {
+            "verb": attributes.verb,
+            "group": attributes.group,
+            "resource": attributes.resource,
+            "subresource": attributes.subresource,
+            "name": attributes.name,
+            "namespace": attributes.namespace,
+        }
+        spec = {
+            "user": user.name,
+            "groups": [*user.groups],
+            "uid": user.uid,
+            "extra": {key: [*values] for key, values in user.extra.items()},
+            "resourceAttributes": resource,
+        }
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "metadata": {},
+            "spec": spec,
+        }
+        status = self._client.request("POST", _REVIEWS, body)["status"]
+        return AuthorizerDecision(status["allowed"], status.get("reason", ""))
+
+
+class RemoteTokens:
     """Service account tokens that the server issues; those of Secrets are signed with its key.
 
     Args:
         signing_key: the key as PEM.
     """
 
-    def __init__(
-        self, cluster: SimulatedCluster, connection: Connection, signing_key: bytes
-    ) -> None:
-        super().__init__(cluster)
-        self._connection = connection
+    def __init__(self, client: RESTClient, signing_key: bytes) -> None:
+        self._client = client
         self._signing_key = signing_key
-
-    @cached_property
-    def _key(self) -> Any:
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-        return load_pem_private_key(self._signing_key, password=None)
 
     def issue(self, account: Obj, request: Obj) -> Obj:
         """Request a token of an account.
@@ -440,17 +484,12 @@ class RemoteTokens(ServiceAccountTokens):
             StatusError: the request is invalid.
         """
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", **request}
-        path = (
-            f"/api/v1/namespaces/{namespace_of(account)}/serviceaccounts/{name_of(account)}/token"
-        )
-        return self._connection.request("POST", path, body)
+        path = SERVICE_ACCOUNTS.path(namespace_of(account), name_of(account), "token")
+        return self._client.request("POST", path, body)
 
     def legacy(self, account: Obj, secret: Obj) -> str:
         """Return the token of a Secret, valid as long as the Secret exists."""
-        import jwt
-
-        # Without a key id: the server tries its keys.
-        return jwt.encode(make_legacy_claims(account, secret), self._key, "ES256")
+        return simulator.sign_legacy_token(account, secret, self._signing_key)
 
 
 def rebase_status(local: Obj, base: Obj, remote: Obj) -> Obj:
@@ -478,9 +517,12 @@ def _conditions_by_type(status: Obj) -> Obj:
     return {condition["type"]: condition for condition in status.get("conditions") or ()}
 
 
+def _modified(kind: Kind, name: str) -> StatusError:
+    return object_modified(kind.group, kind.plural, name)
+
+
 def _object_path(kind: Kind, name: str, namespace: str, subresource: str | None = None) -> str:
-    path = f"{collection_path(kind, namespace)}/{name}"
-    return path if subresource is None else f"{path}/{subresource}"
+    return resource_of(kind).path(namespace or None, name, subresource)
 
 
 def _with_kind(kind: Kind, obj: Obj) -> Obj:

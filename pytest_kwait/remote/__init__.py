@@ -3,7 +3,8 @@
 Contents: what stands in for the API server in their process. Objects are listed and watched into a
 store that they read as in the embedded cluster; their writes are requests. Defaults, validation,
 admission, service addresses and the expiry of events are the server's own.
-- `connection` speaks HTTP; `mirror` keeps the copy of the objects; `cluster` is both as a cluster;
-- `kubelet_listener` is the kubelets' port, `tunnel` the way to it and to the ports of pods;
+- `rest_client` sends requests; `reflectors` list and watch in threads, by `cache`;
+- `mirror` keeps the copy of the objects; `cluster` is both as a cluster;
+- `tunnel` is the server's way to the ports of kubelets and pods;
 - `__main__` is the program.
 """

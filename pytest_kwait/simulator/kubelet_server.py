@@ -27,6 +27,7 @@ from pytest_kwait.simulator.apiserver.subresources.streaming import (
     serve_port_forward,
     serve_remote_command,
 )
+from pytest_kwait.simulator.kubelet.kubelet import KUBELET_PORT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +45,7 @@ _PARAMETERS = {"input": "stdin", "output": "stdout", "error": "stderr", "port": 
 """The API's names of the kubelet's parameters."""
 
 
-class KubeletListener:
+class KubeletServer:
     """The ports of all kubelets of a cluster.
 
     Args:
@@ -63,16 +64,19 @@ class KubeletListener:
         self._tls.verify_mode = ssl.CERT_REQUIRED
         self._servers: list[tuple[HttpServer, SecureListener]] = []
 
-    def start(self) -> dict[str, tuple[str, int]]:
+    def start(self) -> dict[tuple[str, int], tuple[str, int]]:
         """Listen, and declare the feature in the status of all nodes.
 
         Returns:
-            the host and port of each kubelet by the address of its node.
+            the host and port of each kubelet by the address and port of its node.
 
         Raises:
             StatusError: the server refused.
         """
-        return {self._start(name): (_HOST, self._open(name)) for name in self._cluster.kubelets}
+        return {
+            (self._start(name), KUBELET_PORT): (_HOST, self._open(name))
+            for name in self._cluster.kubelets
+        }
 
     def _start(self, name: str) -> str:
         """Declare the feature of a node; return its address."""

@@ -9,21 +9,27 @@ import aiohttp
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.remote.kubelet_listener import KubeletListener
+from pytest_kwait.simulator.kubelet_server import KubeletServer
+from tests.certificates import write_certificates
 from tests.objects import pod
 from tests.simulator.apiserver.test_connect_subresources import Kubelet
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from pytest_kwait.client.certificate_client import Credentials
     from pytest_kwait.simulator.authentication.pki import CertificateAuthority
-    from pytest_kwait.simulator.remote.connection import Credentials
 
 Obj = dict[str, Any]
 _STATUS: Obj = {
     "phase": "Running",
     "containerStatuses": [{"name": "c", "state": {"running": {}}}],
 }
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> tuple[CertificateAuthority, Credentials]:
+    return write_certificates(tmp_path_factory.mktemp("credentials"))
 
 
 def _run(
@@ -49,10 +55,10 @@ def _run(
         api.kubelets["n"] = kubelet
         # The client's certificate serves here, too: its names are not what is tested.
         pair = (credentials.certificate, credentials.key)
-        listener = KubeletListener(api, pair, credentials.authority)
+        listener = KubeletServer(api, pair, credentials.authority)
         ports = listener.start()
-        assert list(ports) == ["172.30.0.2"]
-        host, port = ports["172.30.0.2"]
+        assert list(ports) == [("172.30.0.2", 10250)]
+        host, port = ports["172.30.0.2", 10250]
         context = ssl.create_default_context(cafile=str(credentials.authority))
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if has_certificate:

@@ -12,8 +12,6 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.kubelet import KUBELET_PORT
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
@@ -29,10 +27,12 @@ class ClusterTunnel:
     """Connects clients of a socket to the addresses of nodes and pods.
 
     Args:
-        kubelets: the host and port of each kubelet by the address of its node.
+        kubelets: the host and port of each kubelet by the address and port of its node.
     """
 
-    def __init__(self, cluster: Cluster, kubelets: Mapping[str, tuple[str, int]]) -> None:
+    def __init__(
+        self, cluster: Cluster, kubelets: Mapping[tuple[str, int], tuple[str, int]]
+    ) -> None:
         self._cluster = cluster
         self._kubelets = kubelets
         self._server: asyncio.Server | None = None
@@ -59,8 +59,8 @@ class ClusterTunnel:
                 host, _, port = target.partition(" ")[0].rpartition(":")
                 if method != "CONNECT" or not port.isdigit():
                     writer.write(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n")
-                elif port == str(KUBELET_PORT) and host in self._kubelets:
-                    await self._join_kubelet(reader, writer, self._kubelets[host])
+                elif kubelet := self._kubelets.get((host, int(port))):
+                    await self._join_kubelet(reader, writer, kubelet)
                 else:
                     await self._join_pod(reader, writer, host.strip("[]"), int(port))
         finally:

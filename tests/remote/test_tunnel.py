@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.remote.tunnel import ClusterTunnel
 from pytest_kwait.simulator.cluster import SimulatedCluster
-from pytest_kwait.simulator.remote.tunnel import ClusterTunnel
 from tests.simulator.apiserver.test_connect_subresources import Kubelet
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _run(use: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[N
         api.kubelets["n"] = kubelet
         server = await asyncio.start_server(answer, "127.0.0.1", 0)
         address: tuple[str, int] = server.sockets[0].getsockname()
-        tunnel = ClusterTunnel(api, {"172.30.0.2": address})
+        tunnel = ClusterTunnel(api, {("172.30.0.2", 10250): address})
         await tunnel.start(socket)
         try:
             reader, writer = await asyncio.open_unix_connection(socket)

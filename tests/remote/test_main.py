@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kwait.simulator.remote import __main__ as program
+from pytest_kwait.remote import __main__ as program
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import pytest
+
+
+class Closed:
+    """The end of a part, which may be awaited."""
+
+    def __await__(self) -> Iterator[None]:
+        return iter(())
 
 
 class _Part:
@@ -30,17 +38,15 @@ class _Part:
     def request(self, method: str, path: str) -> dict[str, Any]:
         return {}
 
-    def list_all(self) -> None:
+    async def follow(self) -> None:
         """Nothing is there."""
 
-    def follow(self) -> None:
-        """Nothing changes."""
-
-    def start(self) -> dict[str, tuple[str, int]]:
+    def start(self) -> dict[tuple[str, int], tuple[str, int]]:
         return {}
 
-    async def close(self) -> None:
+    def close(self) -> Closed:
         self._ended.append(self._name)
+        return Closed()
 
     def stop(self) -> None:
         self._ended.append(self._name)
@@ -54,7 +60,7 @@ def test_what_was_begun_is_ended_last_first(
     async def fail(*arguments: object) -> None:
         raise TimeoutError("no node is ready")
 
-    for name in ("Connection", "RemoteCluster", "KubeletListener", "ClusterTunnel"):
+    for name in ("_make_client", "RemoteCluster", "make_kubelet_server", "ClusterTunnel"):
         monkeypatch.setattr(program, name, _Part(name, ended))
     monkeypatch.setattr(program, "start_controllers", lambda *arguments, **options: None)
     monkeypatch.setattr(program, "wait_nodes_ready", fail)
@@ -65,5 +71,5 @@ def test_what_was_begun_is_ended_last_first(
         "tls-private-key-file", "cluster-signing-key-file", "service-account-private-key-file",
     )  # fmt: skip
     assert program.main(["--server=https://x", *(f"--{flag}={file}" for flag in flags)]) == 1
-    assert ended == ["ClusterTunnel", "KubeletListener", "RemoteCluster", "Connection"]
+    assert ended == ["ClusterTunnel", "make_kubelet_server", "RemoteCluster", "_make_client"]
     assert capsys.readouterr().err == "controllers cannot run on https://x: no node is ready\n"

@@ -1,6 +1,6 @@
 """Run controllers, a scheduler and kubelets on an API server that runs elsewhere.
 
-    python -m pytest_kwait.simulator.remote --server URL --certificate-authority FILE
+    python -m pytest_kwait.remote --server URL --certificate-authority FILE
         --client-certificate FILE --client-key FILE --service-account-private-key-file FILE
         --tls-cert-file FILE --tls-private-key-file FILE --cluster-signing-key-file FILE
         [--tunnel SOCKET] [--nodes 2] [--ready-file FILE]
@@ -19,13 +19,14 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_kwait.client.certificate_client import CertificateClient, Credentials
+from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.remote.cluster import RemoteCluster
+from pytest_kwait.remote.rest_client import RESTClient
+from pytest_kwait.remote.tunnel import ClusterTunnel
+from pytest_kwait.simulator import make_kubelet_server, start_controllers, wait_nodes_ready
 from pytest_kwait.simulator.api_errors import StatusError
-from pytest_kwait.simulator.components import start_controllers, wait_nodes_ready
-from pytest_kwait.simulator.remote.connection import Connection, Credentials
-from pytest_kwait.simulator.remote.kubelet_listener import KubeletListener
-from pytest_kwait.simulator.remote.remote_cluster import RemoteCluster
-from pytest_kwait.simulator.remote.tunnel import ClusterTunnel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-system")
 
 def _parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m pytest_kwait.simulator.remote",
+        prog="python -m pytest_kwait.remote",
         description="Run controllers, a scheduler and kubelets on a real API server.",
     )
     parser.add_argument("--server", required=True, help="the URL of the API server")
@@ -64,20 +65,18 @@ async def _run(arguments: argparse.Namespace) -> int:
     credentials = Credentials(authority, arguments.client_certificate, arguments.client_key)
     try:
         async with AsyncExitStack() as begun:
-            connection = Connection(arguments.server, credentials)
-            begun.push_async_callback(connection.close)
-            await _wait_ready(connection)
-            cluster = RemoteCluster(
-                connection, arguments.service_account_private_key_file.read_bytes()
-            )
+            client = _make_client(arguments.server, credentials)
+            begun.callback(client.close)
+            await _wait_ready(client)
+            signing_key = arguments.service_account_private_key_file.read_bytes()
+            cluster = RemoteCluster(client, signing_key)
             begun.push_async_callback(cluster.close)
             cluster.root_ca = authority.read_text(encoding="utf-8")
-            cluster.list_all()
-            cluster.follow()
+            await cluster.follow()
             signer = (authority.read_bytes(), arguments.cluster_signing_key_file.read_bytes())
             start_controllers(cluster, nodes=arguments.nodes, authority=signer)
             certificate = (arguments.tls_cert_file, arguments.tls_private_key_file)
-            kubelets = KubeletListener(cluster, certificate, authority)
+            kubelets = make_kubelet_server(cluster, certificate, authority)
             begun.callback(kubelets.stop)
             tunnel = ClusterTunnel(cluster, kubelets.start())
             begun.callback(tunnel.stop)
@@ -93,12 +92,16 @@ async def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-async def _wait_ready(connection: Connection) -> None:
+def _make_client(server: str, credentials: Credentials) -> RESTClient:
+    return RESTClient(ApiSession(CertificateClient(server, credentials, "kwait-controllers")))
+
+
+async def _wait_ready(client: RESTClient) -> None:
     """Return once the server is ready and has its namespaces; the owner limits the time."""
     paths = ["/readyz", *(f"/api/v1/namespaces/{name}" for name in _SYSTEM_NAMESPACES)]
     while paths:
         try:
-            connection.request("GET", paths[0])
+            client.request("GET", paths[0])
         except StatusError:
             await async_sleep(_PAUSE)
         else:
