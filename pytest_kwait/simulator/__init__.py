@@ -43,6 +43,6 @@ def find_missing_isolation() -> tuple[str, ...]:
     """
     import asyncio
 
-    from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
+    from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
 
     return asyncio.run(detect_isolation()).missing

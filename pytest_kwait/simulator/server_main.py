@@ -259,7 +259,7 @@ def _stop_recording(cluster: SimulatedCluster) -> None:
 async def _close_programs(cluster: SimulatedCluster) -> None:
     """End the programs of mapped images, if any were started."""
     # Not at import: an API server alone has no kubelet.
-    from pytest_kwait.simulator.kubelet.program_container import close_programs
+    from pytest_kwait.simulator.runtimes.processes.program_container import close_programs
 
     await close_programs(cluster)
 

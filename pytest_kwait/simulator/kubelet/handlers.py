@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import Network, ProgramDialer
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
-    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.runtimes.interpreted.container import Container
 
 _MAX_HEAD = 64 * 1024
 _MAX_BODY = 10 * 1024

@@ -22,7 +22,6 @@ from pytest_kwait.simulator.kubelet.runtime_manager import (
     record_sandbox_failure,
     terminate_containers,
 )
-from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import (
     OWN_CONDITIONS,
     TERMINAL_PHASES,
@@ -32,6 +31,7 @@ from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
 from pytest_kwait.simulator.network.pod_network import get_pod_networks
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
+from pytest_kwait.simulator.runtimes.scripted import ContainerScripts
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
-    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
+    from pytest_kwait.simulator.runtimes.interpreted.container import Container
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from pytest_kwait.simulator.busybox.os.files import FileSystemError
 from pytest_kwait.simulator.busybox.os.syscalls import ProcessCredentials
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
-from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.environment import (
     ContainerConfigError,
     expand,
@@ -33,13 +32,6 @@ from pytest_kwait.simulator.kubelet.environment import (
 from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
-from pytest_kwait.simulator.kubelet.program_container import (
-    PodPrograms,
-    ProgramContainer,
-    find_stop_signal,
-    get_memory_limit,
-    make_container_config,
-)
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
     format_go_seconds,
@@ -48,7 +40,6 @@ from pytest_kwait.simulator.kubelet.restart_policy import (
     restarts_all_containers,
     should_restart,
 )
-from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts, ScriptedContainer
 from pytest_kwait.simulator.kubelet.volumes import (
     PodVolumes,
     find_read_only_paths,
@@ -57,6 +48,15 @@ from pytest_kwait.simulator.kubelet.volumes import (
 )
 from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.runtimes.interpreted.container import SIGKILL_EXIT_CODE, Container
+from pytest_kwait.simulator.runtimes.processes.program_container import (
+    PodPrograms,
+    ProgramContainer,
+    find_stop_signal,
+    get_memory_limit,
+    make_container_config,
+)
+from pytest_kwait.simulator.runtimes.scripted import ContainerScripts, ScriptedContainer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.volumes import FileContent
     from pytest_kwait.simulator.protocol.container_scripts import Script
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.simulator.runtimes.processes.runtime import ContainerConfig
 
 SYNC_RETRY_SECONDS = 12.5
 """The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
-    from pytest_kwait.simulator.kubelet.container import Container, ContainerLog
     from pytest_kwait.simulator.kubelet.kubelet import Kubelet
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.runtimes.interpreted.container import Container, ContainerLog
 
 
 class PodPorts:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
 from pytest_kwait.simulator.kubelet.images import to_canonical_name
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
@@ -18,6 +17,7 @@ from pytest_kwait.simulator.kubelet.restart_policy import (
     should_restart,
 )
 from pytest_kwait.simulator.objects import Obj, clone
+from pytest_kwait.simulator.runtimes.interpreted.container import SIGKILL_EXIT_CODE, Container
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.files import Directory
 from pytest_kwait.simulator.busybox.os.host_files import HostEntries, HostFile
-from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
 from pytest_kwait.simulator.kubelet.environment import ContainerConfigError, get_sub_path
 from pytest_kwait.simulator.kubelet.volumes import (
     find_source_error,
@@ -30,14 +29,15 @@ from pytest_kwait.simulator.kubelet.volumes import (
     list_sources,
     read_contents,
 )
+from pytest_kwait.simulator.runtimes.processes.runtime import EmptyDir, Mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.container_runtime.runtime import Sandbox
     from pytest_kwait.simulator.kubelet.volumes import PodVolumes
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.runtimes.processes.runtime import Sandbox
 
 _API_KINDS = ("configMap", "secret", "projected", "downwardAPI")
 _DATA, _NEW_DATA = "..data", "..data_tmp"

@@ -14,10 +14,10 @@ from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
 from pytest_kwait.simulator.apiserver.subresources.spdy import header_dictionary
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
-from pytest_kwait.simulator.kubelet.container import Container
 from pytest_kwait.simulator.kubelet.images import parse_image
 from pytest_kwait.simulator.kubelet.server import PodPorts
 from pytest_kwait.simulator.kubelet.volumes import make_container_files
+from pytest_kwait.simulator.runtimes.interpreted.container import Container
 from tests.simulator.apiserver.conftest import read_metrics
 
 if TYPE_CHECKING:

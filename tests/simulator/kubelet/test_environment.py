@@ -15,8 +15,8 @@ from pytest_kwait.simulator.kubelet.environment import (
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume, make_volume_files
 from tests.objects import pod
 from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
-from tests.simulator.kubelet.container_harness import take_output
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import take_output
 
 Obj = dict[str, Any]
 _NODE = {"spec.nodeName": "n1", "status.podIP": "10.0.0.1"}

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.container import find_start_error
 from pytest_kwait.simulator.kubelet.images import (
     InvalidImageError,
     find_pull_error,
@@ -11,7 +10,8 @@ from pytest_kwait.simulator.kubelet.images import (
     parse_image,
     to_canonical_name,
 )
-from tests.simulator.kubelet.container_harness import ContainerHarness
+from pytest_kwait.simulator.runtimes.interpreted.container import find_start_error
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 _DIGEST = "sha256:" + "0" * 64
 

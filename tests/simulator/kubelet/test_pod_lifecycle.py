@@ -10,7 +10,7 @@ import pytest
 from pytest_kwait.simulator.kubelet import runtime_manager
 from pytest_kwait.simulator.kubelet.volumes import make_volume_files
 from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
-from tests.simulator.kubelet.container_harness import take_output
+from tests.simulator.runtimes.interpreted.container_harness import take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj

@@ -13,15 +13,15 @@ from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.grpc_health import HeaderDecoder, check_grpc_health
 from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, start_probe
-from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
 from pytest_kwait.simulator.kubelet.server import PodPorts
+from pytest_kwait.simulator.runtimes.processes.program_network import ProgramPorts
 from tests.simulator.network.loopback_sockets import LoopbackSockets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.runtimes.processes.runtime import ContainerRuntime, Sandbox
 
 _IP = "10.244.1.2"
 _REFUSED = f"dial tcp {_IP}:80: connect: connection refused"

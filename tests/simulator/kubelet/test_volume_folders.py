@@ -11,7 +11,6 @@ import pytest
 
 from pytest_kwait.simulator.busybox.os.files import File, FileSystemError
 from pytest_kwait.simulator.busybox.os.network import Network
-from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
 from pytest_kwait.simulator.kubelet import volume_folders
 from pytest_kwait.simulator.kubelet.environment import ContainerConfigError
 from pytest_kwait.simulator.kubelet.volume_folders import (
@@ -26,6 +25,7 @@ from pytest_kwait.simulator.kubelet.volumes import (
     make_container_files,
 )
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
+from pytest_kwait.simulator.runtimes.processes.runtime import EmptyDir, Mount
 from tests.objects import pod
 from tests.simulator.manual_clock import START, ManualClock
 

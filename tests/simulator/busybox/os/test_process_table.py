@@ -13,8 +13,8 @@ from pytest_kwait.simulator.busybox.os.process_table import (
     CpuScheduler,
     get_cpu_scheduler,
 )
-from tests.simulator.kubelet.container_harness import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.process_table import ProcessTable

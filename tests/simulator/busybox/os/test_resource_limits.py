@@ -12,9 +12,9 @@ from pytest_kwait.simulator.busybox.os import memory
 from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.busybox.os.syscalls import Await, ComputeStep, Sleep
 from pytest_kwait.simulator.busybox.programs import shellutils
-from pytest_kwait.simulator.kubelet.container import ContainerLog, get_cluster_logs
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from pytest_kwait.simulator.runtimes.interpreted.container import ContainerLog, get_cluster_logs
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext

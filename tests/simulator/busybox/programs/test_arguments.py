@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.kubelet.images import parse_image
-from tests.simulator.kubelet.container_harness import ContainerHarness
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 
 @pytest.fixture(scope="module")

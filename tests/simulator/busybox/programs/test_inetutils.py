@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 WEB = "mkdir -p /www/sub; echo hi > /www/index.html; echo x > /www/a.txt; "
 START = "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nConnection: close\r\n"

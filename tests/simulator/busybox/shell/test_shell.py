@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.busybox.applets import is_busybox_program
 from pytest_kwait.simulator.busybox.shell.parser import parse
 from pytest_kwait.simulator.busybox.shell.tree import ShellSyntaxError
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
