@@ -20,6 +20,7 @@ from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bo
 from pytest_kwait.simulator.clock import FAST, SimClock
 from pytest_kwait.simulator.conversion import to_storage_version, to_version
 from pytest_kwait.simulator.faults import ActiveFaults
+from pytest_kwait.simulator.no_exploration import NoExploration
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
 from pytest_kwait.simulator.protocol.egress import EgressTargets
@@ -35,8 +36,9 @@ from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_ch
 from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
 from pytest_kwait.simulator.scheme import Scheme
+from pytest_kwait.simulator.services import Services
 from pytest_kwait.simulator.store import Change, Entry, Store, key_of
-from pytest_kwait.simulator.suspendable import beside_loop
+from pytest_kwait.simulator.suspendable import Tasks, beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -73,6 +75,9 @@ class SimulatedCluster:
         disabled_plugins: Collection[str] = (),
     ) -> None:
         self.clock = clock or SimClock()
+        self.services = Services(self)
+        self.exploration = NoExploration()
+        self.tasks = Tasks()
         self.time_scale = TIME_SCALES["fast" if self.clock.scale == FAST else "real"]
         self.store = store or Store()
         self.kinds = Scheme()
@@ -101,6 +106,11 @@ class SimulatedCluster:
         """The certificate of requests to aggregated servers."""
         return FrontProxy()
 
+    def use_tasks(self, tasks: Tasks) -> None:
+        """Run the work of components in `tasks` from now on."""
+        self.tasks = tasks
+        self.clock.run = tasks.run
+
     def bootstrap(self, *, has_controllers: bool = True) -> None:
         """Create the objects that every cluster has; they are not part of the history.
 
@@ -122,7 +132,7 @@ class SimulatedCluster:
             from pytest_kwait.simulator.apiextensions.controller import DefinitionController
 
             self._definitions = DefinitionController(self)
-        if self.clock.may_suspend():
+        if self.tasks.may_suspend():
             # Later changes are delivered only after the handlers of this one have returned.
             self.clock.call_soon(self._definitions.on_change, event, new, old)
         else:

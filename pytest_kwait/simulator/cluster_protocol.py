@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.faults import ActiveFaults
     from pytest_kwait.simulator.kubelet_api import KubeletApi
+    from pytest_kwait.simulator.no_exploration import NoExploration
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
     from pytest_kwait.simulator.protocol.egress import EgressTargets
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import Authorizer, Caller, User
     from pytest_kwait.simulator.scheme import Kind, Scheme
+    from pytest_kwait.simulator.services import Services
     from pytest_kwait.simulator.store import Entry, Store
+    from pytest_kwait.simulator.suspendable import Tasks
 
 
 class Admission(Protocol):
@@ -95,6 +98,14 @@ class Cluster(Protocol):
         """The stored objects."""
 
     @property
+    def services(self) -> Services:
+        """What components share."""
+
+    @property
+    def tasks(self) -> Tasks:
+        """How the work of components is run."""
+
+    @property
     def kinds(self) -> Scheme:
         """The kinds that the cluster serves."""
 
@@ -138,6 +149,8 @@ class Cluster(Protocol):
     def front_proxy(self) -> FrontProxy:
         """The certificate of requests to aggregated servers."""
 
+    exploration: NoExploration
+    """The hooks of the exploration that perturbs the cluster."""
     private_paths: tuple[str, ...]
     """Paths of the machine that programs in pods must not see, as the kubeconfig."""
     server_address: tuple[str, int]

@@ -249,9 +249,7 @@ class AvailabilityController:
     ) -> None:
         self._cluster = cluster
         self._check = check
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "apiservice-availability"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "apiservice-availability")
         cluster.subscribe(_SERVICES, self._changed)
         for resource in ("services", _SLICES):
             cluster.subscribe(resource, self._behind_changed)

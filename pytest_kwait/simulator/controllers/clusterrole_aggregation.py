@@ -26,9 +26,7 @@ class ClusterRoleAggregationController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "cluster-role-aggregation"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "cluster-role-aggregation")
         self._collecting: set[str] = set()
         cluster.subscribe(CLUSTER_ROLES, self._changed)
 

@@ -256,13 +256,9 @@ class ImageManager:
         began = clock.monotonic()
         if injected_delay:
             yield injected_delay / clock.scale
-        if clock.exploration is not None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.kubelets import delay_step
-
-            yield from delay_step(
-                clock.exploration, "pull-delay", f"pull {image}", worker.pod, worker.resume_waiting
-            )
+        yield from worker.cluster.exploration.delay_pull(
+            str(image), worker.pod, worker.resume_waiting
+        )
         if script.pull is not None:
             yield script.pull / clock.scale
         elif not self._is_present(image):

@@ -291,13 +291,8 @@ class Kubelet:
         self.cluster.create("leases.coordination.k8s.io", lease, _LEASES, caller=caller)
 
     def _renew(self) -> None:
-        exploration, late = self.clock.exploration, None
-        if exploration is not None:
-            late = exploration.decide("heartbeat-delay", exploration.event(f"renew {self.name}"))
-        if exploration is None or late is None:
+        if not self.cluster.exploration.hold_renewal(self.name, self._renew_if_connected):
             self._renew_if_connected()
-        else:
-            exploration.hold(late, self._renew_if_connected)
         self.clock.call_later(_RENEW_SECONDS, self._renew)
 
     def _renew_if_connected(self) -> None:

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_kwait.simulator.clock import ScheduledCall
-    from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
+    from pytest_kwait.simulator.no_exploration import Held
     from pytest_kwait.simulator.runtimes.interpreted.container import Container
 
 _log = logging.getLogger(__name__)
@@ -157,14 +157,8 @@ class PodWorker:
             self.node.clock.call_later(0, self._interrupt)
 
     def _schedule_begin(self) -> None:
-        exploration = self.node.clock.exploration
-        if exploration is not None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.kubelets import hold_sync
-
-            if hold_sync(exploration, self.pod, self._begin):
-                return
-        self.node.clock.call_later(0, self._begin)
+        if not self.cluster.exploration.hold_sync(self.pod, self._begin):
+            self.node.clock.call_later(0, self._begin)
 
     def sync_in(self, seconds: float | None) -> None:
         """Replace the planned sync by one in real `seconds`; None: by none."""
@@ -211,7 +205,7 @@ class PodWorker:
         if len(self.pod["spec"]["containers"]) < _MANY_CONTAINERS:
             self._step(task)
         else:
-            self.node.clock.call_large(lambda: self._step(task))
+            self.cluster.tasks.run_large(lambda: self._step(task))
 
     def _step(self, task: Generator[float | None, None, None]) -> None:
         self._idle = False
@@ -267,14 +261,7 @@ class PodWorker:
                 self.record_event(WARNING, "FailedCreatePodSandBox", message)
                 self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
                 return
-            exploration = self.node.clock.exploration
-            if exploration is not None:
-                # Not at import: few clusters explore.
-                from pytest_kwait.simulator.exploration.kubelets import delay_step
-
-                yield from delay_step(
-                    exploration, "sandbox-delay", "sandbox", self.pod, self.resume_waiting
-                )
+            yield from self.cluster.exploration.delay_sandbox(self.pod, self.resume_waiting)
             if self.runtime_manager.programs.is_needed():
                 self.pod_ip = self.pod_ip or self.node.assign_address(self.pod)
                 failure = yield from self.runtime_manager.programs.run_sandbox()
@@ -429,12 +416,8 @@ class PodWorker:
             return
         self._must_publish = False
         self._status.written = status
-        exploration = self.node.clock.exploration
-        if exploration is not None and self._held_write is None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.kubelets import hold_status
-
-            self._held_write = hold_status(exploration, self.pod, self._write_held)
+        if self._held_write is None:
+            self._held_write = self.cluster.exploration.hold_status(self.pod, self._write_held)
         if self._held_write is None:
             self._write_latest()
 

@@ -639,10 +639,10 @@ class RuntimeManager:
             )  # fmt: skip
         elif script.replaces_command:
             make = partial(ScriptedContainer, script=script)
-        worker = self._worker
+        worker, services = self._worker, self._worker.cluster.services
         return make(
-            worker.node.clock, spec["name"], image, self._next_count(record),
-            self.on_container_ended, worker.network,
+            services.machine, spec["name"], image, self._next_count(record),
+            self.on_container_ended, worker.network, log=services.logs.create(),
             stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
             message_path=spec.get("terminationMessagePath") or "",
             message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",

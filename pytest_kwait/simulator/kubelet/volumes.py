@@ -24,7 +24,6 @@ from pytest_kwait.simulator.busybox.os.files import (
     get_disk_usage,
 )
 from pytest_kwait.simulator.busybox.os.host_files import make_read_only_copy, move_to_disk
-from pytest_kwait.simulator.busybox.os.memory import get_machine
 from pytest_kwait.simulator.kubelet.environment import (
     NODE_HOSTS,
     decode_data,
@@ -38,6 +37,7 @@ from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
@@ -83,14 +83,14 @@ _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 class PersistentFolders:
     """The folders of a cluster that outlive pods."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
         self._of_nodes: dict[str, Directory] = {}
         self._of_volumes: dict[str, Directory] = {}
         self._following = False
         self._disk: Path | None = None
-        self.machine = get_machine(cluster.clock)
-        self.machine.storage_owners.add(self)
+        self.storage_owners = machine.memory.storage_owners
+        self.storage_owners.add(self)
 
     def get_host_path(self, place: str, path: str, kind: str = "") -> Inode:
         """Return the file at a path of a node, or else the folder, created if missing.
@@ -190,7 +190,7 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
 
 def get_persistent_folders(cluster: Cluster) -> PersistentFolders:
     """Return the persistent folders of a cluster."""
-    return cluster.clock.get_shared(PersistentFolders, lambda: PersistentFolders(cluster))
+    return cluster.services.persistent_folders
 
 
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
@@ -407,7 +407,7 @@ class PodVolumes:
         self._folders: dict[str, Directory] = {}
         self._kept = persistent_folders
         self._place = place
-        persistent_folders.machine.storage_owners.add(self)
+        persistent_folders.storage_owners.add(self)
 
     def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
         """Return the folders and files mounted into a container, by path.

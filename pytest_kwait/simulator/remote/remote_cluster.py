@@ -24,6 +24,7 @@ from pytest_kwait.simulator.objects import clone, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.registry.generic_store import ObjectModified, is_deletion_complete
 from pytest_kwait.simulator.registry.subresources import SCALE_KIND
 from pytest_kwait.simulator.remote.mirror import MirrorReflector, MirrorStore, collection_path
+from pytest_kwait.simulator.suspendable import SuspendableTasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,6 +82,7 @@ class RemoteCluster(SimulatedCluster):
 
     def follow(self) -> None:
         """Follow the changes after the lists, in tasks of the running event loop."""
+        self.use_tasks(SuspendableTasks(lambda: False))
         for reflector in self._reflectors:
             reflector.start()
         self.subscribe(_DEFINITIONS, self._follow_definition)

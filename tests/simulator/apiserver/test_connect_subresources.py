@@ -12,6 +12,7 @@ import pytest
 
 from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
 from pytest_kwait.simulator.apiserver.subresources.spdy import header_dictionary
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.images import parse_image
@@ -85,7 +86,9 @@ class Kubelet:
         """Start the container, in the server's thread."""
         clock, image = SimClock(), parse_image("busybox:1")
         files = make_container_files(clock.time, "host", self.network, {}, {}, [])
-        self.container = Container(clock, "c", image, 0, lambda _: None, self.network, stdin=True)
+        self.container = Container(
+            Machine(clock), "c", image, 0, lambda _: None, self.network, stdin=True
+        )
         script = (
             "mkdir -p /www; echo '<a href=/x>hi</a>' > /www/index.html; echo a > /www/a.txt; "
             "httpd -p 8080 -h /www; nc -ll -p 7 -e cat & cat"

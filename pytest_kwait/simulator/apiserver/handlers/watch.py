@@ -190,7 +190,7 @@ def _no_op() -> None:
     pass
 
 
-class _LatestChunk:
+class LatestChunk:
     """The latest change's chunk, shared by all watches of one cluster of the same form."""
 
     def __init__(self) -> None:
@@ -266,7 +266,7 @@ class WatchStream:
     ) -> None:
         self._cluster = cluster
         self._request = request
-        self._latest = cluster.clock.get_shared(_LatestChunk, _LatestChunk)
+        self._latest = cluster.services.latest_chunk
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""

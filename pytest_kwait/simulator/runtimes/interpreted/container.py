@@ -19,7 +19,7 @@ from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.simulator.busybox.applets import APPLETS, find_exec_error, run_program
 from pytest_kwait.simulator.busybox.os.fds import DeviceEnd, OpenFile, PipeEnd
 from pytest_kwait.simulator.busybox.os.files import StorageQuota
-from pytest_kwait.simulator.busybox.os.memory import MemoryAccount, get_machine
+from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession, Terminal
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
+    from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.busybox.os.streams import Input, Sink
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.objects import Obj
@@ -76,20 +77,17 @@ class ClusterLogs:
             _MAX_ALL_LOGS, lambda: sum(log.memory_size for log in self._all)
         )
 
-    def add(self, log: ContainerLog) -> None:
-        """Add a log."""
+    def create(self) -> ContainerLog:
+        """Create the log of a container."""
+        log = ContainerLog()
         self._all.add(log)
         log.cluster_logs = self
+        return log
 
     def grow(self, size: int) -> None:
         """Count more bytes; shorten the largest log if the total exceeds the limit."""
         if not self._log_quota.reserve(size):
             max(self._all, key=lambda log: log.memory_size).drop_older_half()
-
-
-def get_cluster_logs(clock: SimClock) -> ClusterLogs:
-    """Return the logs of a cluster."""
-    return clock.get_shared(ClusterLogs, ClusterLogs)
 
 
 class ContainerLog:
@@ -256,6 +254,7 @@ class Container:
     """One instance of a container; a restart creates another.
 
     Args:
+        machine: the machine that it runs on.
         image: decides which programs exist.
         restart_count: the number of earlier instances.
         ended: called once at the end.
@@ -269,7 +268,7 @@ class Container:
         memory: the memory limit in bytes; None without one.
     """
 
-    clock: SimClock
+    machine: Machine
     name: str
     image: Image
     restart_count: int
@@ -301,10 +300,16 @@ class Container:
         self.context = ProcessContext(self.clock.time)
         self._account = MemoryAccount(
             self.memory, lambda counted_files: self.context.files.measure_memory(counted_files),
-            get_machine(self.clock), self._on_out_of_memory,
+            self.machine.memory, self._on_out_of_memory,
         )  # fmt: skip
-        get_cluster_logs(self.clock).add(self.log)
-        self._tasks = ProcessTable(self.clock, self.network, self._account, self._on_out_of_memory)
+        self._tasks = ProcessTable(
+            self.machine.cpu_scheduler, self.network, self._account, self._on_out_of_memory
+        )
+
+    @property
+    def clock(self) -> SimClock:
+        """The cluster's time."""
+        return self.machine.clock
 
     @property
     def running(self) -> bool:

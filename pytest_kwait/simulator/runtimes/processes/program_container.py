@@ -209,12 +209,7 @@ class ClusterPrograms:
 
 def get_cluster_programs(cluster: Cluster) -> ClusterPrograms:
     """Return the programs of a cluster."""
-    return cluster.clock.get_shared(ClusterPrograms, lambda: ClusterPrograms(cluster))
-
-
-async def close_programs(cluster: Cluster) -> None:
-    """End the programs of a cluster, if there are any."""
-    await get_cluster_programs(cluster).close()
+    return cluster.services.programs
 
 
 class PodPrograms:

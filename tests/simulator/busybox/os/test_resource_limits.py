@@ -9,10 +9,10 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os import memory
-from pytest_kwait.simulator.busybox.os.memory import get_machine
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.syscalls import Await, ComputeStep, Sleep
 from pytest_kwait.simulator.busybox.programs import shellutils
-from pytest_kwait.simulator.runtimes.interpreted.container import ContainerLog, get_cluster_logs
+from pytest_kwait.simulator.runtimes.interpreted.container import ClusterLogs
 from tests.simulator.manual_clock import ManualClock
 from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
@@ -181,9 +181,15 @@ def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
 
 def test_busy_containers_do_not_starve_others() -> None:
     clock = ManualClock()
-    hogs = [ContainerHarness("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
+    machine = Machine(clock)
+    hogs = [
+        ContainerHarness("sh", "-c", "while :; do :; done", clock=clock, machine=machine)
+        for _ in range(20)
+    ]
     clock.advance(0.2)
-    session = ContainerHarness("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
+    session = ContainerHarness("sleep", "99", clock=clock, machine=machine).run(
+        "sh", "-c", "sleep 0.2; echo done"
+    )
     clock.advance(0.6)
     assert take_output(session)[1] == b"done\n"
     assert all(harness.container.running for harness in hogs)
@@ -194,22 +200,27 @@ def test_memory_hogs_are_killed_before_others(
 ) -> None:
     monkeypatch.setattr(memory, "_MAX_ALL_MEMORY", 2 << 20)
     clock = ManualClock()
+    machine = Machine(clock)
     small = ContainerHarness(
-        "sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock
+        "sh",
+        "-c",
+        "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999",
+        clock=clock,
+        machine=machine,
     )
     # Each stays below the limit of one container.
     fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
-    hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
+    hogs = [ContainerHarness("sh", "-c", fill, clock=clock, machine=machine) for _ in range(8)]
     clock.advance(60)
     ended = [harness.container.reason for harness in hogs if harness.container.exited]
     assert 0 < len(ended) < len(hogs)
     assert set(ended) == {"OOMKilled"}
-    assert get_machine(clock).held <= 2 << 20
+    assert machine.memory.held <= 2 << 20
     assert [line for _, line in small.container.log] == [b"1000\n"]
     assert small.container.running
     for harness in [*hogs, small]:
         harness.container.kill()
-    assert get_machine(clock).held == 0
+    assert machine.memory.held == 0
 
 
 def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
@@ -217,15 +228,16 @@ def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
 ) -> None:
     monkeypatch.setattr(memory, "_MAX_ALL_FILES", 8 << 20)
     clock = ManualClock()
+    machine = Machine(clock)
     script = "head -c 2000000 /dev/zero > /f; sleep 999"
-    hogs = [ContainerHarness("sh", "-c", script, clock=clock) for _ in range(6)]
+    hogs = [ContainerHarness("sh", "-c", script, clock=clock, machine=machine) for _ in range(6)]
     clock.advance(60)
     told = [b"".join(line for _, line in one.container.log) for one in hogs]
     assert told == [b""] * 4 + [b"head: write error: No space left on device\n"] * 2
     kept = [len(one.files.read("/f") or b"") for one in hogs]
     assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
     assert kept[:4] == [2_000_000] * 4
-    small = ContainerHarness(clock=clock)
+    small = ContainerHarness(clock=clock, machine=machine)
     assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
     # Ended containers hold no memory.
     for one in hogs[:-1]:
@@ -245,12 +257,11 @@ def test_empty_files_count_toward_limits(make: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_total_log_size_is_limited_by_shortening_the_largest() -> None:
-    clock = ManualClock()
-    logs = get_cluster_logs(clock)
-    small = ContainerHarness("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
-    hogs = [ContainerLog() for _ in range(40)]
+    logs = ClusterLogs()
+    small = logs.create()
+    small.write(0.0, 1, b"kept\n")
+    hogs = [logs.create() for _ in range(40)]
     for log in hogs:
-        logs.add(log)
         for _ in range(11):
             log.write(0.0, 1, b"x" * 900_000 + b"\n")
     assert sum(log.memory_size for log in hogs) <= 256 << 20
@@ -275,7 +286,7 @@ def test_many_words_are_expanded_in_several_steps() -> None:
         "set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#"
     ) == ("10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n")
     harness.container.kill()
-    assert get_machine(harness.clock).held == 0
+    assert harness.machine.memory.held == 0
 
 
 DIGITS = "9" * 5000

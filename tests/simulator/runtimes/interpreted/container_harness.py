@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.kubelet.environment import make_resolver_config
 from pytest_kwait.simulator.kubelet.images import parse_image
@@ -44,6 +45,7 @@ class ContainerHarness:
         env: its variables.
         external: the network outside its pod.
         clock: its clock; a new one by default.
+        machine: the machine that it shares with others; a new one by default.
         pod: its pod, for its DNS policy.
         image: its image; busybox by default.
         files: its initial files.
@@ -58,6 +60,7 @@ class ContainerHarness:
         env: dict[str, str] | None = None,
         external: ExternalNetwork | None = None,
         clock: ManualClock | None = None,
+        machine: Machine | None = None,
         pod: Obj | None = None,
         image: Image | None = None,
         **files: bytes,
@@ -65,8 +68,9 @@ class ContainerHarness:
         self.clock = clock or ManualClock()
         self.network = Network()
         image = image or parse_image("busybox:1")
+        self.machine = machine or Machine(self.clock)
         self.container = Container(
-            self.clock, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
+            self.machine, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
             memory=memory,
         )  # fmt: skip
         self.network.address, self.network.external = "10.244.0.9", external
