@@ -40,7 +40,7 @@ class _Server:
 
     def __init__(self, folder: Path, mode: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _RUN_SERVER, Path(__file__).parents[3], folder, mode],
+            [sys.executable, "-c", _RUN_SERVER, Path(__file__).parents[4], folder, mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

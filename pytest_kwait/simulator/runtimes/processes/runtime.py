@@ -789,7 +789,7 @@ class ContainerRuntime:
             "name": self._name,
             "plain": self._plain,
         }
-        package = str(Path(__file__).parents[3])
+        package = str(Path(__file__).parents[4])
         arguments = [str(launcher_socket.fileno()), str(lifeline), json.dumps(options)]
         try:
             with (self._folder / "launcher.log").open("wb") as log:
