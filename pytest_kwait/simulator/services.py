@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.history import Recordings
+    from pytest_kwait.simulator.kubelet.logs import ClusterLogs
     from pytest_kwait.simulator.kubelet.volumes import PersistentFolders
     from pytest_kwait.simulator.network.egress_proxy import EgressReporter
     from pytest_kwait.simulator.network.pod_network import PodNetworks
-    from pytest_kwait.simulator.runtimes.interpreted.container import ClusterLogs
     from pytest_kwait.simulator.runtimes.processes.program_container import ClusterPrograms
 
 
@@ -48,7 +48,7 @@ class Services:
     @cached_property
     def logs(self) -> ClusterLogs:
         """The logs of all containers."""
-        from pytest_kwait.simulator.runtimes.interpreted.container import ClusterLogs
+        from pytest_kwait.simulator.kubelet.logs import ClusterLogs
 
         return ClusterLogs()
 

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.handlers import Handler
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.runtimes.interpreted.container import Container
 
 # The field of each probe, and its word in events.
 PROBE_KINDS = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.times import to_seconds
@@ -20,14 +19,20 @@ from pytest_kwait.simulator.protocol.container_scripts import (
     ScriptError,
     parse_script,
 )
-from pytest_kwait.simulator.runtimes.interpreted.container import Container
+from pytest_kwait.simulator.runtimes.interpreted.container import InterpretedContainer
+from pytest_kwait.simulator.runtimes.interpreted.service import InterpretedRuntime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kwait.simulator.busybox.os.files import FileSystem
     from pytest_kwait.simulator.clock import ScheduledCall
-    from pytest_kwait.simulator.kubelet.pod_context import PodContext
+    from pytest_kwait.simulator.kubelet.cri import (
+        ContainerConfig,
+        Notice,
+        PodHost,
+        RunningContainer,
+    )
     from pytest_kwait.simulator.objects import Obj
 
 _KWAIT_PREFIX = "sim.kwait.dev/"
@@ -52,19 +57,21 @@ class ContainerScripts:
     """The scripts of a pod's containers, and the failures that KWOK's label requests.
 
     Args:
-        running: returns the running containers of the pod.
+        list_running: returns the running containers of the pod.
     """
 
-    def __init__(self, worker: PodContext, running: Callable[[], Iterable[Container]]) -> None:
-        self._worker = worker
-        self._running = running
+    def __init__(
+        self, host: PodHost, list_running: Callable[[], Iterable[RunningContainer]]
+    ) -> None:
+        self._host = host
+        self._list_running = list_running
         self._recorded: set[str] = set()
         self._failure: ScheduledCall | None = None
 
     def get_script(self, container: Obj) -> Script:
         """Return the script of a container."""
-        pod, name = self._worker.pod, container["name"]
-        script = self._worker.cluster.scripts.script(pod, name)
+        pod, name = self._host.pod, container["name"]
+        script = self._host.cluster.scripts.script(pod, name)
         keys = get_script_keys(pod)
         if keys:
             self._check_names(keys)
@@ -76,10 +83,10 @@ class ContainerScripts:
     def _record_warning(self, key: str, why: str) -> None:
         if key not in self._recorded:
             self._recorded.add(key)
-            self._worker.record_event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
+            self._host.record_event(WARNING, "InvalidScript", f"Ignored {key}: {why}")
 
     def _list_names(self) -> list[str]:
-        spec = self._worker.pod["spec"]
+        spec = self._host.pod["spec"]
         every = [*(spec.get("initContainers") or ()), *spec["containers"]]
         return [
             container_spec["name"]
@@ -108,7 +115,7 @@ class ContainerScripts:
 
     def _parse_kwok_stages(self, name: str, keys: Mapping[str, str]) -> Script:
         """Return the delays of KWOK's stages; `pod-complete` applies to pods of jobs only."""
-        pod = self._worker.pod
+        pod = self._host.pod
         delays: dict[str, float] = {}
         owners = pod["metadata"].get("ownerReferences") or ()
         for stage, field in _STAGES.items():
@@ -147,32 +154,32 @@ class ContainerScripts:
         """
         if self._failure is not None:
             return
-        keys = get_script_keys(self._worker.pod)
-        if keys.get(_FAILED_LABEL) != "true" or not any(True for _ in self._running()):
+        keys = get_script_keys(self._host.pod)
+        if keys.get(_FAILED_LABEL) != "true" or not any(True for _ in self._list_running()):
             return
         delay = self._parse_delay(_FAILED_LABEL.removesuffix(_KWOK_SUFFIX), keys)
-        self._failure = self._worker.node.clock.call_later(
+        self._failure = self._host.cluster.clock.call_later(
             1.0 if delay is None else delay, self._fail, scaled=False
         )
 
     def _fail(self) -> None:
         self._failure = None
-        worker = self._worker
-        keys = get_script_keys(worker.pod)
-        if keys.get(_FAILED_LABEL) != "true" or worker.deleted:
+        host = self._host
+        keys = get_script_keys(host.pod)
+        if keys.get(_FAILED_LABEL) != "true" or host.deleted:
             return
         code = keys.get(f"{_FAILED_LABEL}/exit-code", "1")
         if not (code.isascii() and code.isdigit() and int(code) <= MAX_EXIT_CODE):
             why = f"{code!r} is not an integer from 0 to {MAX_EXIT_CODE}"
             self._record_warning(f"annotation {_FAILED_LABEL}/exit-code", why)
             code = "1"
-        names = [container["name"] for container in worker.pod["spec"]["containers"]]
+        names = [container["name"] for container in host.pod["spec"]["containers"]]
         target = keys.get(f"{_FAILED_LABEL}/container-name", "")
         if target and target not in names:
             why = f"the pod has no container {target!r}, only {', '.join(names)}"
             self._record_warning(f"annotation {_FAILED_LABEL}/container-name", why)
             return
-        for container in self._running():
+        for container in self._list_running():
             if container.name in names and target in ("", container.name):
                 container.finish(
                     int(code),
@@ -187,27 +194,40 @@ class ContainerScripts:
             self._failure = None
 
 
-@dataclass
-class ScriptedContainer(Container):
+class ScriptedContainer(InterpretedContainer):
     """A container that runs a script; SIGTERM ends it with 0."""
 
-    script: Script = EMPTY
-
-    def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
+    def launch(self, argv: list[str], files: FileSystem, hostname: str) -> str:
         """Start the script; the command is ignored."""
         del argv
-        failure = super().start(["sleep", "inf"], env, files, hostname)
-        self._graceful = True
-        for line in self.script.log or ():
+        self.is_assumed = True
+        failure = super().launch(["sleep", "inf"], files, hostname)
+        script = self.config.script
+        for line in script.log or ():
             self.write(1, f"{line}\n".encode())
-        code = self.script.exit or 0
+        code = script.exit or 0
         # A script with an exit code alone ends at once.
-        seconds = self.script.run
+        seconds = script.run
         if seconds is None:
-            seconds = 0.0 if self.script.exit is not None else math.inf
+            seconds = 0.0 if script.exit is not None else math.inf
         if seconds != math.inf:
+            reason = script.reason or ("Completed" if code == 0 else "Error")
             self.clock.call_later(
-                seconds, self.finish, code, self.script.reason or "", self.script.message or "",
-                scaled=False,
-            )  # fmt: skip
+                seconds, self.inject_exit, code, reason, script.message or "", scaled=False
+            )
         return failure
+
+
+class ScriptedRuntime(InterpretedRuntime):
+    """Plays the scripts of containers in place of their commands."""
+
+    def make_container(self, config: ContainerConfig, host: PodHost) -> ScriptedContainer:
+        """Return a new container."""
+        return ScriptedContainer(
+            self.cluster.services.machine, config, host.on_container_stopped, host.network
+        )
+
+    def make_notice(self, container: InterpretedContainer) -> Notice | None:
+        """Return None: what the script says is meant."""
+        del container
+        return None

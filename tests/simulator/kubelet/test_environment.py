@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError
 from pytest_kwait.simulator.kubelet.environment import (
-    ContainerConfigError,
     expand,
     find_oom_score,
     get_sub_path,
@@ -64,7 +64,7 @@ def test_variables_from_all_sources(
     api: SimulatedCluster, variable: Obj, value: str | None
 ) -> None:
     container = {"env": [variable], "resources": {"limits": {"cpu": "2"}}}
-    assert make_environment(api, _labelled_pod(), container, _NODE).get("X") == value
+    assert make_environment(api, _labelled_pod(), container, _NODE, {}).get("X") == value
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_variables_from_all_sources(
 )
 def test_missing_references_are_named(api: SimulatedCluster, part: Obj, message: str) -> None:
     with pytest.raises(ContainerConfigError) as missing:
-        make_environment(api, _labelled_pod(), part, _NODE)
+        make_environment(api, _labelled_pod(), part, _NODE, {})
     assert str(missing.value) == message
 
 
@@ -100,7 +100,7 @@ def test_single_variables_override_env_from_with_prefix(api: SimulatedCluster) -
         {"configMapRef": {"name": "nope", "optional": True}},
     ]
     container = {"envFrom": sources, "env": [{"name": "k", "value": "mine"}]}
-    env = make_environment(api, _labelled_pod(hostname="h"), container, _NODE)
+    env = make_environment(api, _labelled_pod(hostname="h"), container, _NODE, {})
     assert {name: env[name] for name in ("P_k", "P_l", "k", "HOSTNAME")} == {
         "P_k": "v",
         "P_l": "w",

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.images import (
+from pytest_kwait.simulator.image_reference import (
     InvalidImageError,
-    find_pull_error,
-    is_busybox,
-    is_preloaded,
     parse_image,
     to_canonical_name,
 )
 from pytest_kwait.simulator.runtimes.interpreted.container import find_start_error
+from pytest_kwait.simulator.runtimes.interpreted.images import (
+    find_pull_error,
+    is_busybox,
+    is_preloaded,
+)
 from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 _DIGEST = "sha256:" + "0" * 64

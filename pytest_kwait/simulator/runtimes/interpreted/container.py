@@ -1,30 +1,19 @@
-"""Container instances: the process, its output and log, attached sessions, the exit.
-
-A log keeps its last 10 MiB. When the logs of a cluster exceed their total limit, the largest
-one drops its older half.
-"""
+"""Containers whose program is interpreted: their processes, files, memory and terminals."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-import secrets
-from collections import deque
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
-from pytest_kwait.apimachinery.times import format_time
 from pytest_kwait.simulator.busybox.applets import APPLETS, find_exec_error, run_program
 from pytest_kwait.simulator.busybox.os.fds import DeviceEnd, OpenFile, PipeEnd
-from pytest_kwait.simulator.busybox.os.files import StorageQuota
+from pytest_kwait.simulator.busybox.os.files import File, FileSystem
 from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
-from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, Pipe, ProcessSession, Terminal
 from pytest_kwait.simulator.busybox.os.syscalls import (
-    ROOT,
     SIGNALS,
     Process,
     ProcessContext,
@@ -32,178 +21,37 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     Sleep,
     Task,
 )
-from pytest_kwait.simulator.kubelet.images import Image, is_busybox
+from pytest_kwait.simulator.kubelet.cri import SIGKILL_EXIT_CODE, ContainerStats
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.runtimes.container import (
+    TERMINATION_LOG,
+    RuntimeContainer,
+    format_exec_error,
+    format_start_error,
+)
+from pytest_kwait.simulator.runtimes.interpreted.images import is_busybox
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_kwait.simulator.busybox.os.files import FileSystem
+    from pytest_kwait.simulator.busybox.os.files import Directory, Inode
     from pytest_kwait.simulator.busybox.os.machine import Machine
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import Input, Sink
-    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
-    from pytest_kwait.simulator.objects import Obj
-
-SIGKILL_EXIT_CODE = 137
-START_FAILED_EXIT_CODE = 128
-"""The exit code of a container whose program could not be started."""
-
-# The limit of a log; source: kubelet config, `containerLogMaxSize`.
-_MAX_LOG = 10 << 20
-# The limit of all logs of a cluster.
-_MAX_ALL_LOGS = 256 << 20
-# The memory overhead of a line.
-_LINE_OVERHEAD = 120
-# The length of time and stream before each line of the node's log file.
-_LINE_PREFIX = 40
-_DISK_BLOCK = 4096
-_MAX_MESSAGE = 4096
-_TERMINATION_LOG = "/dev/termination-log"
-# Limits of a termination message from the log; source: kuberuntime_container.go,
-# `MaxContainerTerminationMessageLogLength`, `...Lines`.
-_MAX_LOGGED_MESSAGE = 2048
-_MAX_MESSAGE_LINES = 80
+    from pytest_kwait.simulator.image_reference import ImageReference
+    from pytest_kwait.simulator.kubelet.cri import (
+        ContainerConfig,
+        FileContent,
+        LinuxContainerSecurityContext,
+    )
 
 # Files that cannot be a working directory.
 _NODE_FILES = ("/etc/group", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf")
-
-
-class ClusterLogs:
-    """The logs of a cluster, with a limit on their total size."""
-
-    def __init__(self) -> None:
-        self._all: WeakSet[ContainerLog] = WeakSet()
-        self._log_quota = StorageQuota(
-            _MAX_ALL_LOGS, lambda: sum(log.memory_size for log in self._all)
-        )
-
-    def create(self) -> ContainerLog:
-        """Create the log of a container."""
-        log = ContainerLog()
-        self._all.add(log)
-        log.cluster_logs = self
-        return log
-
-    def grow(self, size: int) -> None:
-        """Count more bytes; shorten the largest log if the total exceeds the limit."""
-        if not self._log_quota.reserve(size):
-            max(self._all, key=lambda log: log.memory_size).drop_older_half()
-
-
-class ContainerLog:
-    """The log of a container: its last 10 MiB, as lines with their newline if they have one."""
-
-    __slots__ = (
-        "__weakref__",
-        "_dropped",
-        "_lines",
-        "_partial",
-        "_readers",
-        "cluster_logs",
-        "ended",
-        "memory_size",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.cluster_logs: ClusterLogs | None = None
-        self._lines: deque[tuple[float, bytes]] = deque()
-        self._partial: dict[int, bytes] = {}
-        self._readers: list[asyncio.Event] = []
-        self._dropped = 0
-        self.memory_size = 0
-        """Bytes of memory in use."""
-        self.ended = False
-
-    def __iter__(self) -> Iterator[tuple[float, bytes]]:
-        return iter(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @property
-    def size(self) -> int:
-        """Bytes on the node's disk."""
-        size = self.memory_size - len(self._lines) * (_LINE_OVERHEAD - _LINE_PREFIX)
-        return -(-size // _DISK_BLOCK) * _DISK_BLOCK
-
-    def read_from(self, position: int) -> tuple[int, list[tuple[float, bytes]]]:
-        """Return the lines from a position on, and the position after them."""
-        end = self._dropped + len(self._lines)
-        if position >= end:
-            return end, []
-        first = max(position - self._dropped, 0)
-        return end, [*islice(self._lines, first, None)]
-
-    def read_end(self, most: int) -> bytes:
-        """Return the last lines; the output may end within a line."""
-        return b"".join(line for _, line in list(self._lines)[-most:])
-
-    def write(self, now: float, stream: int, data: bytes) -> None:
-        """Append output of a stream; a line is added once it is complete.
-
-        Source: containerd internal/cri/io/logger.go, `readLine`, which takes a carriage return
-        before the end of a line for a part of it.
-        """
-        *lines, rest = (self._partial.pop(stream, b"") + data).split(b"\n")
-        for line in lines:
-            self._add(now, line.removesuffix(b"\r") + b"\n")
-        if len(rest) > _MAX_LOG // 10:
-            # A very long line is split, as the container runtime does.
-            self._add(now, rest)
-            rest = b""
-        if rest:
-            self._partial[stream] = rest
-        if lines:
-            self._wake()
-
-    def _add(self, now: float, line: bytes) -> None:
-        self._lines.append((now, line))
-        self.memory_size += len(line) + _LINE_OVERHEAD
-        self._keep(_MAX_LOG)
-        if self.cluster_logs is not None:
-            self.cluster_logs.grow(len(line) + _LINE_OVERHEAD)
-
-    def drop_older_half(self) -> None:
-        """Drop the older half of the lines, by size."""
-        self._keep(self.memory_size // 2)
-
-    def _keep(self, most: int) -> None:
-        while self.memory_size > most:
-            self.memory_size -= len(self._lines.popleft()[1]) + _LINE_OVERHEAD
-            self._dropped += 1
-
-    def end(self, now: float) -> None:
-        """Add incomplete lines and end the log."""
-        for rest in self._partial.values():
-            self._add(now, rest)
-        self._partial.clear()
-        self.ended = True
-        self._wake()
-
-    def _wake(self) -> None:
-        for reader in self._readers:
-            reader.set()
-
-    async def follow(self) -> AsyncIterator[tuple[float, bytes]]:
-        """Yield all lines, and new ones until the end."""
-        position, changed = 0, asyncio.Event()
-        self._readers.append(changed)
-        try:
-            while True:
-                while position < self._dropped + len(self._lines):
-                    position = max(position, self._dropped)
-                    yield self._lines[position - self._dropped]
-                    position += 1
-                if self.ended:
-                    return
-                changed.clear()
-                await changed.wait()
-        finally:
-            self._readers.remove(changed)
+_NOBODY = 65534
 
 
 def find_start_error(
-    image: Image, context: ProcessContext, argv: list[str], directory: str = ""
+    image: ImageReference, context: ProcessContext, argv: list[str], directory: str = ""
 ) -> str:
     """Return why the container runtime cannot start the program; empty if it can."""
     if not is_busybox(image):
@@ -214,22 +62,6 @@ def find_start_error(
     else:
         why = _describe_start_error(context, argv[0]) if argv else ""
     return format_start_error(why) if why else ""
-
-
-def format_start_error(why: str) -> str:
-    """Return containerd's error of a container that runc cannot start."""
-    return (
-        "failed to create containerd task: failed to create shim task: "
-        f"OCI runtime create failed: runc create failed: {why}: unknown"
-    )
-
-
-def format_exec_error(why: str) -> str:
-    """Return containerd's error of a command that runc cannot start."""
-    return (
-        f'failed to exec in container: failed to start exec "{secrets.token_hex(32)}": '
-        f"OCI runtime exec failed: exec failed: {why}: unknown"
-    )
 
 
 def _describe_start_error(context: ProcessContext, program: str) -> str:
@@ -244,117 +76,115 @@ def _describe_start_error(context: ProcessContext, program: str) -> str:
     return f'unable to start container process: exec: "{program}": {fault}'
 
 
+def find_credentials(context: LinuxContainerSecurityContext) -> ProcessCredentials:
+    """Return the user and groups of a container; root by default.
+
+    Source: containerd pkg/oci/spec_opts.go, `WithUserID`, `WithAdditionalGIDs`.
+    """
+    user, group = context.run_as_user or 0, context.run_as_group
+    # An image's own user has the group of its entry in /etc/passwd, as 65534 has in busybox.
+    own = user if user == _NOBODY else 0
+    return ProcessCredentials(
+        user, own if group is None else group, context.supplemental_groups, context.privileged
+    )
+
+
+def _make_file(content: FileContent, now: Callable[[], float]) -> File:
+    return File(content() if callable(content) else content, mtime=now())
+
+
+def make_container_files(
+    now: Callable[[], float],
+    hostname: str,
+    network: Network,
+    contents: Mapping[str, FileContent],
+    mounts: Mapping[str, Inode],
+    read_only: Sequence[str],
+) -> FileSystem:
+    """Return the file system of a container, built on first use."""
+
+    def root() -> Directory:
+        # Loaded on first use: most containers never look at their files.
+        from pytest_kwait.simulator.busybox.applets import make_root
+
+        return make_root(hostname, lambda: network.address)
+
+    files = FileSystem(now, root)
+    for path, node in mounts.items():
+        files.mount(path, lambda node=node: node)  # type: ignore[misc]
+    for path, data in contents.items():
+        files.mount(path, partial(_make_file, data, now))
+    for path in read_only:
+        files.protect(path)
+    return files
+
+
 def _serve_forever() -> Process:
     yield Sleep(math.inf)
     return 0
 
 
-@dataclass
-class Container:
-    """One instance of a container; a restart creates another.
+class InterpretedContainer(RuntimeContainer):
+    """A container whose program is interpreted.
 
     Args:
         machine: the machine that it runs on.
-        image: decides which programs exist.
-        restart_count: the number of earlier instances.
-        ended: called once at the end.
-        network: the ports of the pod.
-        stdin: whether the program's input can be attached.
-        tty: whether the input is a terminal.
-        message_path: the file of the termination message.
-        message_from_log: whether a failure without a message takes the end of the log.
-        directory: the working directory; empty for the image's own.
-        user: the user and groups of its processes.
-        memory: the memory limit in bytes; None without one.
+        network: the network namespace of the pod.
     """
 
-    machine: Machine
-    name: str
-    image: Image
-    restart_count: int
-    ended: Callable[[Container], None]
-    network: Network = field(default_factory=Network)
-    stdin: bool = False
-    tty: bool = False
-    message_path: str = ""
-    message_from_log: bool = False
-    directory: str = ""
-    user: ProcessCredentials = ROOT
-    memory: int | None = None
-    container_id: str = field(default_factory=lambda: f"containerd://{secrets.token_hex(32)}")
-    started_at: float | None = None
-    finished_at: float | None = None
-    exit_code: int | None = None
-    reason: str = ""
-    message: str = ""
-    log: ContainerLog = field(default_factory=ContainerLog)
-    context: ProcessContext = field(init=False)
-    _account: MemoryAccount = field(init=False)
-    _tasks: ProcessTable = field(init=False)
-    _attached_sinks: list[Sink] = field(default_factory=list)
-    _stdin: Pipe | None = None
-    _graceful: bool = False
-    _kill: ScheduledCall | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        config: ContainerConfig,
+        on_stopped: Callable[[str], None],
+        network: Network,
+    ) -> None:
+        super().__init__(machine.clock, config, on_stopped)
         self.context = ProcessContext(self.clock.time)
+        self._image = config.image.spec.image
+        self._network = network
         self._account = MemoryAccount(
-            self.memory, lambda counted_files: self.context.files.measure_memory(counted_files),
-            self.machine.memory, self._on_out_of_memory,
+            config.resources.memory_limit_in_bytes,
+            lambda counted_files: self.context.files.measure_memory(counted_files),
+            machine.memory, self._on_out_of_memory,
         )  # fmt: skip
         self._tasks = ProcessTable(
-            self.machine.cpu_scheduler, self.network, self._account, self._on_out_of_memory
+            machine.cpu_scheduler, network, self._account, self._on_out_of_memory
         )
+        self._stdin: Pipe | None = None
+        self.is_assumed = False
+        """True if nothing is known of the program: it serves every request until SIGTERM."""
 
-    @property
-    def clock(self) -> SimClock:
-        """The cluster's time."""
-        return self.machine.clock
-
-    @property
-    def running(self) -> bool:
-        """Return whether it has started and not ended."""
-        return self.started_at is not None and self.finished_at is None
-
-    @property
-    def exited(self) -> bool:
-        """Return whether it has ended."""
-        return self.finished_at is not None
-
-    @property
-    def held(self) -> int:
-        """Bytes of memory that the processes hold."""
-        return self._account.held
-
-    def start(self, argv: list[str], env: dict[str, str], files: FileSystem, hostname: str) -> str:
+    def launch(self, argv: list[str], files: FileSystem, hostname: str) -> str:
         """Run `argv`, or the image's entry point if empty; return why it failed, or ""."""
-        self._stdin = Pipe() if self.stdin else None
-        directory = self.directory.rstrip("/") or "/"
+        config, env = self.config, dict(self.config.envs)
+        self._stdin = Pipe() if config.stdin else None
+        directory = config.working_dir.rstrip("/") or "/"
         self.context = ProcessContext(
-            self.clock.time, env, files, hostname, tty=self.stdin and self.tty, cwd=directory,
-            network=self.network, user=self.user,
+            self.clock.time, env, files, hostname, tty=config.stdin and config.tty, cwd=directory,
+            network=self._network, user=find_credentials(config.security_context),
         )  # fmt: skip
         files.reserve_bytes = self._account.reserve
-        files.assumes_folders = not is_busybox(self.image)
-        failure = find_start_error(self.image, self.context, argv, self.directory)
+        files.assumes_folders = not is_busybox(self._image)
+        failure = find_start_error(self._image, self.context, argv, config.working_dir)
         if failure:
-            self.started_at = 0.0
-            self._end(START_FAILED_EXIT_CODE, "StartError", failure)
+            self.fail_to_start(failure)
             return failure
         if directory != "/" and files.find(directory) is None:
             files.make_directory(directory, parents=True)
-        self.started_at = self.clock.time()
         if not argv:
             # The image's entry point is a shell; without input it ends at once.
-            argv = ["sh"] if is_busybox(self.image) else []
-        self._follow(self._program(argv), self.context, argv, self._stdin, self)
+            argv = ["sh"] if is_busybox(self._image) else []
+        program = self._make_program(argv)
+        self.begin(self.clock.time(), is_assumed=self.is_assumed)
+        self._follow(program, self.context, argv, self._stdin, self)
         return ""
 
-    def _program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
+    def _make_program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
         program = argv[0].rpartition("/")[2] if argv else ""
-        if program in APPLETS or is_busybox(self.image):
+        if program in APPLETS or is_busybox(self._image):
             return lambda context: run_program(context, argv)
-        self._graceful = True
+        self.is_assumed = True
         return lambda _: _serve_forever()
 
     def _follow(
@@ -366,64 +196,27 @@ class Container:
 
     def _on_out_of_memory(self) -> None:
         """OOM-kill the container."""
-        if self.running:
-            self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
+        self.inject_exit(SIGKILL_EXIT_CODE, "OOMKilled", "")
 
-    # -- sink of the program
+    # -- the end
 
-    def write(self, stream: int, data: bytes) -> None:
-        """Log output, and pass it to attached sessions."""
-        for sink_attached in self._attached_sinks:
-            sink_attached.write(stream, data)
-        self.log.write(self.clock.time(), stream, data)
-
-    def must_wait(self, resume: Callable[[], None]) -> bool:
-        """Never block: a log takes everything."""
-        del resume
-        return False
-
-    def end(self, code: int) -> None:
-        """End with the program."""
-        self._end(code, "Completed" if code == 0 else "Error", "")
-
-    def _end(self, code: int, reason: str, message: str) -> None:
-        if self.finished_at is not None:
-            return
-        now = self.clock.time()
-        if self._kill is not None:
-            self._kill.cancel()
-        self.finished_at = now
-        self.exit_code = code
-        self.reason = reason
+    def kill_processes(self) -> None:
+        """Kill the processes that are left at the end."""
         self._tasks.clear(SIGKILL_EXIT_CODE)
-        self.log.end(now)
-        self.message = message or self._read_termination_message(code)
+
+    def read_written_message(self) -> bytes:
+        """Return the contents of the file of the termination message."""
+        path = self.config.termination_message_path or TERMINATION_LOG
+        return self.context.files.read(path) or b""
+
+    def close(self) -> None:
+        """Free files and memory."""
         self.context.files.close()
         self._account.close()
-        sinks, self._attached_sinks = self._attached_sinks, []
-        for sink_attached in sinks:
-            sink_attached.end(0)
-        self.ended(self)
 
-    def _read_termination_message(self, code: int) -> str:
-        """Return the termination message.
-
-        Source: kuberuntime_container.go, `getTerminationMessage`.
-        """
-        written = self._read_written_message()
-        if written or not self.message_from_log or code == 0:
-            return written[:_MAX_MESSAGE].decode(errors="replace")
-        text = self.log.read_end(_MAX_MESSAGE_LINES)
-        return text[-_MAX_LOGGED_MESSAGE:].decode(errors="replace")
-
-    def _read_written_message(self) -> bytes:
-        """Return the contents of the file of the termination message."""
-        return self.context.files.read(self.message_path or _TERMINATION_LOG) or b""
-
-    @property
-    def is_unsimulated(self) -> bool:
-        """Return whether the program is not simulated; it is assumed to serve every request."""
-        return self._graceful
+    def measure(self) -> ContainerStats:
+        """Return the usage."""
+        return ContainerStats(self._account.held, self.context.files.measure_disk())
 
     def stop(self, grace: float) -> None:
         """Send SIGTERM, and SIGKILL after `grace` seconds.
@@ -433,47 +226,20 @@ class Container:
         """
         if not self.running or self._kill is not None:
             return
-        if self._graceful:
-            self._end(0, "Completed", "")
+        if self.is_assumed:
+            self.exit(0, "Completed")
             return
         handled = self._tasks.handles(1, SIGNALS["TERM"])
         self._tasks.signal(1, SIGNALS["TERM"])
         self._kill = self.clock.call_later(grace, self.kill, scaled=not handled)
 
-    def finish(self, code: int, reason: str = "", message: str = "") -> None:
-        """End with a given exit code, reason and message."""
-        if self.running:
-            self._end(code, reason or ("Completed" if code == 0 else "Error"), message)
-
     def kill(self) -> None:
         """End with SIGKILL."""
-        if self.running:
-            self._end(SIGKILL_EXIT_CODE, "Error", "")
-
-    def run_out_of_memory(self) -> bool:
-        """OOM-kill the container; False if it does not run."""
-        ran = self.running
-        if ran:
-            self._end(SIGKILL_EXIT_CODE, "OOMKilled", "")
-        return ran
-
-    def state(self) -> Obj:
-        """Return the `state` for the pod's status."""
-        if self.finished_at is not None:
-            terminated: Obj = {"exitCode": self.exit_code, "reason": self.reason}
-            if self.message:
-                terminated["message"] = self.message
-            terminated["startedAt"] = format_time(self.started_at or 0.0)
-            terminated["finishedAt"] = format_time(self.finished_at)
-            terminated["containerID"] = self.container_id
-            return {"terminated": terminated}
-        if self.started_at is not None:
-            return {"running": {"startedAt": format_time(self.started_at)}}
-        return {"waiting": {}}
+        self.exit_killed()
 
     # -- sessions
 
-    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> ProcessSession:
+    def run(self, argv: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container.
 
         Raises:
@@ -482,20 +248,21 @@ class Container:
         error = _describe_start_error(self.context, argv[0]) if argv else "args must not be empty"
         if error:
             raise StartError(format_exec_error(error))
+        words = list(argv)
         output = OutputBuffer()
         pipe = Pipe() if stdin else None
         context = replace(self.context, tty=tty)
 
         def make(inner: ProcessContext) -> Process:
-            return run_program(inner, argv)
+            return run_program(inner, words)
 
         if not tty:
-            started = self._follow(make, context, argv, pipe, output)
+            started = self._follow(make, context, words, pipe, output)
             return ProcessSession(
                 pipe, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE)
             )
         terminal = Terminal(pipe, output)
-        started = self._follow(make, context, argv, pipe, terminal)
+        started = self._follow(make, context, words, pipe, terminal)
         terminal.interrupted = lambda: self._tasks.interrupt(started)
         return ProcessSession(
             terminal, output, lambda: self._tasks.stop(started, SIGKILL_EXIT_CODE)
@@ -507,16 +274,12 @@ class Container:
         pipe = self._stdin if stdin else None
         sink: Sink = output
         program_input: Input | None = pipe
-        if self.tty:
+        if self.config.tty:
             sink = program_input = Terminal(pipe, output)
-        self._attached_sinks.append(sink)
+        self.attached_sinks.append(sink)
 
         def leave() -> None:
-            if sink in self._attached_sinks:
-                self._attached_sinks.remove(sink)
+            if sink in self.attached_sinks:
+                self.attached_sinks.remove(sink)
 
         return ProcessSession(program_input, output, leave)
-
-    def follow(self) -> AsyncIterator[tuple[float, bytes]]:
-        """Yield the lines of the log until the container ends."""
-        return self.log.follow()

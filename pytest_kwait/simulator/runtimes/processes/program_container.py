@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import grp
-import math
 import os
 import pwd
 import shutil
@@ -26,26 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
-from pytest_kwait.simulator.kubelet.environment import (
-    ContainerConfigError,
-    expand,
-    get_domain,
-    get_hostname,
-    make_hosts_file,
-    make_resolver_config,
-)
-from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
-from pytest_kwait.simulator.kubelet.volume_folders import PodVolumeFolders
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError, Image, SandboxError
 from pytest_kwait.simulator.kubelet_api import StartError
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
-from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK, POD_NETWORK
-from pytest_kwait.simulator.runtimes.interpreted.container import (
-    SIGKILL_EXIT_CODE,
-    START_FAILED_EXIT_CODE,
-    Container,
+from pytest_kwait.simulator.runtimes.container import (
+    TERMINATION_LOG,
+    RuntimeContainer,
     format_exec_error,
     format_start_error,
 )
@@ -54,31 +41,33 @@ from pytest_kwait.simulator.runtimes.processes.program_network import ProgramPor
 from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
     ContainerRuntime,
+    EmptyDir,
     Mount,
     NetworkConfig,
     SandboxConfig,
     StartFailure,
     detect_isolation,
 )
+from pytest_kwait.simulator.runtimes.service import PodSandbox
 from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Sequence
 
     from pytest_kwait.simulator.busybox.os.network import Network
-    from pytest_kwait.simulator.clock import ScheduledCall
+    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet.pod_context import PodContext
-    from pytest_kwait.simulator.kubelet.volumes import PodVolumes
-    from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.kubelet import cri
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.runtimes.processes.runtime import (
         Exit,
         InputStream,
-        RuntimeContainer,
         RuntimeProcess,
         Sandbox,
         Stream,
+    )
+    from pytest_kwait.simulator.runtimes.processes.runtime import (
+        RuntimeContainer as LaunchedContainer,
     )
 
 _STREAMS: dict[Stream, int] = {"stdout": 1, "stderr": 2}
@@ -87,17 +76,15 @@ _DEFAULT_STORAGE = 1 << 30
 _VOLUME_SYNC_SECONDS = 60.0
 # Folders of the machine that containers have of their own.
 _PRIVATE_FOLDERS = ("/tmp", "/run", "/var/tmp")  # noqa: S108
-_TERMINATION_LOG = "/dev/termination-log"
 _SAVE_SECONDS = 5.0
 """Maximum real seconds in which programs save what they have in folders of the machine."""
 
 
-def find_mapping(cluster: Cluster, reference: str) -> ImageMapping | None:
-    """Return the program that an image is mapped to; None if it is not mapped."""
-    try:
-        return cluster.images.find(parse_image(reference))
-    except InvalidImageError:
-        return None
+@dataclass(frozen=True)
+class MappedImage(Image):
+    """An image that is mapped to a program."""
+
+    mapping: ImageMapping = field(kw_only=True)
 
 
 class ClusterPrograms:
@@ -212,121 +199,91 @@ def get_cluster_programs(cluster: Cluster) -> ClusterPrograms:
     return cluster.services.programs
 
 
-class PodPrograms:
-    """The sandbox of a pod whose images are mapped, and the folders of its volumes.
+class PodPrograms(PodSandbox):
+    """The sandbox of a pod whose images are mapped, and the folders of its volumes."""
 
-    Args:
-        shared: the volumes that simulated containers use.
-        places: returns values of the `fieldRef` paths that belong to the node.
-    """
-
-    def __init__(
-        self, worker: PodContext, shared: PodVolumes, places: Callable[[], dict[str, str]]
-    ) -> None:
-        self._worker = worker
-        self._shared = shared
-        self._places = places
+    def __init__(self, config: cri.PodSandboxConfig, host: cri.PodHost) -> None:
+        super().__init__(config, host)
+        self._programs = get_cluster_programs(host.cluster)
         self._sandbox: Sandbox | None = None
         self._ports: ProgramPorts | None = None
-        self._volumes: PodVolumeFolders | None = None
+        self._volumes: cri.VolumeFolders | None = None
         self._sync: ScheduledCall | None = None
         self._containers: list[ProgramContainer] = []
         self._stopped = False
 
     @property
-    def sandbox(self) -> Sandbox | None:
-        """The running sandbox; None without one."""
-        return self._sandbox
-
-    @property
-    def volumes(self) -> PodVolumeFolders:
+    def volumes(self) -> cri.VolumeFolders:
         """The folders of the volumes."""
         if self._volumes is None:
-            worker = self._worker
-            programs = get_cluster_programs(worker.cluster)
-            self._shared.move_to_disk(programs.folder)
-            folder = programs.folder / "pods" / uid_of(worker.pod)
-            self._volumes = PodVolumeFolders(worker.cluster, folder, self._shared)
+            self._volumes = self.host.volumes.open_folders(self._programs.folder)
         return self._volumes
 
-    def is_needed(self) -> bool:
-        """Return whether an image of the pod is mapped."""
-        spec, cluster = self._worker.pod["spec"], self._worker.cluster
-        return any(
-            find_mapping(cluster, container["image"]) is not None
-            for kind in ("initContainers", "containers", "ephemeralContainers")
-            for container in spec.get(kind) or ()
-        )
+    def run(self) -> cri.Call[None]:
+        """Create the sandbox and write the volumes, unless it runs.
 
-    def run_sandbox(self) -> Generator[float | None, None, str]:
-        """Create the sandbox and write the volumes; return why it failed, or ""."""
-        worker = self._worker
-        pod, programs = worker.pod, get_cluster_programs(worker.cluster)
+        Raises:
+            SandboxError: it could not be created.
+        """
+        host, programs = self.host, self._programs
+        if not host.pod_ip:
+            host.assign_address()
         if programs.is_closed:
-            return "the cluster is being stopped"
+            raise SandboxError("the cluster is being stopped")
         if self._sandbox is not None:
-            return ""
+            return
         answers: list[Sandbox | StartFailure] = []
 
         def on_ready(answer: Sandbox | StartFailure) -> None:
             answers.append(answer)
             if self._stopped and not isinstance(answer, StartFailure):
                 answer.stop()
-            worker.resume_waiting()
+            host.resume_waiting()
 
         try:
             self.write_volumes()
-            programs.runtime.run_sandbox(self._make_config(pod), on_ready)
+            programs.runtime.run_sandbox(self._make_config(), on_ready)
         except OSError as error:
-            return str(error)
+            raise SandboxError(str(error)) from None
         programs.pods.add(self)
         while not answers:
             yield None
         answer = answers[0]
         if isinstance(answer, StartFailure):
-            return answer.message
+            raise SandboxError(answer.message)
         self._sandbox = answer
-        self.volumes.share_empty_dirs(pod, answer)
-        self._ports = ProgramPorts(programs.runtime, worker.pod_ip or worker.node.address, answer)
-        worker.network.programs = self._ports
+        self.volumes.share_empty_dirs(answer.empty_dirs)
+        self._ports = ProgramPorts(programs.runtime, host.pod_ip, answer)
+        host.network.programs = self._ports
         self._schedule_volume_sync()
-        return ""
 
-    def _make_config(self, pod: Obj) -> SandboxConfig:
-        worker, spec = self._worker, pod["spec"]
-        files = {
-            "/etc/hostname": f"{get_hostname(pod)}\n".encode(),
-            "/etc/resolv.conf": make_resolver_config(pod).encode(),
-            "/etc/hosts": make_hosts_file(pod, worker.pod_ip).encode(),
-        }
-        security = spec.get("securityContext") or {}
+    def _make_config(self) -> SandboxConfig:
+        config, address = self.config, self.host.pod_ip
         return SandboxConfig(
-            id=uid_of(pod),
-            hostname=get_hostname(pod),
-            address=worker.pod_ip,
-            domainname=get_domain(pod) if spec.get("setHostnameAsFQDN") else "",
-            share_pids=bool(spec.get("shareProcessNamespace")),
-            host_network=bool(spec.get("hostNetwork")),
-            storage_bytes=_get_storage(pod),
-            empty_dirs=self.volumes.list_empty_dirs(pod),
-            files=files,
-            sysctls={sysctl["name"]: sysctl["value"] for sysctl in security.get("sysctls") or ()},
-            hidden=(
-                str(get_cluster_programs(worker.cluster).folder),
-                *worker.cluster.private_paths,
+            id=config.uid,
+            hostname=config.hostname,
+            address=address,
+            domainname=config.domainname,
+            share_pids=config.share_pids,
+            host_network=config.host_network,
+            storage_bytes=(
+                _DEFAULT_STORAGE if config.storage_bytes is None else config.storage_bytes
             ),
+            empty_dirs=tuple(EmptyDir(*folder) for folder in self.volumes.list_empty_dirs()),
+            files=config.files(address),
+            sysctls=config.sysctls,
+            hidden=(str(self._programs.folder), *self.host.cluster.private_paths),
         )
 
     def _schedule_volume_sync(self) -> None:
-        self._sync = self._worker.node.clock.call_later(_VOLUME_SYNC_SECONDS, self._sync_volumes)
+        self._sync = self.host.cluster.clock.call_later(_VOLUME_SYNC_SECONDS, self._sync_volumes)
 
     def _sync_volumes(self) -> None:
         """Write changed config maps, secrets, fields and expiring tokens."""
         if self._stopped or self._sandbox is None:
             return
-        if not self._worker.node.is_kubelet_stopped:
-            with suppress(OSError):
-                self.write_volumes()
+        if not self._programs.is_closed:
+            self.volumes.update()
         self._schedule_volume_sync()
 
     def write_volumes(self) -> None:
@@ -335,28 +292,25 @@ class PodPrograms:
         Raises:
             OSError: they cannot be written.
         """
-        if not get_cluster_programs(self._worker.cluster).is_closed:
-            self.volumes.write(self._worker.pod, self._places())
+        if not self._programs.is_closed:
+            self.volumes.write()
 
-    def create(self, container: ProgramContainer, config: ContainerConfig) -> RuntimeContainer:
+    def create(self, container: ProgramContainer) -> LaunchedContainer:
         """Create a container in the sandbox and start its program."""
         assert self._sandbox is not None  # noqa: S101 - made before its containers
         self._containers.append(container)
-        # The mappings of a run may end before its programs.
-        container.may_save = self._has_writable_folders(container.name)
-        self._record_dangling_links(container.name, config)
+        self._record_dangling_links(container)
         return self._sandbox.create_container(
-            config,
+            container.launch_config,
             on_started=container.on_started,
             on_output=container.on_output,
             on_exit=container.on_exit,
         )
 
-    def _record_dangling_links(self, name: str, config: ContainerConfig) -> None:
+    def _record_dangling_links(self, container: ProgramContainer) -> None:
         """Record the first link of the image that leads to nothing in a container."""
-        worker = self._worker
-        mapping = find_mapping(worker.cluster, worker.get_container_spec(name)["image"])
-        if mapping is None or get_cluster_programs(worker.cluster).runtime.is_plain:
+        mapping, config = container.mapping, container.launch_config
+        if self._programs.runtime.is_plain:
             return
         links = find_dangling_links(
             ImageFolders(
@@ -375,19 +329,17 @@ class PodPrograms:
             if others:
                 more = "one more link dangles" if len(others) == 1 else f"{len(others)} more dangle"
                 text += f"; {more}, as {others[0].path}"
-            worker.record_container_event(name, "Warning", "DanglingLink", text)
+            self.host.record_container_event(container.config.name, "Warning", "DanglingLink", text)
 
-    def record_port_conflicts(self, name: str) -> None:
+    def record_port_conflicts(self, container: ProgramContainer) -> None:
         """Record which pods hold the ports of a container that has failed.
 
         Without namespaces all programs share the machine's ports.
         """
-        worker = self._worker
-        programs = get_cluster_programs(worker.cluster)
+        programs = self._programs
         if programs.is_closed or not programs.runtime.is_plain:
             return
-        here = f'"{namespace_of(worker.pod)}/{name_of(worker.pod)}"'
-        for number, kind in list_ports(worker.get_container_spec(name)):
+        for number, kind in container.config.ports:
             holder = next(
                 (
                     other_pod
@@ -398,29 +350,14 @@ class PodPrograms:
             )
             if holder is None or not _is_port_taken(number, kind):
                 continue
-            there = f'"{namespace_of(holder.pod)}/{name_of(holder.pod)}"'
             text = (
-                f"Port {number} of pod {here} is in use by pod {there}: without namespaces all "
+                f"Port {number} of pod {self} is in use by pod {holder}: without namespaces all "
                 "pods share the machine's ports"
             )
-            worker.record_container_event(name, "Warning", "PortConflict", text)
+            self.host.record_container_event(container.config.name, "Warning", "PortConflict", text)
 
-    @property
-    def pod(self) -> Obj:
-        """The pod."""
-        return self._worker.pod
-
-    def describe_user(self, name: str, user: int) -> str:
-        """Return a container's user with the place that it comes from."""
-        spec = self._worker.get_container_spec(name)
-        if (spec.get("securityContext") or {}).get("runAsUser") is not None:
-            return f'runAsUser {user} of container "{name}"'
-        if (self.pod["spec"].get("securityContext") or {}).get("runAsUser") is not None:
-            return f"runAsUser {user} of the pod"
-        mapping = find_mapping(self._worker.cluster, spec["image"])
-        if mapping is not None and mapping.user:
-            return f'user {user} of the mapping of "{mapping.pattern}"'
-        return f"user {user}"
+    def __str__(self) -> str:
+        return f'"{self.config.namespace}/{self.config.name}"'
 
     def list_running_ports(self) -> set[tuple[int, str]]:
         """Return the ports that the running programs declare, with `TCP` or `UDP`."""
@@ -428,17 +365,12 @@ class PodPrograms:
             port
             for container in self._containers
             if container.running
-            for port in list_ports(self._worker.get_container_spec(container.name))
+            for port in container.config.ports
         }
 
     def list_savers(self) -> list[ProgramContainer]:
         """Return the running containers that may write to folders of the machine."""
         return [one for one in self._containers if one.running and one.may_save]
-
-    def _has_writable_folders(self, name: str) -> bool:
-        image = self._worker.get_container_spec(name)["image"]
-        mapping = find_mapping(self._worker.cluster, image)
-        return mapping is not None and bool(mapping.writable)
 
     def on_sandbox_lost(self, why: str) -> None:
         """End the containers of a sandbox that has ended by itself; the next sync makes another."""
@@ -447,13 +379,13 @@ class PodPrograms:
         if self._stopped:
             return
         message = f"Pod sandbox changed, it will be killed and re-created: {why}"
-        self._worker.record_event("Normal", "SandboxChanged", message)
+        self.host.record_event("Normal", "SandboxChanged", message)
         containers, self._containers = self._containers, []
         for container in containers:
             container.on_lost()
 
     def _close_ports(self) -> None:
-        self._worker.network.programs = None
+        self.host.network.programs = None
         if self._ports is not None:
             self._ports.close()
             self._ports = None
@@ -475,20 +407,6 @@ class PodPrograms:
             self._volumes.close()
 
 
-def list_ports(container: Obj) -> set[tuple[int, str]]:
-    """Return the numbers of a container's ports and of those that it is probed at, with kinds."""
-    ports = {
-        (int(port_spec["containerPort"]), str(port_spec.get("protocol") or "TCP"))
-        for port_spec in container.get("ports") or ()
-    }
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        for action in ("httpGet", "tcpSocket", "grpc"):
-            port = ((container.get(probe) or {}).get(action) or {}).get("port")
-            if isinstance(port, int):
-                ports.add((port, "TCP"))
-    return ports
-
-
 def _is_port_taken(number: int, kind: str) -> bool:
     """Return whether a program listens at a port of the machine."""
     with socket.socket(type=socket.SOCK_DGRAM if kind == "UDP" else socket.SOCK_STREAM) as made:
@@ -502,102 +420,81 @@ def _is_port_taken(number: int, kind: str) -> bool:
     return False
 
 
-def _get_storage(pod: Obj) -> int:
-    """Return the bytes that the containers may write outside volumes."""
-    limits = [
-        ((container.get("resources") or {}).get("limits") or {}).get("ephemeral-storage")
-        for container in pod["spec"]["containers"]
-    ]
-    if limits and all(limits):
-        return sum(math.ceil(parse_quantity(limit).amount) for limit in limits if limit)
-    return _DEFAULT_STORAGE
-
-
-def make_program_arguments(mapping: ImageMapping, container: Obj, env: dict[str, str]) -> list[str]:
+def find_program_arguments(mapping: ImageMapping, config: cri.ContainerConfig) -> list[str]:
     """Return the program of a container and its arguments.
 
-    Source: kubelet/container/helpers.go, `ExpandContainerCommandAndArgs`.
+    Source: containerd internal/cri/opts/spec_opts.go, `WithProcessArgs`.
     """
-    command = [expand(word, env) for word in container.get("command") or ()]
-    args = [expand(argument, env) for argument in container.get("args") or ()]
-    if command:
-        return [*command, *args]
-    return [*mapping.command, *(args or mapping.args)]
+    if config.command:
+        return [*config.command, *config.args]
+    return [*mapping.command, *(config.args or mapping.args)]
 
 
-def make_container_config(
-    pod: Obj,
-    container: Obj,
+def make_launch_config(
     mapping: ImageMapping,
-    container_id: str,
-    env: dict[str, str],
-    mounts: list[Mount],
+    config: cri.ContainerConfig,
+    mounts: Sequence[cri.Mount],
     process_target: str | None = None,
 ) -> ContainerConfig:
-    """Return the runtime's configuration of a container.
+    """Return the launcher's configuration of a container.
 
     Args:
-        process_target: the id of the container whose processes it sees; None for its own alone.
-        env: the variables of the manifest.
         mounts: the volumes.
+        process_target: the name of the container whose processes it sees; None for its own alone.
 
     Raises:
         ContainerConfigError: the mapping's user does not exist.
     """
-    argv = make_program_arguments(mapping, container, env)
+    argv = find_program_arguments(mapping, config)
     user, group = _find_user(mapping)
-    own, of_pod = container.get("securityContext") or {}, pod["spec"].get("securityContext") or {}
-
-    def get(field: str) -> object:
-        return own[field] if own.get(field) is not None else of_pod.get(field)
-
-    if isinstance(run_as := get("runAsUser"), int):
+    context = config.security_context
+    if context.run_as_user is not None:
         # As in images, the group of a given user is 0 unless the user's entry names another.
-        user, group = run_as, None
-    if isinstance(run_as_group := get("runAsGroup"), int):
-        group = run_as_group
-    groups = [*(of_pod.get("supplementalGroups") or ())]
-    if of_pod.get("fsGroup") is not None:
-        groups.append(of_pod["fsGroup"])
-    whole = {**mapping.env, **env}
+        user, group = context.run_as_user, None
+    if context.run_as_group is not None:
+        group = context.run_as_group
+    whole = {**mapping.env, **config.envs}
     whole.setdefault("HOME", _find_home(user))
-    if container.get("tty"):
+    if config.tty:
         whole.setdefault("TERM", "xterm")
-    capabilities = own.get("capabilities") or {}
     return ContainerConfig(
-        id=container_id,
+        id=_make_launch_id(config),
         argv=tuple(argv),
         env=whole,
-        workdir=container.get("workingDir") or mapping.workdir,
+        workdir=config.working_dir or mapping.workdir,
         user=user,
         group=group,
-        groups=tuple(dict.fromkeys(groups)),
+        groups=context.supplemental_groups,
         mounts=(
             *(Mount(path, path) for path in mapping.writable),
             *(
                 Mount(path, source, read_only=True, is_of_image=True)
                 for path, source in mapping.files.items()
             ),
-            *mounts,
+            *(
+                Mount(
+                    mount.container_path, mount.host_path or None, mount.empty_dir or None,
+                    mount.sub_path, mount.readonly,
+                )
+                for mount in mounts
+            ),
         ),
         visible=find_visible_paths(mapping),
-        read_only_root=bool(own.get("readOnlyRootFilesystem")),
-        no_new_privs=own.get("allowPrivilegeEscalation") is False,
-        privileged=bool(own.get("privileged")),
-        capabilities_add=tuple(capabilities.get("add") or ()),
-        capabilities_drop=tuple(capabilities.get("drop") or ()),
-        memory_bytes=get_memory_limit(container),
-        tty=bool(container.get("tty")),
-        stdin=bool(container.get("stdin")),
-        termination_log=container.get("terminationMessagePath") or _TERMINATION_LOG,
+        read_only_root=context.readonly_rootfs,
+        no_new_privs=context.no_new_privs,
+        privileged=context.privileged,
+        capabilities_add=context.add_capabilities,
+        capabilities_drop=context.drop_capabilities,
+        memory_bytes=config.resources.memory_limit_in_bytes,
+        tty=config.tty,
+        stdin=config.stdin,
+        termination_log=config.termination_message_path or TERMINATION_LOG,
         process_target=process_target,
-    )
+    )  # fmt: skip
 
 
-def get_memory_limit(container: Obj) -> int | None:
-    """Return the memory limit of a container in bytes; None without one."""
-    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
-    return math.ceil(parse_quantity(limit).amount) if limit is not None else None
+def _make_launch_id(config: cri.ContainerConfig) -> str:
+    return f"{config.name}-{config.attempt}"
 
 
 def _find_user(mapping: ImageMapping) -> tuple[int | None, int | None]:
@@ -738,60 +635,66 @@ class _ProgramInput:
         return self._unread
 
 
-@dataclass
-class ProgramContainer(Container):
+class ProgramContainer(RuntimeContainer):
     """A container that runs a program of the machine.
 
     Args:
-        programs: the pod's programs.
-        config: the runtime's configuration.
-        stop_signal: the number of the signal that asks it to end.
-        stdin_once: whether its input ends with the first attached client.
-        changed: called after the program has started or failed to.
+        pod: the programs of its pod.
+        mapping: the program.
+        launch_config: the launcher's configuration.
     """
 
-    programs: PodPrograms = field(kw_only=True)
-    config: ContainerConfig = field(kw_only=True)
-    stop_signal: int = signal.SIGTERM
-    stdin_once: bool = False
-    changed: Callable[[], None] = lambda: None
-    is_starting: bool = False
-    failure: str = ""
-    """Why the program could not be started."""
-    may_save: bool = False
-    """Whether it may write to folders of the machine."""
-    exit_event: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once the program has ended."""
-    _process: RuntimeContainer | None = None
-    _written_message: bytes = b""
-    _paused: bool = False
-    _update: asyncio.Future[None] | None = None
+    def __init__(
+        self,
+        clock: SimClock,
+        config: cri.ContainerConfig,
+        pod: PodPrograms,
+        mapping: ImageMapping,
+        launch_config: ContainerConfig,
+    ) -> None:
+        super().__init__(clock, config, pod.host.on_container_stopped)
+        self.mapping = mapping
+        self.launch_config = launch_config
+        self.may_save = bool(mapping.writable)
+        """Whether it may write to folders of the machine."""
+        self.exit_event = asyncio.Event()
+        """Set once the program has ended."""
+        self.failure = ""
+        """Why the program could not be started."""
+        self._pod = pod
+        self._is_starting = False
+        self._process: LaunchedContainer | None = None
+        self._written_message = b""
+        self._paused = False
+        self._update: asyncio.Future[None] | None = None
 
-    def launch(self) -> None:
-        """Start the program; `changed` is called with the result."""
-        self.is_starting = True
-        self._process = self.programs.create(self, self.config)
+    def start(self) -> cri.Call[str]:
+        """Start the program; return why it failed, or ""."""
+        self._is_starting = True
+        self._process = self._pod.create(self)
+        while self._is_starting:
+            yield None
+        return self.failure
 
     # -- called by the runtime
 
     def on_started(self, failure: StartFailure | None) -> None:
         """Record the start, or why it failed."""
-        if not self.is_starting:
+        if not self._is_starting:
             return
-        self.is_starting = False
+        self._is_starting = False
         if failure is None:
-            self.started_at = self.clock.time()
+            self.begin(self.clock.time())
         else:
-            self.failure = format_start_error(failure.message)
-            self.failure += self._describe_denial(failure)
-            self.started_at, self._process = 0.0, None
-            self._end(START_FAILED_EXIT_CODE, "StartError", self.failure)
-        self.changed()
+            self.failure = format_start_error(failure.message) + self._describe_denial(failure)
+            self._process = None
+            self.fail_to_start(self.failure)
+        self._pod.host.resume_waiting()
 
     def on_output(self, stream: Stream, data: bytes) -> None:
         """Log output; a slow client that is attached blocks the program."""
         self.write(_STREAMS[stream], data)
-        if not self._paused and any(sink.must_wait(self._resume) for sink in self._attached_sinks):
+        if not self._paused and any(sink.must_wait(self._resume) for sink in self.attached_sinks):
             self._paused = True
             if self._process is not None:
                 self._process.pause_output()
@@ -807,43 +710,53 @@ class ProgramContainer(Container):
         self._written_message = end.termination_log
         reason = "OOMKilled" if end.oom_killed else "Completed" if end.code == 0 else "Error"
         if reason == "Error" and self._kill is None:
-            self.programs.record_port_conflicts(self.name)
-        self._end(end.code, reason, "")
+            self._pod.record_port_conflicts(self)
+        self.exit(end.code, reason)
 
     def on_lost(self) -> None:
         """Record the end of a program whose sandbox has ended."""
         self._process = None
-        if self.is_starting:
-            self.is_starting = False
-            self.started_at = self.clock.time()
-            self.changed()
-        if self.running:
-            self._end(SIGKILL_EXIT_CODE, "Error", "")
+        if self._is_starting:
+            self._is_starting = False
+            self.begin(self.clock.time())
+            self._pod.host.resume_waiting()
+        self.exit_killed()
 
     def _describe_denial(self, failure: StartFailure) -> str:
         """Return which user may not do what, to follow the runtime's error; empty without one."""
         if not failure.denied:
             return ""
-        user = self.programs.describe_user(self.name, self.config.user or 0)
-        return f": {user} may not {failure.denied}"
+        return f": {self._describe_user()} may not {failure.denied}"
+
+    def _describe_user(self) -> str:
+        """Return the user with the place that it comes from."""
+        context, user = self.config.security_context, self.launch_config.user or 0
+        if context.run_as_user is not None:
+            return f"runAsUser {user} of {context.run_as_user_origin}"
+        if self.mapping.user:
+            return f'user {user} of the mapping of "{self.mapping.pattern}"'
+        return f"user {user}"
 
     # -- container
 
-    def _end(self, code: int, reason: str, message: str) -> None:
+    def kill_processes(self) -> None:
+        """Kill a program that has not ended by itself, but by a fault."""
         process, self._process = self._process, None
-        super()._end(code, reason, message)
-        self.exit_event.set()
         if process is not None:
-            # It ends by a fault or a script, not by itself.
             process.signal(signal.SIGKILL)
 
-    def _read_written_message(self) -> bytes:
+    def close(self) -> None:
+        """Tell who waits for the end."""
+        self.exit_event.set()
+
+    def read_written_message(self) -> bytes:
+        """Return the contents of the file of the termination message."""
         return self._written_message
 
     def stop(self, grace: float) -> None:
         """Send the stop signal, and SIGKILL after `grace` real seconds."""
         if self.running and self._kill is None and self._process is not None:
-            self._process.signal(self.stop_signal)
+            self._process.signal(self.config.stop_signal)
             self._kill = self.clock.call_later(grace, self.kill, scaled=False)
 
     def kill(self) -> None:
@@ -851,15 +764,18 @@ class ProgramContainer(Container):
         if self.running and self._process is not None:
             self._process.signal(signal.SIGKILL)
 
-    def update_memory(self, limit: int | None) -> None:
-        """Set the memory limit in bytes; None for no limit."""
+    def update_resources(self, resources: cri.LinuxContainerResources) -> None:
+        """Set the memory limit; all others are not enforced."""
+        super().update_resources(resources)
         process = self._process
         if process is not None:
-            self._update = asyncio.ensure_future(_update_memory(process, limit))
+            self._update = asyncio.ensure_future(
+                _update_memory(process, resources.memory_limit_in_bytes)
+            )
 
     # -- sessions
 
-    def run(self, argv: list[str], *, stdin: bool, tty: bool) -> ProcessSession:
+    def run(self, argv: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container; its output has the failure, if any.
 
         Raises:
@@ -897,12 +813,12 @@ class ProgramContainer(Container):
         process = self._process
         program_input: _ProgramInput | None = None
         if stdin and process is not None and process.stdin is not None:
-            program_input = _ProgramInput(process.stdin, closes=self.stdin_once)
-        self._attached_sinks.append(output)
+            program_input = _ProgramInput(process.stdin, closes=self.config.stdin_once)
+        self.attached_sinks.append(output)
 
         def leave() -> None:
-            if output in self._attached_sinks:
-                self._attached_sinks.remove(output)
+            if output in self.attached_sinks:
+                self.attached_sinks.remove(output)
                 # Whatever it has not read must not block the program.
                 output.drain()
 
@@ -910,18 +826,7 @@ class ProgramContainer(Container):
         return ProcessSession(program_input, output, leave, resize)
 
 
-async def _update_memory(process: RuntimeContainer, limit: int | None) -> None:
+async def _update_memory(process: LaunchedContainer, limit: int | None) -> None:
     # A limit below the usage is refused; the container keeps the old one.
     with suppress(OSError):
         await process.update_memory(limit)
-
-
-def find_stop_signal(container: Obj) -> int:
-    """Return the number of the signal that ends a container."""
-    name = (container.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
-    base, plus, offset = name.partition("+")
-    base, minus, below = (base, "", "") if plus else name.partition("-")
-    number = int(getattr(signal, base, signal.SIGTERM))
-    if plus and offset.isdigit():
-        return number + int(offset)
-    return number - int(below) if minus and below.isdigit() else number

@@ -35,7 +35,7 @@ def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
 )
 def test_a_short_process_ends_before_the_next_relist(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script)
-    assert (harness.container.running, harness.container.exit_code) == (False, 4)
+    assert (harness.container.running, harness.container.status.exit_code) == (False, 4)
 
 
 @pytest.mark.parametrize("count", [1, 8])

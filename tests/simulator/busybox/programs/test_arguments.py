@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.image_reference import parse_image
 from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 

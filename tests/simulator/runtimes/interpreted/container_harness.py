@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.kubelet.environment import make_resolver_config
-from pytest_kwait.simulator.kubelet.images import parse_image
-from pytest_kwait.simulator.kubelet.volumes import make_container_files
-from pytest_kwait.simulator.runtimes.interpreted.container import Container
+from pytest_kwait.simulator.kubelet.logs import ContainerLog
+from pytest_kwait.simulator.runtimes.interpreted.container import (
+    InterpretedContainer,
+    make_container_files,
+)
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.configs import make_config
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.network import ExternalNetwork
-    from pytest_kwait.simulator.kubelet.images import Image
+    from pytest_kwait.simulator.image_reference import ImageReference
     from pytest_kwait.simulator.kubelet_api import Session
     from pytest_kwait.simulator.objects import Obj
 
@@ -62,24 +65,22 @@ class ContainerHarness:
         clock: ManualClock | None = None,
         machine: Machine | None = None,
         pod: Obj | None = None,
-        image: Image | None = None,
+        image: ImageReference | None = None,
         **files: bytes,
     ) -> None:
         self.clock = clock or ManualClock()
         self.network = Network()
-        image = image or parse_image("busybox:1")
         self.machine = machine or Machine(self.clock)
-        self.container = Container(
-            self.machine, "c", image, 0, lambda _: None, self.network, stdin=stdin, tty=tty,
-            memory=memory,
-        )  # fmt: skip
+        self.log = ContainerLog()
+        env = {"PATH": "/bin", "HOME": "/root", **(env or {})}
+        config = make_config(self.log, image, memory=memory, stdin=stdin, tty=tty, envs=env)
+        self.container = InterpretedContainer(self.machine, config, lambda _: None, self.network)
         self.network.address, self.network.external = "10.244.0.9", external
         contents = {f"/{name}": content for name, content in files.items()}
         contents["/etc/resolv.conf"] = make_resolver_config(pod or POD).encode()
         self.files = make_container_files(self.clock.time, "host", self.network, contents, {}, [])
         argv = argv or ("sleep", "999")
-        env = {"PATH": "/bin", "HOME": "/root", **(env or {})}
-        self.failure = self.container.start(list(argv), env, self.files, "host")
+        self.failure = self.container.launch(list(argv), self.files, "host")
 
     def run(self, *argv: str, stdin: bytes | None = None, tty: bool = False) -> Session:
         """Start a command; `stdin` is its whole input."""

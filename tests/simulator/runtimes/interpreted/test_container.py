@@ -84,7 +84,7 @@ def test_commands_end_with_the_container() -> None:
     session = harness.run("sleep", "999")
     harness.container.kill()
     assert session.output.code == 137
-    assert harness.container.exit_code == 137
+    assert harness.container.status.exit_code == 137
 
 
 def test_a_disconnect_ends_the_command() -> None:
@@ -155,7 +155,7 @@ def test_attach_shows_output_and_the_end() -> None:
     harness.clock.advance(2)
     assert take_output(session)[1] == b"b\n"
     assert session.output.code == 0
-    assert [line for _, line in harness.container.log] == [b"a\n", b"b\n"]
+    assert [line for _, line in harness.log] == [b"a\n", b"b\n"]
 
 
 def test_detaching_does_not_end_the_container() -> None:
@@ -171,11 +171,11 @@ def test_an_attached_shell_takes_input() -> None:
     session.stdin.send(b"echo hi; exit 2\r")
     harness.clock.advance()
     assert take_output(session)[1] == b"echo hi; exit 2\r\nhi\r\n"
-    assert harness.container.exit_code == 2
+    assert harness.container.status.exit_code == 2
 
 
 def test_a_container_without_stdin_takes_no_input() -> None:
     harness = ContainerHarness("cat")
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
     harness = ContainerHarness("sh", "-c", "sleep 9")
     assert harness.container.attach(stdin=True).stdin is None

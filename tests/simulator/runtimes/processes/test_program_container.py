@@ -14,16 +14,20 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystem
 from pytest_kwait.simulator.busybox.os.host_files import move_to_disk
+from pytest_kwait.simulator.image_reference import parse_image
+from pytest_kwait.simulator.kubelet.container_config import make_container_config
+from pytest_kwait.simulator.kubelet.cri import Image, ImageSpec, LinuxContainerResources
+from pytest_kwait.simulator.kubelet.logs import ContainerLog
 from pytest_kwait.simulator.kubelet_api import StartError
+from pytest_kwait.simulator.protocol.container_scripts import EMPTY
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.runtimes.processes.program_container import (
-    find_stop_signal,
+    find_program_arguments,
     find_visible_paths,
     get_cluster_programs,
-    list_ports,
-    make_program_arguments,
 )
 from tests.simulator.cluster import NAMESPACE, Cluster
+from tests.simulator.runtimes.configs import NoMounts
 from tests.simulator.runtimes.interpreted.container_harness import take_output
 from tests.simulator.runtimes.processes.fake_runtime import FakeRuntime, use_fake_runtime
 
@@ -90,7 +94,13 @@ def test_a_program_runs_as_its_mapping_says(cluster: Cluster, runtime: FakeRunti
 )
 def test_command_replaces_entrypoint_and_args_replace_cmd(container: Obj, argv: list[str]) -> None:
     mapping = make_image_mapping("a", ["prog", "-x"], args=["1"])
-    assert make_program_arguments(mapping, container, {"N": "3"}) == argv
+    image = Image(ImageSpec(parse_image("a"), "a"))
+    config = make_container_config(
+        {"metadata": {"name": "p", "namespace": "t", "uid": "1"}, "spec": {}},
+        {"name": "c", **container}, image, {"N": "3"}, attempt=0, log=ContainerLog(),
+        mounts=NoMounts(), node_memory=0, target_id=None, script=EMPTY,
+    )  # fmt: skip
+    assert find_program_arguments(mapping, config) == argv
 
 
 def test_the_manifest_overrides_the_mapping(cluster: Cluster, runtime: FakeRuntime) -> None:
@@ -262,19 +272,6 @@ def test_a_stopped_program_gets_its_signal_and_then_sigkill(
     assert runtime.sandboxes[0].stopped
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        (None, 15),
-        ("SIGUSR1", 10),
-        ("SIGRTMIN+2", signal.SIGRTMIN + 2),
-        ("SIGRTMAX-1", signal.SIGRTMAX - 1),
-    ],
-)
-def test_the_stop_signal_is_the_containers(name: str | None, number: int) -> None:
-    assert find_stop_signal({"lifecycle": {"stopSignal": name}} if name else {}) == number
-
-
 def test_a_removed_pod_ends_with_its_sandbox(cluster: Cluster, runtime: FakeRuntime) -> None:
     _start(cluster)
     cluster.delete("pods", "p", grace=0)
@@ -284,8 +281,8 @@ def test_a_removed_pod_ends_with_its_sandbox(cluster: Cluster, runtime: FakeRunt
 
 def test_a_lost_sandbox_is_made_again(cluster: Cluster, runtime: FakeRuntime) -> None:
     _start(cluster)
-    worker = next(iter(_kubelet(cluster).workers))
-    worker.runtime_manager.programs.on_sandbox_lost("the launcher has ended")
+    for pod in get_cluster_programs(cluster.api).pods:
+        pod.on_sandbox_lost("the launcher has ended")
     cluster.run(3)
     assert (
         "SandboxChanged x1: Pod sandbox changed, it will be killed and re-created: the launcher "
@@ -557,7 +554,8 @@ def test_a_resized_program_gets_its_new_limit(cluster: Cluster, runtime: FakeRun
 
     async def resize() -> None:
         container = worker.runtime_manager.record("c").current
-        container.update_memory(128 << 20)
+        assert container is not None
+        container.update_resources(LinuxContainerResources(100_000, None, 2, 128 << 20, 1000))
         await async_sleep(0)
 
     asyncio.run(resize())
@@ -625,15 +623,6 @@ def test_a_failure_beside_a_free_port_is_no_conflict(
     runtime.last.exit(1)
     cluster.run(3)
     assert "PortConflict" not in cluster.reasons("p")
-
-
-def test_ports_of_probes_count_as_declared() -> None:
-    container = {
-        "ports": [{"containerPort": 53, "protocol": "UDP"}],
-        "readinessProbe": {"httpGet": {"port": 80}}, "livenessProbe": {"grpc": {"port": 90}},
-        "startupProbe": {"tcpSocket": {"port": "named"}},
-    }  # fmt: skip
-    assert list_ports(container) == {(53, "UDP"), (80, "TCP"), (90, "TCP")}
 
 
 @pytest.mark.parametrize("ends_by_itself", [True, False])
