@@ -12,7 +12,7 @@ the objects.
 - `scheme`, `codec/`, `managedfields/`, `patch` and `apiextensions/` know types and schemas;
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
 - `network/` knows names and services, and serves them to programs;
-- `container_runtime/` runs programs of mapped images as processes, for the kubelet;
+- `runtimes/` runs containers for the kubelet: interpreted, scripted, or as processes;
 - `components` is the table of what runs; `server_main` is the program; `replay` serves a recording;
 - `remote/` runs controllers, scheduler and kubelets without it, on a real API server.
 """
