@@ -16,7 +16,7 @@ from pytest_kwait.simulator.busybox.applets import APPLETS, load_applet
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
 from pytest_kwait.simulator.busybox.shell.parser import parse
 from tests.examples import scaled
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.busybox.applets import is_busybox_program
 from pytest_kwait.simulator.busybox.shell.parser import parse
 from pytest_kwait.simulator.busybox.shell.tree import ShellSyntaxError
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
@@ -134,7 +134,7 @@ def test_programs_take_real_time() -> None:
     harness.clock.advance(61.9)
     assert harness.container.running
     harness.clock.advance(0.2)
-    assert harness.container.exit_code == 5
+    assert harness.container.status.exit_code == 5
 
 
 def test_sigterm_is_trapped_after_the_foreground_program() -> None:
@@ -144,8 +144,8 @@ def test_sigterm_is_trapped_after_the_foreground_program() -> None:
     harness.clock.advance(1)
     assert harness.container.running
     harness.clock.advance(9)
-    assert harness.container.exit_code == 7
-    assert list(harness.container.log) == []
+    assert harness.container.status.exit_code == 7
+    assert list(harness.log) == []
 
 
 def test_sigterm_ends_a_wait_at_once() -> None:
@@ -153,7 +153,7 @@ def test_sigterm_ends_a_wait_at_once() -> None:
     harness.clock.advance(1)
     harness.container.stop(30)
     harness.clock.advance()
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
 
 
 def test_process_1_without_a_trap_ignores_sigterm() -> None:
@@ -162,7 +162,7 @@ def test_process_1_without_a_trap_ignores_sigterm() -> None:
     harness.clock.advance(1.9)
     assert harness.container.running
     harness.clock.advance(0.2)
-    assert harness.container.exit_code == 137
+    assert harness.container.status.exit_code == 137
 
 
 def test_process_1_cannot_be_killed_from_inside() -> None:
@@ -175,7 +175,7 @@ def test_tail_follows_another_process() -> None:
     harness = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
     harness.sh("echo a >> /log")
     harness.clock.advance(2)
-    assert [line for _, line in harness.container.log] == [b"a\n"]
+    assert [line for _, line in harness.log] == [b"a\n"]
 
 
 def test_an_interactive_shell_survives_ctrl_c() -> None:
