@@ -109,6 +109,8 @@ def test_scripts_have_the_output_of_a_shell(script: str, code: int, out: str) ->
         ("echo 'a", 2, "sh: syntax error: unterminated quoted string\n"),
         ("if true; then echo", 2, 'sh: syntax error: unexpected end of file (expecting "fi")\n'),
         ("fi", 2, 'sh: syntax error: unexpected "fi"\n'),
+        ("! ! true", 2, 'sh: syntax error: unexpected "!"\n'),
+        ("f() " * 99 + "{ :; }", 2, "sh: syntax error: nested more than 60 levels deep\n"),
         ("x=(1 2)", 2, 'sh: syntax error: unexpected "("\n'),
         ("cat <(ls)", 2, 'sh: syntax error: unexpected "("\n'),
         ("echo $(a", 2, 'sh: syntax error: unexpected end of file (expecting ")")\n'),
@@ -202,4 +204,4 @@ def test_every_applet_of_busybox_is_known(name: str, known: bool) -> None:
 
 def test_parse_refuses_trailing_tokens() -> None:
     with pytest.raises(ShellSyntaxError, match=r'^unexpected "\)"$'):
-        parse("echo a)")
+        [*parse("echo a)")]
