@@ -13,38 +13,28 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
 from pytest_kwait.simulator.admission.priority import system_priority_classes
-from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
 from pytest_kwait.simulator.clock import FAST, SimClock
+from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 from pytest_kwait.simulator.conversion import to_storage_version, to_version
-from pytest_kwait.simulator.faults import ActiveFaults
-from pytest_kwait.simulator.no_exploration import NoExploration
+from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
-from pytest_kwait.simulator.protocol.egress import EgressTargets
-from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
 from pytest_kwait.simulator.protocol.options import TIME_SCALES
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
-from pytest_kwait.simulator.registry.generic_store import (
-    GenericStore,
-    check_resource_version,
-    retry_on_conflict,
-)
+from pytest_kwait.simulator.registry.generic_store import GenericStore, retry_on_conflict
+from pytest_kwait.simulator.registry.rest_storages import storage_class
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
 from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
-from pytest_kwait.simulator.scheme import Scheme
-from pytest_kwait.simulator.services import Services
-from pytest_kwait.simulator.store import Change, Entry, Store, key_of
-from pytest_kwait.simulator.suspendable import Tasks, beside_loop
+from pytest_kwait.simulator.store import Entry, Store, key_of
+from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kwait.simulator.apiextensions.controller import DefinitionController
-    from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -58,7 +48,7 @@ _WEBHOOK_CONFIGURATIONS = tuple(
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-class SimulatedCluster:
+class SimulatedCluster(ApiServerCluster):
     """The objects of one cluster and the rules for changing them.
 
     Args:
@@ -74,42 +64,22 @@ class SimulatedCluster:
         *,
         disabled_plugins: Collection[str] = (),
     ) -> None:
-        self.clock = clock or SimClock()
-        self.services = Services(self)
-        self.exploration = NoExploration()
-        self.tasks = Tasks()
+        super().__init__(clock or SimClock(), store or Store())
         self.time_scale = TIME_SCALES["fast" if self.clock.scale == FAST else "real"]
-        self.store = store or Store()
-        self.kinds = Scheme()
         self.admission = AdmissionChain(self, disabled_plugins)
         self.addresses = ServiceAllocator(self)
-        self.kubelets: dict[str, KubeletApi] = {}
-        self.scripts = ScriptRules()
-        self.images = ImageMappings()
-        self.egress = EgressTargets()
-        self.private_paths: tuple[str, ...] = ()
-        self.server_address = ("127.0.0.1", 0)
         self.rbac = RBACAuthorizer(self)
-        self.faults = ActiveFaults()
         self.accounts = ServiceAccountTokens(self)
-        self.root_ca = ""
-        """The CA certificate for clients inside the cluster, as PEM."""
-        self._objects = GenericStore(self)
         self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
+        self._storages: dict[tuple[str, str, str | None], GenericStore] = {}
         self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
-        """Called with each object before it is stored, with the one that it replaces or None."""
 
     @cached_property
     def front_proxy(self) -> FrontProxy:
         """The certificate of requests to aggregated servers."""
         return FrontProxy()
-
-    def use_tasks(self, tasks: Tasks) -> None:
-        """Run the work of components in `tasks` from now on."""
-        self.tasks = tasks
-        self.clock.run = tasks.run
 
     def bootstrap(self, *, has_controllers: bool = True) -> None:
         """Create the objects that every cluster has; they are not part of the history.
@@ -138,18 +108,7 @@ class SimulatedCluster:
         else:
             self._definitions.on_change(event, new, old)
 
-    # -- reading
-
-    def kind_of(self, resource: str) -> Kind:
-        """Return the kind of `pods` or `jobs.batch`.
-
-        Raises:
-            StatusError: 404, the resource is not served.
-        """
-        kind = self.kinds.find(resource)
-        if kind is None:
-            raise resource_not_found()
-        return kind
+    # -- decoding
 
     def strategy(self, kind: Kind) -> Strategy:
         """Return the strategy of `kind`."""
@@ -159,70 +118,14 @@ class SimulatedCluster:
             strategy = self._strategies[key] = strategy_of(kind)
         return strategy
 
-    def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
-        """Return the stored entry of an object.
-
-        Raises:
-            StatusError: 404, the object does not exist.
-        """
-        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-        if entry is None:
-            raise not_found(kind.group, kind.plural, name)
-        return entry
-
-    def get(self, resource: str, name: str, namespace: str = "") -> Obj:
-        """Return the object.
-
-        Raises:
-            StatusError: 404, the object does not exist.
-        """
-        return self.entry(self.kind_of(resource), name, namespace).obj
-
-    def find(self, resource: str, name: str, namespace: str = "") -> Obj | None:
-        """Return the object, None if it does not exist."""
-        kind = self.kind_of(resource)
-        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-        return None if entry is None else entry.obj
-
-    def find_live(self, resource: str, name: str, namespace: str = "") -> Obj | None:
-        """As `find`: the objects are here."""
-        return self.find(resource, name, namespace)
-
-    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
-        """Return the objects in the order of their keys; None means all namespaces."""
-        return [entry.obj for entry in self.store.entries(self.kind_of(resource).bucket, namespace)]
-
-    # -- subscribing
-
-    def subscribe(
-        self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
-    ) -> Callable[[], None]:
-        """Call `handler(type, new, old)` for each present object, then for each change.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        bucket = self.kind_of(resource).bucket
-        for entry in self.store.entries(bucket):
-            handler("ADDED", entry.obj, None)
-
-        def on_change(change: Change) -> None:
-            handler(change.type, change.new.obj, change.old.obj if change.old else None)
-
-        return self.store.watch(bucket, on_change)
-
-    def subscribe_all(self, handler: Callable[[str, str, Obj, Obj | None], None]) -> None:
-        """Call `handler(resource, type, new, old)` for each object, then for each change."""
-        for resource in self.store.resources():
-            for entry in self.store.entries(resource):
-                handler(resource, "ADDED", entry.obj, None)
-
-        def on_change(resource: str, change: Change) -> None:
-            handler(resource, change.type, change.new.obj, change.old.obj if change.old else None)
-
-        self.store.listen(on_change)
-
-    # -- decoding
+    def storage(self, kind: Kind, subresource: str | None = None) -> GenericStore:
+        """Return the REST storage of `kind` or of its subresource."""
+        key = (kind.api_version, kind.plural, subresource)
+        storage = self._storages.get(key)
+        if storage is None or storage.kind is not kind:
+            rest = storage_class(kind, subresource or "")
+            storage = self._storages[key] = rest(self, kind, subresource or "")
+        return storage
 
     def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """Return `obj` in its storage version: typed, pruned, defaulted.
@@ -262,7 +165,7 @@ class SimulatedCluster:
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        return self._objects.create(kind, obj, namespace, asking, record, decoded=decoded)
+        return self.storage(kind).create(obj, namespace, asking, record, decoded=decoded)
 
     def update(
         self,
@@ -279,24 +182,10 @@ class SimulatedCluster:
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         name, namespace = name_of(obj), namespace_of(obj)
-        if kind.bucket == "namespaces" and subresource == "finalize":
-            entry = self.entry(kind, name, namespace)
-            check_resource_version(
-                self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
-            )
-            return self._objects.finalize(kind, entry, obj, caller or internal_caller())
         if caller is None or caller.internal:
             return self._write_own(kind, name, namespace, lambda _: obj, subresource, caller)
         entry = self.entry(kind, name, namespace)
         return self.replace(kind, entry, obj, subresource, caller)
-
-    def update_status(self, resource: str, obj: Obj, *, caller: Caller | None = None) -> Obj:
-        """Replace an object's status and return the object as stored.
-
-        Raises:
-            StatusError: 404 not found, 409 conflict.
-        """
-        return self.update(resource, obj, subresource="status", caller=caller)
 
     def modify(
         self,
@@ -321,6 +210,16 @@ class SimulatedCluster:
 
         kind = self.kind_of(resource)
         return self._write_own(kind, name, namespace, changed, subresource, caller)
+
+    def apply(self, resource: str, configuration: Obj, *, manager: str) -> Obj:
+        """Apply a configuration, even against other field managers; return the object as stored.
+
+        Raises:
+            StatusError: the request is invalid or denied.
+        """
+        kind = self.kind_of(resource)
+        caller = Caller(manager=manager)
+        return apply_object(self, kind, configuration, None, caller, force=True)[0]
 
     def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
         """Set an object's replicas by its Scale and return the object as stored.
@@ -365,7 +264,7 @@ class SimulatedCluster:
                 return self.replace(kind, entry, obj, subresource, caller)
             with beside_loop():
                 new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
-            return self._objects.replace(kind, entry, new, subresource, caller, None)
+            return self.storage(kind, subresource).update(entry, new, caller, decoded=True)
 
         return retry_on_conflict(write)
 
@@ -377,9 +276,7 @@ class SimulatedCluster:
         Raises:
             StatusError: the request is invalid or denied.
         """
-        with beside_loop():
-            new = self.decode(kind, obj, caller)
-        return self._objects.replace(kind, entry, new, subresource, caller, None)
+        return self.storage(kind, subresource).update(entry, obj, caller)
 
     def replace_decoded(
         self,
@@ -395,7 +292,7 @@ class SimulatedCluster:
         Raises:
             StatusError: the request is invalid or denied.
         """
-        return self._objects.replace(kind, entry, new, subresource, caller, record)
+        return self.storage(kind, subresource).update(entry, new, caller, record, decoded=True)
 
     def delete(
         self,
@@ -431,8 +328,8 @@ class SimulatedCluster:
         if propagation is not None:
             delete_options["propagationPolicy"] = propagation
         return retry_on_conflict(
-            lambda: self._objects.delete(
-                kind, name, namespace, delete_options, asking, is_named=is_named
+            lambda: self.storage(kind).delete(
+                name, namespace, delete_options, asking, is_named=is_named
             )
         )
 
@@ -448,7 +345,7 @@ class SimulatedCluster:
         caller.dry_run = dry_run
         kind = self.kind_of(resource)
         retry_on_conflict(
-            lambda: self._objects.delete(kind, name, namespace, options, caller, admitted=True)
+            lambda: self.storage(kind).delete(name, namespace, options, caller, admitted=True)
         )
 
     def bind(

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
 
 _SERVICE_NAMES = (
@@ -160,7 +160,7 @@ def _error_prefix(name: str) -> Iterator[None]:
 
 
 async def _proxy_to_aggregated_server(
-    cluster: Cluster, request: ApiRequest, obj: Obj
+    cluster: ApiServerCluster, request: ApiRequest, obj: Obj
 ) -> web.StreamResponse:
     # The HTTP client is loaded with the first aggregated group.
     from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 
 ADMINS = MASTERS
 
@@ -70,7 +70,7 @@ class AuthFilters:
         credentials: the tokens besides those of service accounts.
     """
 
-    def __init__(self, cluster: Cluster, credentials: StaticTokens) -> None:
+    def __init__(self, cluster: ApiServerCluster, credentials: StaticTokens) -> None:
         self._cluster = cluster
         self._credentials = credentials
         self._impersonation = Impersonator(cluster.rbac)

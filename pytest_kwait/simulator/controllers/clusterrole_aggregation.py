@@ -13,9 +13,7 @@ from pytest_kwait.simulator.authorization.rbac import (
     aggregate_rules,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import Obj, name_of
-from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -52,5 +50,4 @@ class ClusterRoleAggregationController:
                 "metadata": {"name": name},
                 "rules": rules,
             }
-            caller = Caller(manager=AGGREGATION_MANAGER)
-            apply_object(self._cluster, kind, configuration, None, caller, force=True)
+            self._cluster.apply(CLUSTER_ROLES, configuration, manager=AGGREGATION_MANAGER)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind, VersionWebhook
     from pytest_kwait.simulator.store import Change
@@ -198,7 +198,7 @@ class LatestChunk:
 
 
 async def serve_watch(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -256,7 +256,7 @@ class WatchStream:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -489,7 +489,7 @@ class ConvertedWatchStream(WatchStream):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
