@@ -12,7 +12,7 @@ the objects.
 - `scheme`, `codec/`, `managedfields/`, `patch` and `apiextensions/` know types and schemas;
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
 - `network/` knows names and services, and serves them to programs;
-- `container_runtime/` runs programs of mapped images as processes, for the kubelet;
+- `runtimes/` runs containers for the kubelet: interpreted, scripted, or as processes;
 - `components` is the table of what runs; `server_main` is the program; `replay` serves a recording;
 - `kubelet_server` is the kubelets' port, to which a real API server connects.
 
@@ -53,7 +53,7 @@ def find_missing_isolation() -> tuple[str, ...]:
     """
     import asyncio
 
-    from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
+    from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
 
     return asyncio.run(detect_isolation()).missing
 
@@ -111,9 +111,9 @@ def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
     Args:
         obj: the object of the answer.
     """
-    from pytest_kwait.simulator.registry.generic_store import is_deletion_complete
+    from pytest_kwait.simulator.registry.rest_storages import storage_class
 
-    return is_deletion_complete(kind, obj)
+    return storage_class(kind).should_delete_during_update(obj)
 
 
 def sign_legacy_token(account: Obj, secret: Obj, key: bytes) -> str:

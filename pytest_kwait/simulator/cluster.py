@@ -23,11 +23,8 @@ from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.protocol.options import TIME_SCALES
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
-from pytest_kwait.simulator.registry.generic_store import (
-    GenericStore,
-    check_resource_version,
-    retry_on_conflict,
-)
+from pytest_kwait.simulator.registry.generic_store import GenericStore, retry_on_conflict
+from pytest_kwait.simulator.registry.rest_storages import storage_class
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
 from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
@@ -73,9 +70,9 @@ class SimulatedCluster(ApiServerCluster):
         self.addresses = ServiceAllocator(self)
         self.rbac = RBACAuthorizer(self)
         self.accounts = ServiceAccountTokens(self)
-        self._objects = GenericStore(self)
         self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
+        self._storages: dict[tuple[str, str, str | None], GenericStore] = {}
         self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
 
@@ -121,6 +118,15 @@ class SimulatedCluster(ApiServerCluster):
             strategy = self._strategies[key] = strategy_of(kind)
         return strategy
 
+    def storage(self, kind: Kind, subresource: str | None = None) -> GenericStore:
+        """Return the REST storage of `kind` or of its subresource."""
+        key = (kind.api_version, kind.plural, subresource)
+        storage = self._storages.get(key)
+        if storage is None or storage.kind is not kind:
+            rest = storage_class(kind, subresource or "")
+            storage = self._storages[key] = rest(self, kind, subresource or "")
+        return storage
+
     def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """Return `obj` in its storage version: typed, pruned, defaulted.
 
@@ -159,7 +165,7 @@ class SimulatedCluster(ApiServerCluster):
         """
         asking = caller or internal_caller()
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
-        return self._objects.create(kind, obj, namespace, asking, record, decoded=decoded)
+        return self.storage(kind).create(obj, namespace, asking, record, decoded=decoded)
 
     def update(
         self,
@@ -176,12 +182,6 @@ class SimulatedCluster(ApiServerCluster):
         """
         kind = self.kind_of(resource) if isinstance(resource, str) else resource
         name, namespace = name_of(obj), namespace_of(obj)
-        if kind.bucket == "namespaces" and subresource == "finalize":
-            entry = self.entry(kind, name, namespace)
-            check_resource_version(
-                self.strategy(kind), obj.get("metadata", {}), entry.obj["metadata"]
-            )
-            return self._objects.finalize(kind, entry, obj, caller or internal_caller())
         if caller is None or caller.internal:
             return self._write_own(kind, name, namespace, lambda _: obj, subresource, caller)
         entry = self.entry(kind, name, namespace)
@@ -264,7 +264,7 @@ class SimulatedCluster(ApiServerCluster):
                 return self.replace(kind, entry, obj, subresource, caller)
             with beside_loop():
                 new: Obj = decode_change(self.strategy(kind), obj, entry.obj, subresource)
-            return self._objects.replace(kind, entry, new, subresource, caller, None)
+            return self.storage(kind, subresource).update(entry, new, caller, decoded=True)
 
         return retry_on_conflict(write)
 
@@ -276,9 +276,7 @@ class SimulatedCluster(ApiServerCluster):
         Raises:
             StatusError: the request is invalid or denied.
         """
-        with beside_loop():
-            new = self.decode(kind, obj, caller)
-        return self._objects.replace(kind, entry, new, subresource, caller, None)
+        return self.storage(kind, subresource).update(entry, obj, caller)
 
     def replace_decoded(
         self,
@@ -294,7 +292,7 @@ class SimulatedCluster(ApiServerCluster):
         Raises:
             StatusError: the request is invalid or denied.
         """
-        return self._objects.replace(kind, entry, new, subresource, caller, record)
+        return self.storage(kind, subresource).update(entry, new, caller, record, decoded=True)
 
     def delete(
         self,
@@ -330,8 +328,8 @@ class SimulatedCluster(ApiServerCluster):
         if propagation is not None:
             delete_options["propagationPolicy"] = propagation
         return retry_on_conflict(
-            lambda: self._objects.delete(
-                kind, name, namespace, delete_options, asking, is_named=is_named
+            lambda: self.storage(kind).delete(
+                name, namespace, delete_options, asking, is_named=is_named
             )
         )
 
@@ -347,7 +345,7 @@ class SimulatedCluster(ApiServerCluster):
         caller.dry_run = dry_run
         kind = self.kind_of(resource)
         retry_on_conflict(
-            lambda: self._objects.delete(kind, name, namespace, options, caller, admitted=True)
+            lambda: self.storage(kind).delete(name, namespace, options, caller, admitted=True)
         )
 
     def bind(

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.history import Recordings
-    from pytest_kwait.simulator.kubelet.container import ClusterLogs
-    from pytest_kwait.simulator.kubelet.program_container import ClusterPrograms
+    from pytest_kwait.simulator.kubelet.logs import ClusterLogs
     from pytest_kwait.simulator.kubelet.volumes import PersistentFolders
     from pytest_kwait.simulator.network.egress_proxy import EgressReporter
     from pytest_kwait.simulator.network.pod_network import PodNetworks
+    from pytest_kwait.simulator.runtimes.processes.program_container import ClusterPrograms
 
 
 class Services:
@@ -48,7 +48,7 @@ class Services:
     @cached_property
     def logs(self) -> ClusterLogs:
         """The logs of all containers."""
-        from pytest_kwait.simulator.kubelet.container import ClusterLogs
+        from pytest_kwait.simulator.kubelet.logs import ClusterLogs
 
         return ClusterLogs()
 
@@ -62,7 +62,7 @@ class Services:
     @cached_property
     def programs(self) -> ClusterPrograms:
         """The programs of mapped images."""
-        from pytest_kwait.simulator.kubelet.program_container import ClusterPrograms
+        from pytest_kwait.simulator.runtimes.processes.program_container import ClusterPrograms
 
         programs = ClusterPrograms(self._cluster)
         programs.is_closed = self._is_closed

@@ -82,6 +82,11 @@ class Attributes:
     on_store: list[Callable[[], None]] = field(default_factory=list)
     """Callbacks just before the object is stored, after all checks."""
 
+    def run_callbacks(self) -> None:
+        """Call the callbacks `on_store`."""
+        for callback in self.on_store:
+            callback()
+
     def forbidden(self, why: str, causes: Sequence[Obj] | None = None) -> StatusError:
         """Return the error of a denial; it names unnamed objects by their prefix."""
         name = self.name

@@ -12,7 +12,10 @@ from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value, re
 from pytest_kwait.apimachinery.validation import dns_1035_texts
 from pytest_kwait.simulator.objects import clone
 from pytest_kwait.simulator.scheme import Kind
-from pytest_kwait.simulator.validation.objectmeta import validate_object_meta
+from pytest_kwait.simulator.validation.objectmeta import (
+    name_is_path_segment,
+    validate_object_meta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,11 +30,11 @@ _MAX_EXACT_INTEGER = 2**53
 METADATA_KEYS = frozenset({"apiVersion", "kind", "metadata"})
 """The fields of an embedded object besides its content."""
 
-_METADATA_KINDS = {
-    within: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", within)
-    for within in (False, True)
+_EMBEDDED_KINDS = {
+    namespaced: Kind("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced)
+    for namespaced in (False, True)
 }
-"""A kind whose names are path segments only, without a namespace and with one."""
+"""A kind of embedded objects, without a namespace and with one."""
 
 
 def prune(value: Any, schema: Obj, path: str = "", unknown: list[str] | None = None) -> Any:
@@ -235,5 +238,6 @@ def _object_errors(value: Obj, at: str) -> Iterator[FieldError]:
         yield invalid_value(f"{at}.metadata", metadata, text)
     elif metadata:
         named = {"metadata": {**metadata, "name": metadata.get("name") or "fakename"}}
-        for error in validate_object_meta(named, _METADATA_KINDS[bool(metadata.get("namespace"))]):
+        kind = _EMBEDDED_KINDS[bool(metadata.get("namespace"))]
+        for error in validate_object_meta(named, kind, name_is_path_segment):
             yield FieldError(error.reason, f"{at}.{error.field}", error.message)

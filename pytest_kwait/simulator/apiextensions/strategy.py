@@ -1,7 +1,7 @@
-"""Strategies of CustomResourceDefinitions and of custom resources; accepted names.
+"""CustomResourceDefinitions: strategy, REST storage, accepted names; strategy of custom resources.
 
 Source: k8s.io/apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go,
-pkg/registry/customresourcedefinition/strategy.go,
+pkg/registry/customresourcedefinition/{strategy,etcd}.go,
 pkg/registry/customresource/{strategy,status_strategy}.go,
 pkg/controller/{status/naming_controller.go,establish,apiapproval}, pkg/apihelpers/helpers.go.
 """
@@ -25,8 +25,14 @@ from pytest_kwait.simulator.apiextensions.definition_validation import (
     stored_version_errors,
 )
 from pytest_kwait.simulator.objects import clone, copy_fields
+from pytest_kwait.simulator.registry.deletion import DeletionPlan
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
-from pytest_kwait.simulator.validation.objectmeta import STANDARD_FINALIZER_NAMES
+from pytest_kwait.simulator.validation.objectmeta import (
+    STANDARD_FINALIZER_NAMES,
+    name_is_dns_subdomain,
+    validate_object_meta,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +54,7 @@ INITIAL_CONDITION = {
 }
 """The Terminating condition of a deleted definition until its objects are gone."""
 
+_NAME_TEXT = 'must be spec.names.plural+"."+spec.group'
 _APPROVALS: dict[ApprovalState, tuple[str, str]] = {
     "approved": ("True", "ApprovedAnnotation"),
     "bypassed": ("False", "UnapprovedAnnotation"),
@@ -166,6 +173,9 @@ def _is_name_free(requested: Obj, accepted: Obj, field: str, taken: set[str]) ->
 class CustomResourceDefinitionStrategy(Strategy):
     """Strategy of CustomResourceDefinitions."""
 
+    allows_unconditional_update = False
+    resource_prefix = "apiextensions.k8s.io/customresourcedefinitions"
+
     def default(self, obj: Obj) -> None:
         """Derive singular and list names from the kind."""
         super().default(obj)
@@ -183,39 +193,33 @@ class CustomResourceDefinitionStrategy(Strategy):
         if isinstance(service, dict):
             service.setdefault("port", 443)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Record the storage version as stored."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {
             "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": _storage_versions(obj)[:1] or None,
         }
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Add a new storage version to the stored ones."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         status = new.get("status") or {}
         stored = list(status.get("storedVersions") or ())
         stored += [name for name in _storage_versions(new)[:1] if name not in stored]
         new["status"] = {**status, "storedVersions": stored}
 
-    def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """Set the Terminating condition; keep the generation."""
-        metadata = obj["metadata"]
-        if metadata.get("deletionTimestamp"):
-            return None
-        finalizers = metadata.get("finalizers", [])
-        if CLEANUP_FINALIZER not in finalizers:
-            finalizers = [*finalizers, CLEANUP_FINALIZER]
-        metadata = {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers}
-        status = obj.get("status") or {}
-        new = {**obj, "metadata": metadata, "status": {**status}}
-        new["status"]["conditions"] = [
-            {**condition} for condition in status.get("conditions") or ()
-        ]
-        set_condition(new, INITIAL_CONDITION, stamp)
-        return new
+    def validate_metadata(self, obj: Obj) -> list[FieldError]:
+        """Validate metadata; the name is that of the resource and the group."""
+        spec = obj["spec"]
+        resource = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+
+        def validate_name(name: str, prefix: bool) -> list[str]:
+            texts = name_is_dns_subdomain(name, prefix)
+            return texts if name == resource else [*texts, _NAME_TEXT]
+
+        return validate_object_meta(obj, self.kind, validate_name)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new definition."""
@@ -248,12 +252,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         accepted = (new.get("status") or {}).get("acceptedNames") or {}
         return [*names_errors(accepted, "status.acceptedNames")]
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of unknown formats."""
         for form in list_unknown_formats(obj["spec"]):
             caller.warn(f'unrecognized format "{form}"')
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of new unknown formats."""
         known = {*list_unknown_formats(old["spec"])}
         for form in list_unknown_formats(new["spec"]):
@@ -281,6 +285,38 @@ class CustomResourceDefinitionStrategy(Strategy):
         return errors
 
 
+class CustomResourceDefinitionREST(GenericStore):
+    """The REST storage of CustomResourceDefinitions."""
+
+    def before_delete(self, obj: Obj, options: Obj) -> DeletionPlan:
+        """Mark a definition as terminating, whose objects are deleted first.
+
+        Raises:
+            StatusError: 422 for invalid options, 409 if a precondition fails.
+        """
+        plan = super().before_delete(obj, options)
+        if obj["metadata"].get("deletionTimestamp"):
+            return plan
+        terminating = _mark_as_terminating(obj, self._cluster.clock.stamp())
+        return DeletionPlan(terminating, changed=True, remove=False)
+
+
+def _mark_as_terminating(definition: Obj, stamp: str) -> Obj:
+    """Return a definition with the Terminating condition; its generation stays."""
+    metadata, status = definition["metadata"], definition.get("status") or {}
+    finalizers = metadata.get("finalizers", [])
+    if CLEANUP_FINALIZER not in finalizers:
+        finalizers = [*finalizers, CLEANUP_FINALIZER]
+    conditions = [{**condition} for condition in status.get("conditions") or ()]
+    terminating = {
+        **definition,
+        "metadata": {**metadata, "deletionTimestamp": stamp, "finalizers": finalizers},
+        "status": {**status, "conditions": conditions},
+    }
+    set_condition(terminating, INITIAL_CONDITION, stamp)
+    return terminating
+
+
 def _storage_versions(obj: Obj) -> list[str]:
     versions = obj["spec"].get("versions") or ()
     return [version.get("name", "") for version in versions if version.get("storage")]
@@ -289,7 +325,9 @@ def _storage_versions(obj: Obj) -> list[str]:
 class CustomResourceStrategy(Strategy):
     """The strategy of all custom kinds."""
 
-    def prepare_create(self, obj: Obj) -> None:
+    allows_unconditional_update = False
+
+    def prepare_for_create(self, obj: Obj) -> None:
         """Deny new objects while the definition is being deleted.
 
         Raises:
@@ -300,7 +338,7 @@ class CustomResourceStrategy(Strategy):
             name = obj["metadata"].get("name", "")
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(self.kind.group, self.kind.plural, name, why)
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate a new object against the schema."""
@@ -317,11 +355,11 @@ class CustomResourceStrategy(Strategy):
         structure = self.kind.structure
         return [] if structure is None else structure.status_errors(new, old)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of finalizers that are no qualified names."""
         _warn_finalizers(obj, frozenset(), caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of new finalizers that are no qualified names."""
         _warn_finalizers(new, frozenset(old["metadata"].get("finalizers") or ()), caller)
 

@@ -306,14 +306,18 @@ async def serve_faults_api(cluster: Cluster, request: ApiRequest) -> web.StreamR
             if request.method != "GET":
                 raise method_not_allowed()
             # Not at import: few clusters run programs.
-            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+            from pytest_kwait.simulator.runtimes.processes.program_container import (
+                get_cluster_programs,
+            )
 
             missing = await get_cluster_programs(cluster).list_missing_isolation()
             return json_only_response(request, {"missing": missing})
         case ["isolation", "refusal"]:
             if request.method != "GET":
                 raise method_not_allowed()
-            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+            from pytest_kwait.simulator.runtimes.processes.program_container import (
+                get_cluster_programs,
+            )
 
             refusal = await get_cluster_programs(cluster).find_isolation_refusal()
             return json_only_response(request, {"refusal": refusal})

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.field_errors import ErrorList
+from pytest_kwait.apimachinery.validation import dns_subdomain_texts
 from pytest_kwait.simulator.objects import clone, copy_fields
-from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.apps import (
     validate_daemon_set_spec,
@@ -29,6 +30,7 @@ from pytest_kwait.simulator.validation.apps import (
 from pytest_kwait.simulator.validation.autoscaling import validate_horizontal_pod_autoscaler_spec
 from pytest_kwait.simulator.validation.core.pods.pod_spec import validate_pod_template_spec
 from pytest_kwait.simulator.validation.core.pods.warnings import get_name_warnings, get_pod_warnings
+from pytest_kwait.simulator.validation.objectmeta import name_is_dns_label
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
@@ -41,7 +43,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 class WorkloadStrategy(Strategy):
     """The base of workloads with a selector and a pod template."""
 
-    names_hosts = True
+    warns_of_host_names = True
     """True if the server warns of names that are invalid host names."""
 
     def default(self, obj: Obj) -> None:
@@ -50,38 +52,38 @@ class WorkloadStrategy(Strategy):
         template = obj.setdefault("spec", {}).setdefault("template", {})
         default_pod_spec(template.setdefault("spec", {}))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop disabled fields of the template."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         drop_disabled_fields(obj["spec"].get("template", {}).get("spec", {}))
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"].get("template", {}).get("spec", {}))
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate selector, template and counts."""
-        return self.check(obj["spec"])
+        return self.validate_spec(obj["spec"])
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate; the selector must not change."""
         if new["spec"] == old["spec"]:
             return []
-        return self.check_change(new["spec"], old["spec"])
+        return self.validate_spec_update(new["spec"], old["spec"])
 
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate the counts."""
         return validate_status_counts(self.kind.kind, new, old)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the name and of the template."""
-        if self.names_hosts:
+        if self.warns_of_host_names:
             for text in get_name_warnings(obj, "Pod names and hostnames"):
                 caller.warn(text)
         self._warn_template(obj, caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of the template if the spec changed."""
         if new["metadata"].get("generation") != old["metadata"].get("generation"):
             self._warn_template(new, caller)
@@ -92,29 +94,31 @@ class WorkloadStrategy(Strategy):
         for text in get_pod_warnings(template.get("spec", {}), metadata, "spec.template"):
             caller.warn(text)
 
-    def check(self, spec: Obj) -> ErrorList:
+    def validate_spec(self, spec: Obj) -> ErrorList:
         """Validate a spec."""
         raise NotImplementedError
 
-    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
+    def validate_spec_update(self, spec: Obj, before: Obj) -> ErrorList:
         """Validate a change of a spec."""
-        return ErrorList([*self.check(spec), *validate_immutable_selector(spec, before)])
+        return ErrorList([*self.validate_spec(spec), *validate_immutable_selector(spec, before)])
 
 
 class PodTemplateStrategy(Strategy):
-    """Pod templates."""
+    """The strategy of pod templates."""
+
+    returns_deleted_object = True
 
     def default(self, obj: Obj) -> None:
         """Default the template."""
         super().default(obj)
         default_pod_spec(obj.setdefault("template", {}).setdefault("spec", {}))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop disabled fields of the template."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         drop_disabled_fields(obj["template"]["spec"])
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Return whether the template changes."""
         return bool(new.get("template") != old.get("template"))
 
@@ -122,22 +126,22 @@ class PodTemplateStrategy(Strategy):
         """Validate the template."""
         return validate_pod_template_spec(obj["template"], "template")
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the template."""
         template = obj["template"]
         for text in get_pod_warnings(template["spec"], template.get("metadata", {}), "template"):
             caller.warn(text)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of a changed template."""
         if new["template"] != old["template"]:
-            self.warn_create(new, caller)
+            self.warn_on_create(new, caller)
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """Deployments."""
+    """The strategy of deployments."""
 
-    check = staticmethod(validate_deployment_spec)
+    validate_spec = staticmethod(validate_deployment_spec)
 
     def default(self, obj: Obj) -> None:
         """Default the strategy: a rolling update by 25 %."""
@@ -150,29 +154,30 @@ class DeploymentStrategy(WorkloadStrategy):
             rolling.setdefault("maxUnavailable", "25%")
             rolling.setdefault("maxSurge", "25%")
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Count annotations, too: a rollback is written there."""
         annotations, before = (obj["metadata"].get("annotations") or {} for obj in (new, old))
-        return bool(annotations != before) or super().counts(new, old)
+        return bool(annotations != before) or super().increments_generation(new, old)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_for_status_update(self, new: Obj, old: Obj) -> None:
         """Restore the labels."""
-        super().prepare_status(new, old)
+        super().prepare_for_status_update(new, old)
         copy_fields(new["metadata"], old["metadata"], "labels")
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
-    """Replica sets."""
+    """The strategy of replica sets."""
 
-    check = staticmethod(validate_replica_set_spec)
+    validate_spec = staticmethod(validate_replica_set_spec)
 
 
 class StatefulSetStrategy(WorkloadStrategy):
-    """Stateful sets."""
+    """The strategy of stateful sets."""
 
-    names_hosts = False
-    check = staticmethod(validate_stateful_set_spec)
-    check_change = staticmethod(validate_stateful_set_spec_update)
+    warns_of_host_names = False
+    validate_name = staticmethod(name_is_dns_label)
+    validate_spec = staticmethod(validate_stateful_set_spec)
+    validate_spec_update = staticmethod(validate_stateful_set_spec_update)
 
     def default(self, obj: Obj) -> None:
         """Default the update to a rolling one, and the claim templates as claims."""
@@ -193,14 +198,14 @@ class StatefulSetStrategy(WorkloadStrategy):
             claim.setdefault("apiVersion", "v1")
             claim.setdefault("status", {}).setdefault("phase", "Pending")
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop disabled fields."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["spec"]["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the template and of a negative history limit."""
-        super().warn_create(obj, caller)
+        super().warn_on_create(obj, caller)
         if obj["spec"].get("revisionHistoryLimit", 0) < 0:
             caller.warn(
                 "spec.revisionHistoryLimit: a negative value retains all historical revisions; a "
@@ -209,11 +214,11 @@ class StatefulSetStrategy(WorkloadStrategy):
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """Daemon sets."""
+    """The strategy of daemon sets."""
 
-    names_hosts = False
-    check = staticmethod(validate_daemon_set_spec)
-    check_change = staticmethod(validate_daemon_set_spec_update)
+    warns_of_host_names = False
+    validate_spec = staticmethod(validate_daemon_set_spec)
+    validate_spec_update = staticmethod(validate_daemon_set_spec_update)
 
     def default(self, obj: Obj) -> None:
         """Default the update to one node at a time; conversion shows the template generation."""
@@ -231,16 +236,16 @@ class DaemonSetStrategy(WorkloadStrategy):
         for field in ("maxUnavailable", "maxSurge") if "rollingUpdate" in strategy else ():
             strategy["rollingUpdate"].setdefault(field, 0)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Start the template generation."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         annotations = obj["metadata"]["annotations"]
         if annotations[_TEMPLATE_GENERATION] == "0":
             annotations[_TEMPLATE_GENERATION] = "1"
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Increase the template generation when the template changes."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         known = old["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "0")
         generation = (int(known) if known.isdigit() else 0) + (
             new["spec"]["template"] != old["spec"]["template"]
@@ -249,11 +254,20 @@ class DaemonSetStrategy(WorkloadStrategy):
         annotations[_TEMPLATE_GENERATION] = str(generation)
 
 
-class ReplicationControllerStrategy(WorkloadStrategy):
-    """Replication controllers: the selector is a map and defaults to the template's labels."""
+def _validate_replication_controller_name(name: str, prefix: bool) -> list[str]:
+    """Return messages for an invalid name; declarative validation, which counts bytes."""
+    # It ignores prefixes.
+    texts = [] if prefix else dns_subdomain_texts(name)
+    return [text.replace("253 characters", "253 bytes") for text in texts]
 
-    default_propagation = "Orphan"
-    check = staticmethod(validate_replication_controller_spec)
+
+class ReplicationControllerStrategy(WorkloadStrategy):
+    """The strategy of replication controllers: the selector defaults to the template's labels."""
+
+    resource_prefix = "controllers"
+    default_garbage_collection_policy = "Orphan"
+    validate_name = staticmethod(_validate_replication_controller_name)
+    validate_spec = staticmethod(validate_replication_controller_spec)
 
     def default(self, obj: Obj) -> None:
         """Default the selector and the labels to the template's labels."""
@@ -269,15 +283,16 @@ class ReplicationControllerStrategy(WorkloadStrategy):
             if not obj["metadata"].get("labels"):
                 obj["metadata"]["labels"] = clone(labels)
 
-    def check_change(self, spec: Obj, before: Obj) -> ErrorList:
+    def validate_spec_update(self, spec: Obj, before: Obj) -> ErrorList:
         """Allow a new selector."""
         del before
-        return self.check(spec)
+        return self.validate_spec(spec)
 
 
 class PodDisruptionBudgetStrategy(Strategy):
-    """Pod disruption budgets."""
+    """The strategy of pod disruption budgets."""
 
+    allows_unconditional_update = False
     validates_metadata = False
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -291,7 +306,7 @@ class PodDisruptionBudgetStrategy(Strategy):
 
 
 class HorizontalPodAutoscalerStrategy(Strategy):
-    """Horizontal pod autoscalers."""
+    """The strategy of horizontal pod autoscalers."""
 
     def default(self, obj: Obj) -> None:
         """Default the stabilization window of scale-up rules to 0."""

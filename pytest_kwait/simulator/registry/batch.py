@@ -1,6 +1,6 @@
-"""Strategies of jobs and cron jobs.
+"""Jobs: strategy and REST storage; the strategy of cron jobs.
 
-Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go,
+Source: pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/{strategy.go,storage/storage.go},
 pkg/registry/batch/cronjob/strategy.go.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.objects import clone
-from pytest_kwait.simulator.registry.core import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.core_pods import default_pod_spec, drop_disabled_fields
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.batch import (
     CONTROLLER_UID_LABEL,
@@ -34,6 +35,10 @@ _MANY_COMPLETIONS, _MANY_AT_ONCE = 100_000, 10_000
 _UNTRACKED = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
     "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+)
+_DELETION_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
 
 
@@ -70,9 +75,9 @@ def _separate_labels(job: Obj) -> None:
 
 
 class JobStrategy(Strategy):
-    """Jobs: each one's pods are found by a label that carries its UID."""
+    """The strategy of jobs: each one's pods are found by a label that carries its UID."""
 
-    default_propagation = "Orphan"
+    default_garbage_collection_policy = "Orphan"
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_job)
     validate_update = staticmethod(validate_job_update)
@@ -88,9 +93,9 @@ class JobStrategy(Strategy):
             # One map until the UID is known: what is added to one belongs to the other.
             obj["metadata"]["labels"] = labels
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Generate selector and labels from the UID, unless `manualSelector` is set."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         spec = obj["spec"]
         drop_disabled_fields(spec["template"]["spec"])
         if not spec.get("manualSelector"):
@@ -111,27 +116,52 @@ class JobStrategy(Strategy):
             )
         _separate_labels(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop disabled fields of the template."""
         drop_disabled_fields(new["spec"]["template"]["spec"])
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _separate_labels(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the name, the numbers and the template."""
         self.default(obj)
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"], "spec", caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of a changed spec."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"], "spec", caller)
 
 
+class JobREST(GenericStore):
+    """The REST storage of jobs."""
+
+    def delete(
+        self,
+        name: str,
+        namespace: str,
+        options: Obj,
+        caller: Caller,
+        *,
+        admitted: bool = False,
+        is_named: bool = True,
+    ) -> Obj:
+        """Delete a job; warn if the caller does not say what becomes of its pods.
+
+        Raises:
+            StatusError: 404 not found, 409 a precondition fails.
+        """
+        if is_named and not {"propagationPolicy", "orphanDependents"} & options.keys():
+            caller.warn(_DELETION_WARNING)
+        return super().delete(
+            name, namespace, options, caller, admitted=admitted, is_named=is_named
+        )
+
+
 class CronJobStrategy(Strategy):
-    """Cron jobs."""
+    """The strategy of cron jobs."""
 
     def default(self, obj: Obj) -> None:
         """Default the job template's spec."""
@@ -140,9 +170,9 @@ class CronJobStrategy(Strategy):
         job = template.setdefault("spec", {})
         default_pod_spec(job.setdefault("template", {}).setdefault("spec", {}))
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop disabled fields of the template."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         drop_disabled_fields(obj["spec"]["jobTemplate"]["spec"]["template"]["spec"])
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -157,13 +187,13 @@ class CronJobStrategy(Strategy):
             return []
         return validate_cron_job_spec(new["spec"], old["spec"])
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the name and of the job template."""
         for text in get_name_warnings(obj, "Pod names and hostnames"):
             caller.warn(text)
         _job_warnings(obj["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of the job template, and of time zones in the schedule."""
         if new["spec"] != old["spec"]:
             _job_warnings(new["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec", caller)

@@ -1,6 +1,7 @@
-"""Strategies of certificate signing requests and APIServices.
+"""Certificate signing requests: strategy and REST storages; the strategy of APIServices.
 
-Source: k8s.io/kubernetes pkg/registry/certificates/certificates/strategy.go;
+Source: k8s.io/kubernetes
+pkg/registry/certificates/certificates/{strategy.go,storage/storage.go};
 k8s.io/kube-aggregator pkg/registry/apiservice/strategy.go, pkg/apis/apiregistration/v1/defaults.go.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.registry.generic_store import StatusREST, SubresourceREST
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.certificates import (
     DECISIONS,
@@ -16,6 +18,7 @@ from pytest_kwait.simulator.validation.certificates import (
     validate_certificate_request,
     validate_certificate_request_update,
 )
+from pytest_kwait.simulator.validation.objectmeta import name_is_path_segment
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
@@ -26,12 +29,12 @@ _DEFAULT_PORT = 443
 
 
 class CertificateSigningRequestStrategy(Strategy):
-    """Certificate signing requests."""
+    """The strategy of certificate signing requests."""
 
+    validate_name = staticmethod(name_is_path_segment)
     validate_create = staticmethod(validate_certificate_request)
-    validate_subresource = staticmethod(validate_certificate_request_update)
 
-    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
+    def prepare_for_caller(self, obj: Obj, caller: Caller) -> None:
         """Write the caller into the spec."""
         spec = obj.setdefault("spec", {})
         for field in ("username", "uid", "groups", "extra"):
@@ -43,9 +46,9 @@ class CertificateSigningRequestStrategy(Strategy):
         if caller.extra:
             spec["extra"] = {key: list(values) for key, values in caller.extra.items()}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the spec."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         new["spec"] = old["spec"]
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -53,29 +56,57 @@ class CertificateSigningRequestStrategy(Strategy):
         del new, old
         return []
 
-    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
-        """Restore the spec, and the fields that this subresource does not write."""
-        new["spec"] = old["spec"]
-        status, before = {**(new.get("status") or {})}, old.get("status") or {}
-        # The stored object may share them.
-        status["conditions"] = [{**condition} for condition in status.get("conditions") or ()]
-        new["status"] = status
-        if subresource == "approval":
-            status = new["status"] = {"conditions": status["conditions"]}
-            if "certificate" in before:
-                status["certificate"] = before["certificate"]
-        else:
-            _keep_decisions(new, old)
-        for condition in status.get("conditions") or ():
-            condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
-            if not condition.get("lastTransitionTime"):
-                condition["lastTransitionTime"] = _transition_time(condition, before, now)
-        if not status.get("conditions"):
-            status.pop("conditions", None)
-
     def validate_status(self, new: Obj, old: Obj) -> list[FieldError]:
         """Validate a change by a signer."""
         return validate_certificate_request_update(new, old, "status")
+
+
+class CertificateSigningRequestStatusREST(StatusREST):
+    """The REST storage of the status of certificate signing requests, which signers write."""
+
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
+        """Restore the spec and the decisions; set the times of conditions."""
+        super().prepare_for_update(new, old)
+        new["spec"] = old["spec"]
+        status = new["status"] = _copy_status(new)
+        _keep_decisions(new, old)
+        _set_condition_times(status, old.get("status") or {}, self._cluster.clock.stamp())
+
+
+class CertificateSigningRequestApprovalREST(SubresourceREST):
+    """The REST storage of `certificatesigningrequests/approval`."""
+
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
+        """Restore the spec and the certificate; set the times of conditions."""
+        new["spec"] = old["spec"]
+        before = old.get("status") or {}
+        status = new["status"] = {"conditions": _copy_status(new)["conditions"]}
+        if "certificate" in before:
+            status["certificate"] = before["certificate"]
+        _set_condition_times(status, before, self._cluster.clock.stamp())
+        super().prepare_for_update(new, old)
+
+    def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
+        """Validate a change by an approver."""
+        del caller
+        return validate_certificate_request_update(new, old, "approval")
+
+
+def _copy_status(request: Obj) -> Obj:
+    """Return a status whose conditions the stored object does not share."""
+    status = {**(request.get("status") or {})}
+    status["conditions"] = [{**condition} for condition in status.get("conditions") or ()]
+    return status
+
+
+def _set_condition_times(status: Obj, before: Obj, now: str) -> None:
+    """Set missing times of conditions; drop an empty list of conditions."""
+    for condition in status["conditions"]:
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
+        if not condition.get("lastTransitionTime"):
+            condition["lastTransitionTime"] = _transition_time(condition, before, now)
+    if not status["conditions"]:
+        del status["conditions"]
 
 
 def _keep_decisions(new: Obj, old: Obj) -> None:
@@ -103,8 +134,10 @@ def _transition_time(condition: Obj, before: Obj, now: str) -> str:
 
 
 class APIServiceStrategy(Strategy):
-    """API services."""
+    """The strategy of API services."""
 
+    validate_name = staticmethod(name_is_path_segment)
+    allows_unconditional_update = False
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_api_service)
 

@@ -1,4 +1,4 @@
-"""Services: strategy, cluster IPs and node ports; Endpoints and EndpointSlices.
+"""Services: strategy, REST storage, cluster IPs and node ports; Endpoints and EndpointSlices.
 
 The server allocates addresses and node ports before it stores a service.
 Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go (SetDefaults_Service),
@@ -15,6 +15,7 @@ from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.objects import clone, labels_of
 from pytest_kwait.simulator.protocol.addresses import KUBERNETES_ADDRESS, SERVICE_NETWORK
+from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
 from pytest_kwait.simulator.validation.core.endpoints import validate_endpoint_subsets
@@ -22,6 +23,7 @@ from pytest_kwait.simulator.validation.core.services import (
     get_ingress_point_warnings,
     get_load_balancer_ingress_points,
     get_service_warnings,
+    init_ip_family_fields,
     is_externally_accessible,
     needs_health_check,
     validate_service,
@@ -29,19 +31,20 @@ from pytest_kwait.simulator.validation.core.services import (
     validate_service_update,
 )
 from pytest_kwait.simulator.validation.discovery import validate_endpoint_slice
+from pytest_kwait.simulator.validation.objectmeta import name_is_dns_label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.registry.generic_store import FinishFunc
     from pytest_kwait.simulator.request_info import Caller
 
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
 _IP_FAMILIES = ("IPv4",)
+_NODE_PORT_TYPES = ("LoadBalancer", "NodePort")
 _ADDRESS_FIELDS = ("clusterIP", "clusterIPs")
 _AFFINITY_SECONDS = 10800
 
@@ -68,8 +71,8 @@ class ServiceAllocator:
         """The cluster IP of the service `default/kubernetes`."""
         return KUBERNETES_ADDRESS
 
-    def begin_create(self, service: Obj, caller: Caller) -> Callable[[], None]:
-        """Give a new service its addresses and ports; returns a function that releases them.
+    def begin_create(self, service: Obj, caller: Caller) -> FinishFunc:
+        """Allocate the addresses and ports of a new service; return what releases them.
 
         Raises:
             StatusError: 422, a requested address or port is not available.
@@ -77,43 +80,31 @@ class ServiceAllocator:
         spec = service["spec"]
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
-        return self._settle(service, None, caller)
+        return self._allocate(service, None, caller)
 
-    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> Callable[[], None]:
-        """Give a changed service the addresses and ports that it keeps or lacks, as `begin_create`.
+    def begin_update(self, service: Obj, old: Obj, caller: Caller) -> FinishFunc:
+        """Allocate the addresses and ports that a changed service lacks, as `begin_create`.
 
         Raises:
             StatusError: 422, a requested address or port is not available.
         """
         spec, before = service["spec"], old["spec"]
-        _keep_allocated(spec, before)
-        had, has = before.get("clusterIP", ""), spec.get("clusterIP", "")
-        same = before.get("clusterIPs") == spec.get("clusterIPs")
-        if had == has and before.get("clusterIPs") and not spec.get("clusterIPs"):
-            spec["clusterIPs"] = list(before["clusterIPs"])
-        elif had and not has and same:
-            del spec["clusterIPs"]
-        elif had != has and same:
-            spec["clusterIPs"] = [has]
-        return self._settle(service, before, caller)
+        _patch_allocated_values(spec, before)
+        _normalize_cluster_ips(spec, before)
+        return self._allocate(service, before, caller)
 
-    def _settle(self, service: Obj, before: Obj | None, caller: Caller) -> Callable[[], None]:
-        from pytest_kwait.simulator.validation.core.services import (
-            init_ip_family_fields,
-            needs_health_check,
-        )
-
+    def _allocate(self, service: Obj, before: Obj | None, caller: Caller) -> FinishFunc:
         spec = service["spec"]
         name = service["metadata"].get("name", "")
         if errors := init_ip_family_fields(spec, before, _IP_FAMILIES):
             raise invalid("", "Service", name, errors)
         new_address = before is None or before.get("type") == "ExternalName"
         if new_address and spec["type"] != "ExternalName" and spec.get("clusterIPs") != ["None"]:
-            self._give_address(spec, name, caller)
-        if spec["type"] in ("NodePort", "LoadBalancer"):
-            self._give_ports(spec, before, name, caller)
+            self._allocate_cluster_ip(spec, name, caller)
+        if spec["type"] in _NODE_PORT_TYPES:
+            self._allocate_node_ports(spec, before, name, caller)
         if needs_health_check(spec) and not (before and needs_health_check(before)):
-            self._give_health_port(spec, caller)
+            self._allocate_health_check_node_port(spec, caller)
         reserved = [] if caller.dry_run else [clone(spec)]
         self._reserved += reserved
 
@@ -126,9 +117,9 @@ class ServiceAllocator:
 
     # -- addresses
 
-    def _give_address(self, spec: Obj, name: str, caller: Caller) -> None:
+    def _allocate_cluster_ip(self, spec: Obj, name: str, caller: Caller) -> None:
         requested = (spec.get("clusterIPs") or [""])[0]
-        if requested and (why := self._refusal(requested, caller)):
+        if requested and (why := self._find_address_error(requested, caller)):
             text = f"failed to allocate IP {requested}: {why}"
             error = invalid_value("spec.clusterIPs", spec["clusterIPs"], text)
             raise invalid("", "Service", name, [error])
@@ -136,7 +127,7 @@ class ServiceAllocator:
         spec["clusterIP"] = address
         spec["clusterIPs"] = [address]
 
-    def _refusal(self, address: str, caller: Caller) -> str:
+    def _find_address_error(self, address: str, caller: Caller) -> str:
         if ip_address(address) not in ip_network(SERVICE_NETWORK):
             return (
                 f"the provided IP ({address}) is not in the valid range. The range of valid IPs is "
@@ -164,7 +155,9 @@ class ServiceAllocator:
 
     # -- ports
 
-    def _give_ports(self, spec: Obj, before: Obj | None, name: str, caller: Caller) -> None:
+    def _allocate_node_ports(
+        self, spec: Obj, before: Obj | None, name: str, caller: Caller
+    ) -> None:
         """Allocate one node port per port; ports that differ only in protocol share one."""
         allocates = (
             spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
@@ -181,13 +174,15 @@ class ServiceAllocator:
             if before is None and number in node_ports and requested in (0, node_ports[number]):
                 port["nodePort"] = node_ports[number]
                 continue
-            node_port = requested or (_count_port_requests(number, ports) if before is None else 0)
+            node_port = requested or (
+                _find_requested_node_port(number, ports) if before is None else 0
+            )
             if not node_port:
                 node_port = self._free_port(used)
             elif node_port not in previous_ports and not (
                 before is not None and node_port in taken
             ):
-                why = _port_refusal(node_port, used | taken, dry_run=caller.dry_run)
+                why = _find_port_error(node_port, used | taken, dry_run=caller.dry_run)
                 if why:
                     error = invalid_value(f"spec.ports[{index}].nodePort", node_port, why)
                     raise invalid("", "Service", name, [error])
@@ -195,13 +190,13 @@ class ServiceAllocator:
             node_ports.setdefault(number, node_port)
             taken.add(node_port)
 
-    def _give_health_port(self, spec: Obj, caller: Caller) -> None:
+    def _allocate_health_check_node_port(self, spec: Obj, caller: Caller) -> None:
         used = self._used_ports()
         used |= {port.get("nodePort", 0) for port in spec.get("ports") or ()}
         requested = spec.get("healthCheckNodePort", 0)
         if not requested:
             spec["healthCheckNodePort"] = self._free_port(used)
-        elif why := _port_refusal(requested, used, dry_run=caller.dry_run):
+        elif why := _find_port_error(requested, used, dry_run=caller.dry_run):
             text = f"failed to allocate requested HealthCheck NodePort {requested}: {why}"
             raise internal_error(text)
 
@@ -222,7 +217,19 @@ class ServiceAllocator:
                 return port
 
 
-def _keep_allocated(spec: Obj, before: Obj) -> None:
+def _normalize_cluster_ips(spec: Obj, before: Obj) -> None:
+    """Let `clusterIPs` follow a change of `clusterIP` alone."""
+    old_ip, new_ip = before.get("clusterIP", ""), spec.get("clusterIP", "")
+    if old_ip == new_ip and before.get("clusterIPs") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = list(before["clusterIPs"])
+    elif old_ip != new_ip and before.get("clusterIPs") == spec.get("clusterIPs"):
+        if new_ip:
+            spec["clusterIPs"] = [new_ip]
+        else:
+            del spec["clusterIPs"]
+
+
+def _patch_allocated_values(spec: Obj, before: Obj) -> None:
     """Keep allocated addresses and ports that the change does not set."""
     if "ExternalName" not in (spec["type"], before.get("type")):
         for field in _ADDRESS_FIELDS:
@@ -238,9 +245,9 @@ def _keep_allocated(spec: Obj, before: Obj) -> None:
             number = numbers.get(port.get("name", ""), 0)
             if not port.get("nodePort") and number and number not in used - {0}:
                 port["nodePort"] = number
-    local = "externalTrafficPolicy"
     if all(
-        service_spec.get("type") == "LoadBalancer" and service_spec.get(local) == "Local"
+        service_spec.get("type") == "LoadBalancer"
+        and service_spec.get("externalTrafficPolicy") == "Local"
         for service_spec in (spec, before)
     ) and before.get("healthCheckNodePort"):
         spec.setdefault("healthCheckNodePort", before["healthCheckNodePort"])
@@ -252,7 +259,7 @@ def _has_node_ports(spec: Obj) -> bool:
     )
 
 
-def _count_port_requests(number: int, ports: list[Obj]) -> int:
+def _find_requested_node_port(number: int, ports: list[Obj]) -> int:
     """Return the node port requested by a port of that number; 0 for none."""
     for port in ports:
         if port.get("port") == number and port.get("nodePort"):
@@ -260,7 +267,7 @@ def _count_port_requests(number: int, ports: list[Obj]) -> int:
     return 0
 
 
-def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
+def _find_port_error(port: int, used: set[int], *, dry_run: bool) -> str:
     if not dry_run and not _FIRST_PORT <= port <= _LAST_PORT:
         return (
             "provided port is not in the valid range. The range of valid ports is "
@@ -270,9 +277,13 @@ def _port_refusal(port: int, used: set[int], *, dry_run: bool) -> str:
 
 
 class ServiceStrategy(Strategy):
-    """Services."""
+    """The strategy of services."""
 
-    warns_on_update = True
+    validate_name = staticmethod(name_is_dns_label)
+    allows_create_on_update = True
+    returns_deleted_object = True
+    resource_prefix = "services/specs"
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_service)
     validate_update = staticmethod(validate_service_update)
     validate_status = staticmethod(validate_service_status_update)
@@ -305,41 +316,41 @@ class ServiceStrategy(Strategy):
                 if point.get("ip"):
                     point.setdefault("ipMode", "VIP")
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Reset the load balancer's status."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {"loadBalancer": {}}
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop unchanged fields that the new type does not use."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         spec, before = new["spec"], old["spec"]
-        named, balanced = spec["type"] == "ExternalName", spec["type"] == "LoadBalancer"
-        if named and before["type"] != "ExternalName":
+        is_external_name = spec["type"] == "ExternalName"
+        is_load_balancer = spec["type"] == "LoadBalancer"
+        if is_external_name and before["type"] != "ExternalName":
             if all(spec.get(field) == before.get(field) for field in ("clusterIP", "clusterIPs")):
                 spec.pop("clusterIP", None)
                 spec.pop("clusterIPs", None)
             _drop_unchanged(spec, before, "ipFamilies", "ipFamilyPolicy")
-        on_nodes = ("LoadBalancer", "NodePort")
-        if before["type"] in on_nodes and spec["type"] not in on_nodes:
+        if before["type"] in _NODE_PORT_TYPES and spec["type"] not in _NODE_PORT_TYPES:
             keeps_ports = _node_ports(before) >= _node_ports(spec)
             for port in (spec.get("ports") or ()) if keeps_ports else ():
                 port.pop("nodePort", None)
         if needs_health_check(before) and not needs_health_check(spec):
             _drop_unchanged(spec, before, "healthCheckNodePort")
-        if before["type"] == "LoadBalancer" and not balanced:
+        if before["type"] == "LoadBalancer" and not is_load_balancer:
             _drop_unchanged(spec, before, "allocateLoadBalancerNodePorts", "loadBalancerClass")
         if is_externally_accessible(before) and not is_externally_accessible(spec):
             _drop_unchanged(spec, before, "externalTrafficPolicy")
-        if not balanced and "status" in new:
+        if not is_load_balancer and "status" in new:
             new["status"] = {**new["status"], "loadBalancer": {}}
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and ignored fields."""
         for text in get_service_warnings(obj):
             caller.warn(text)
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
         for text in get_ingress_point_warnings(new):
@@ -356,9 +367,31 @@ def _node_ports(spec: Obj) -> set[int]:
     return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
 
 
-class EndpointsStrategy(Strategy):
-    """Endpoints."""
+class ServiceREST(GenericStore):
+    """The REST storage of services, which allocates cluster IPs and node ports."""
 
+    def begin_create(self, new: Obj, caller: Caller) -> FinishFunc:
+        """Allocate addresses and ports; return what releases them.
+
+        Raises:
+            StatusError: 422, a requested address or port is not available.
+        """
+        return self._cluster.addresses.begin_create(new, caller)
+
+    def begin_update(self, new: Obj, old: Obj, caller: Caller) -> FinishFunc:
+        """Allocate the addresses and ports that the change needs; return what releases them.
+
+        Raises:
+            StatusError: 422, a requested address or port is not available.
+        """
+        return self._cluster.addresses.begin_update(new, old, caller)
+
+
+class EndpointsStrategy(Strategy):
+    """The strategy of endpoints."""
+
+    allows_create_on_update = True
+    resource_prefix = "services/endpoints"
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj) -> list[FieldError]:
@@ -371,33 +404,33 @@ class EndpointsStrategy(Strategy):
 
 
 class EndpointSliceStrategy(Strategy):
-    """Endpoint slices."""
+    """The strategy of endpoint slices."""
 
     validate_create = staticmethod(validate_endpoint_slice)
     validate_update = staticmethod(validate_endpoint_slice)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Drop the topology of v1beta1."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         _drop_topology(obj)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Drop the topology of v1beta1."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         if new.get("endpoints") != old.get("endpoints"):
             _drop_topology(new)
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Count labels, too."""
-        return super().counts(new, old) or labels_of(new) != labels_of(old)
+        return super().increments_generation(new, old) or labels_of(new) != labels_of(old)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and suspicious fields."""
         if obj.get("addressType") == "FQDN":
             caller.warn(_FQDN_WARNING)
-        self.warn_update(obj, obj, caller)
+        self.warn_on_update(obj, obj, caller)
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of suspicious fields."""
         del old
         for index, endpoint in enumerate(new.get("endpoints") or []):

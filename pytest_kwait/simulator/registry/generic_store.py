@@ -1,19 +1,20 @@
-"""The generic store: create, update and delete objects of any kind.
+"""The generic REST storage of a resource: create, update and delete its objects.
 
 A write is decoded, admitted, prepared by the kind's strategy, validated, admitted again and
 stored. A deletion removes an object at once, after a grace period, or with its last finalizer.
+Resources and subresources that need more have subclasses, listed in `rest_storages`.
 Source: k8s.io/apiserver pkg/registry/rest/{create,update,delete}.go,
-pkg/registry/generic/registry/store.go; k8s.io/kubernetes
-pkg/registry/core/namespace/storage/storage.go.
+pkg/registry/generic/registry/{store,dryrun}.go.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from pytest_kwait.apimachinery.field_errors import FieldError, invalid_value
-from pytest_kwait.apimachinery.times import format_time, parse_time
+from pytest_kwait.apimachinery.field_errors import invalid_value
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
@@ -39,194 +40,39 @@ from pytest_kwait.simulator.objects import (
     namespace_of,
     new_uid,
 )
-from pytest_kwait.simulator.registry.subresources import (
-    restore_other_fields,
-    validate_pod_subresource,
-)
+from pytest_kwait.simulator.registry.deletion import plan_deletion
 from pytest_kwait.simulator.store import key_of
 from pytest_kwait.simulator.suspendable import beside_loop, run_suspendable
 from pytest_kwait.simulator.validation.objectmeta import (
     dedup_owner_references,
     validate_common_fields,
     validate_common_fields_update,
-    validate_delete_options,
-    validate_finalizer_name,
-    validate_object_meta,
     validate_object_meta_update,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from pytest_kwait.apimachinery.field_errors import FieldError
+    from pytest_kwait.simulator.admission.attributes import Operation
     from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
-    from pytest_kwait.simulator.registry.strategy import Strategy
+    from pytest_kwait.simulator.registry.deletion import DeletionPlan
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
     from pytest_kwait.simulator.store import Entry, Store
 
-FOREGROUND = "foregroundDeletion"
-ORPHAN = "orphan"
 LARGE_BYTES = 16 * 1024
 """The size of an object whose checks would hold the event loop too long."""
 Result = TypeVar("Result")
+FinishFunc: TypeAlias = "Callable[[], None]"
+"""Ends what a write has reserved."""
 
+_DELETIONS_IN_A_ROW = 10
+"""Deletions of a collection without a turn of other requests."""
 _MAX_NAME_ATTEMPTS = 8
 _MAX_TRIES = 5
 """Tries of a write whose object changes meanwhile; upstream's MaxRetryWhenPatchConflicts."""
-
-_STORAGE_PREFIXES = {
-    "customresourcedefinitions.apiextensions.k8s.io": (
-        "apiextensions.k8s.io/customresourcedefinitions"
-    ),
-    "endpoints": "services/endpoints",
-    "ingresses.networking.k8s.io": "ingress",
-    "nodes": "minions",
-    "replicationcontrollers": "controllers",
-    "services": "services/specs",
-}
-"""The storage paths of kinds that differ from the plural."""
-
-
-class DeletionPlan(NamedTuple):
-    """The outcome of a deletion: store `obj` if it `changed`, or remove it."""
-
-    obj: Obj
-    changed: bool
-    remove: bool
-
-
-def plan_deletion(strategy: Strategy, obj: Obj, options: Obj, now: float) -> DeletionPlan:
-    """Decide the deletion of `obj` with `options` at `now` (seconds since the epoch).
-
-    Raises:
-        StatusError: 422 for invalid options, 409 if a precondition fails.
-    """
-    errors = validate_delete_options(options)
-    if errors:
-        raise invalid("meta.k8s.io", "DeleteOptions", "", errors)
-    _check_preconditions(strategy, obj, options.get("preconditions") or {})
-    new: Obj = {**obj, "metadata": clone(obj["metadata"])}
-    metadata = new["metadata"]
-    graceful, pending = _decide_grace(strategy, new, options, now)
-    finalizers = _deletion_finalizers(strategy, metadata, options)
-    changed = graceful
-    if finalizers != metadata.get("finalizers", []):
-        changed = True
-        if finalizers:
-            metadata["finalizers"] = finalizers
-        else:
-            metadata.pop("finalizers", None)
-    if pending and not changed:
-        return DeletionPlan(obj, changed=False, remove=False)
-    if finalizers:
-        if not graceful and not pending:
-            changed = _mark_deleted(metadata, now) or changed
-        return DeletionPlan(new, changed, remove=False)
-    seconds = metadata.get("deletionGracePeriodSeconds", 0)
-    if (graceful or pending) and seconds > 0:
-        return DeletionPlan(new, changed, remove=False)
-    return DeletionPlan(new, changed, remove=True)
-
-
-def _check_preconditions(strategy: Strategy, obj: Obj, preconditions: Obj) -> None:
-    kind, metadata = strategy.kind, obj["metadata"]
-    uid = preconditions.get("uid")
-    if uid is not None and uid != metadata["uid"]:
-        raise conflict(
-            kind.group,
-            kind.kind,
-            name_of(obj),
-            f"the UID in the precondition ({uid}) does not match the UID in record "
-            f"({metadata['uid']}). The object might have been deleted and then recreated",
-        )
-    revision = preconditions.get("resourceVersion")
-    if revision is not None and revision != metadata["resourceVersion"]:
-        raise conflict(
-            kind.group,
-            kind.kind,
-            name_of(obj),
-            f"the ResourceVersion in the precondition ({revision}) does not match the "
-            f"ResourceVersion in record ({metadata['resourceVersion']}). The object might have "
-            "been modified",
-        )
-
-
-def _decide_grace(strategy: Strategy, obj: Obj, options: Obj, now: float) -> tuple[bool, bool]:
-    """Mark for graceful deletion; returns whether that changed `obj`, and whether it is pending."""
-    metadata = obj["metadata"]
-    grace_seconds = options.get("gracePeriodSeconds")
-    if grace_seconds is not None and grace_seconds < 0:
-        grace_seconds = 1
-    if strategy.grace(obj, grace_seconds) is None:
-        return False, False
-    if "deletionTimestamp" in metadata:
-        before = metadata.get("deletionGracePeriodSeconds", 0)
-        if before == 0:
-            return False, False
-        if grace_seconds is None or grace_seconds >= before:
-            return False, True
-        start = parse_time(metadata["deletionTimestamp"]) - _go_duration(before)
-        end = start + _go_duration(grace_seconds)
-        if end < now:
-            end, grace_seconds = now, min(grace_seconds, 1)
-        metadata["deletionTimestamp"] = format_time(end)
-        metadata["deletionGracePeriodSeconds"] = grace_seconds
-        return True, False
-    seconds = strategy.grace(obj, grace_seconds) or 0
-    metadata["deletionTimestamp"] = format_time(now + _go_duration(seconds))
-    metadata["deletionGracePeriodSeconds"] = seconds
-    if metadata.get("generation"):
-        metadata["generation"] += 1
-    return True, False
-
-
-def _go_duration(seconds: int) -> float:
-    """Return the length of `time.Second * seconds` in Go, whose 64 bits wrap after 292 years."""
-    return ((seconds * 10**9 + 2**63) % 2**64 - 2**63) / 10**9
-
-
-def _mark_deleted(metadata: Obj, now: float) -> bool:
-    """Mark as being deleted now; returns whether `metadata` changed."""
-    if "deletionTimestamp" not in metadata:
-        if metadata.get("generation"):
-            metadata["generation"] += 1
-        metadata["deletionTimestamp"] = format_time(now)
-    elif metadata.get("deletionGracePeriodSeconds") == 0:
-        return False
-    metadata["deletionGracePeriodSeconds"] = 0
-    return True
-
-
-def _deletion_finalizers(strategy: Strategy, metadata: Obj, options: Obj) -> list[str]:
-    """Return the finalizers with the one that stands for the propagation policy."""
-    finalizers: list[str] = metadata.get("finalizers", [])
-    policy = options.get("propagationPolicy")
-    if policy is None and options.get("orphanDependents") is not None:
-        policy = "Orphan" if options["orphanDependents"] else "Background"
-    if policy is None:
-        if ORPHAN in finalizers or FOREGROUND in finalizers:
-            policy = "Orphan" if ORPHAN in finalizers else "Foreground"
-        else:
-            policy = strategy.default_propagation or "Background"
-    remaining_finalizers = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
-    if policy == "Orphan":
-        remaining_finalizers.append(ORPHAN)
-    elif policy == "Foreground":
-        remaining_finalizers.append(FOREGROUND)
-    if set(remaining_finalizers) == set(finalizers):
-        return finalizers
-    return remaining_finalizers
-
-
-def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
-    """Return whether an object that is being deleted can be removed."""
-    metadata = obj["metadata"]
-    if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
-        return False
-    if kind.bucket == "namespaces":
-        return not obj.get("spec", {}).get("finalizers")
-    return bool(metadata.get("deletionGracePeriodSeconds", 0) == 0)
 
 
 def _deleted_status(kind: Kind, obj: Obj) -> Obj:
@@ -267,16 +113,201 @@ def retry_on_conflict(write: Callable[[], Result]) -> Result:
     return write()
 
 
-class GenericStore:
-    """Creates, updates and deletes the objects of one cluster."""
+class DryRunnableStorage:
+    """The stored objects of a resource; a dry run checks a write and leaves it out.
 
-    def __init__(self, cluster: ApiServerCluster) -> None:
+    Args:
+        kind: the kind of the resource, in any of its versions.
+
+    Source: pkg/registry/generic/registry/dryrun.go.
+    """
+
+    def __init__(self, store: Store, kind: Kind) -> None:
+        self._store = store
+        self._kind = kind
+        self._resource = kind.bucket
+
+    def has(self, key: str) -> bool:
+        """Return whether an object is stored."""
+        return self._store.get(self._resource, key) is not None
+
+    def create(self, key: str, obj: Obj, written: Obj, attributes: Attributes) -> Obj:
+        """Store a new object and return it.
+
+        Args:
+            written: the object without the defaults of its schema.
+            attributes: the request; its callbacks run just before the object is stored.
+
+        Raises:
+            StatusError: 409, the object exists.
+        """
+        self._check_free(key, name_of(obj))
+        if attributes.caller.dry_run:
+            return obj
+        if attributes.on_store:
+            attributes.run_callbacks()
+            self._check_free(key, name_of(obj))  # a plugin's own write may have waited
+        return self._store.put(self._resource, key, obj, written).obj
+
+    def update(self, entry: Entry, obj: Obj, written: Obj, attributes: Attributes) -> Obj:
+        """Replace `entry` by `obj` and return that, as `create`.
+
+        Raises:
+            ObjectModified: the object changed or was removed meanwhile.
+        """
+        if attributes.caller.dry_run:
+            return obj
+        self._begin_change(entry, attributes)
+        return self._store.put(self._resource, entry.key, obj, written).obj
+
+    def delete_without_finalizers(self, entry: Entry, obj: Obj, attributes: Attributes) -> Obj:
+        """Remove the object of `entry`, whose update to `obj` removes its last finalizer.
+
+        Raises:
+            ObjectModified: the object changed or was removed meanwhile.
+        """
+        if not attributes.caller.dry_run:
+            self._begin_change(entry, attributes)
+            self._store.remove(self._resource, entry.key)
+        return obj
+
+    def put(self, key: str, obj: Obj, *, dry_run: bool) -> Obj:
+        """Replace an object, checked before, and return it."""
+        return obj if dry_run else self._store.put(self._resource, key, obj).obj
+
+    def delete(self, key: str, obj: Obj, *, dry_run: bool) -> Obj:
+        """Remove `obj`, if it is there, and return its last state."""
+        if dry_run or not self.has(key):
+            return obj
+        return self._store.remove(self._resource, key).obj
+
+    def check_unchanged(self, entry: Entry) -> None:
+        """Compare `entry` with what is stored.
+
+        Raises:
+            ObjectModified: the object changed or was removed meanwhile.
+        """
+        stored_entry = self._store.get(self._resource, entry.key)
+        if stored_entry is None or stored_entry.revision != entry.revision:
+            raise ObjectModified(self._kind, name_of(entry.obj))
+
+    def _begin_change(self, entry: Entry, attributes: Attributes) -> None:
+        self.check_unchanged(entry)
+        if attributes.on_store:
+            attributes.run_callbacks()
+            self.check_unchanged(entry)  # a plugin's own write may have waited
+
+    def _check_free(self, key: str, name: str) -> None:
+        kind = self._kind
+        stored_entry = self._store.get(self._resource, key)
+        if stored_entry is None:
+            return
+        if stored_entry.obj["metadata"].get("deletionTimestamp"):
+            raise already_exists(
+                kind.group,
+                kind.plural,
+                name,
+                f'object is being deleted: {kind.qualified} "{name}" already exists',
+            )
+        raise already_exists(kind.group, kind.plural, name)
+
+
+def finish_nothing() -> None:
+    """End a write for which nothing was reserved."""
+
+
+class GenericStore:
+    """The REST storage of a resource in one version: creates, updates and deletes its objects.
+
+    A resource or subresource that needs more has a subclass, whose methods replace those that
+    upstream's storages set as functions: `BeginCreate`, `BeginUpdate`, `ShouldDeleteDuringUpdate`,
+    the update strategy.
+
+    Args:
+        kind: the kind of the requests.
+        subresource: `status`, `scale`…; empty for the resource itself.
+    """
+
+    def __init__(self, cluster: ApiServerCluster, kind: Kind, subresource: str = "") -> None:
+        stored_kind = kind if kind.stored or kind.custom else cluster.kinds[kind.bucket]
+        self.kind = kind
+        self.stored_kind = stored_kind
+        """The kind in the version of stored objects; custom ones are converted when stored."""
+        self.subresource = subresource
+        self.strategy = cluster.strategy(stored_kind)
+        self.request_strategy = cluster.strategy(kind)
+        """The strategy that validates, which does so in the version of the request."""
         self._cluster = cluster
-        self._store = cluster.store
+        self._storage = DryRunnableStorage(cluster.store, stored_kind)
+
+    # -- what a resource or subresource may do in another way
+
+    def begin_create(self, new: Obj, caller: Caller) -> FinishFunc:
+        """Reserve what a new object needs; return what ends the reservation.
+
+        Raises:
+            StatusError: it is not available.
+        """
+        del new, caller
+        return finish_nothing
+
+    def begin_update(self, new: Obj, old: Obj, caller: Caller) -> FinishFunc:
+        """Reserve what a changed object needs; return what ends the reservation.
+
+        Raises:
+            StatusError: it is not available.
+        """
+        del new, old, caller
+        return finish_nothing
+
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
+        """Restore the fields that an update may not change."""
+        self.strategy.prepare_for_update(new, old)
+
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Validate immutable fields, whose errors precede those of metadata."""
+        return self.strategy.validate_immutable(new, old)
+
+    def validate_metadata_as_new(self, new: Obj) -> list[FieldError]:
+        """Validate changed metadata by the rules of new metadata, where the kind has that."""
+        if self.strategy.validates_metadata_on_update:
+            return self.strategy.validate_metadata(new)
+        return []
+
+    def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
+        """Validate a change without its metadata; warn of errors that unchanged parts may have."""
+        errors = self.request_strategy.validate_update(new, old)
+        self._warn_of_tolerated_errors(caller)
+        return errors
+
+    def _warn_of_tolerated_errors(self, caller: Caller) -> None:
+        if self.kind.structure is not None:
+            for text in self.kind.structure.tolerated:
+                caller.warn(text)
+
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Warn of valid but suspicious fields of a change."""
+        self.strategy.warn_on_update(new, old, caller)
+
+    @staticmethod
+    def should_delete_during_update(obj: Obj) -> bool:
+        """Return whether an object that is being deleted can be removed."""
+        metadata = obj["metadata"]
+        return (
+            "deletionTimestamp" in metadata
+            and not metadata.get("finalizers")
+            and metadata.get("deletionGracePeriodSeconds", 0) == 0
+        )
+
+    def request_namespace(self, name: str, namespace: str) -> str:
+        """Return the namespace of a request, as authorization and admission see it."""
+        del name
+        return namespace
+
+    # -- create
 
     def create(
         self,
-        kind: Kind,
         obj: Obj,
         namespace: str,
         caller: Caller,
@@ -292,7 +323,7 @@ class GenericStore:
             StatusError: the request is invalid or denied.
         """
         with beside_loop():
-            new = obj if decoded else self._cluster.decode(kind, obj, caller)
+            new = obj if decoded else self._cluster.decode(self.kind, obj, caller)
         metadata = new["metadata"]
         tries = 1
         if (
@@ -304,248 +335,218 @@ class GenericStore:
         while True:
             tries -= 1
             try:
-                with ExitStack() as reservations:
-                    attempt = clone(new) if tries else new
-                    return self._create(kind, attempt, namespace, caller, record, reservations)
+                return self._create(clone(new) if tries else new, namespace, caller, record)
             except StatusError as error:
                 # The generated name was taken while a webhook answered.
                 if not tries or error.reason != "AlreadyExists":
                     raise
 
     def _create(
-        self,
-        kind: Kind,
-        new: Obj,
-        namespace: str,
-        caller: Caller,
-        record: Callable[[Obj], None] | None,
-        reservations: ExitStack,
+        self, new: Obj, namespace: str, caller: Caller, record: Callable[[Obj], None] | None
     ) -> Obj:
-        requested = kind
-        kind = kind if kind.stored or kind.custom else self._cluster.kinds[kind.bucket]
-        strategy = self._cluster.strategy(kind)
-        metadata = new["metadata"]
+        kind, metadata = self.stored_kind, new["metadata"]
         namespace = namespace or namespace_of(new)
         _check_namespace(kind, metadata, namespace)
         with beside_loop():
             _drop_repeated_owner_references(metadata, caller)
         if _is_revision(metadata.get("resourceVersion") or "") and not caller.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
-        attributes = Attributes(
-            "CREATE",
-            kind,
-            namespace_of(new) or (name_of(new) if kind.bucket == "namespaces" else ""),
-            name_of(new),
-            new,
-            None,
-            "",
-            caller,
-            requested_kind=requested,
-        )
+        attributes = self._attributes_of("CREATE", new, None, caller)
         with beside_loop():
-            self._record(requested, new, None, caller, record)
-        managers = metadata.get("managedFields")
-        self._cluster.admission.admit(attributes)
-        new = attributes.obj or new
-        keep_valid_managed_fields(new, managers, caller)
+            self._record(new, None, caller, record)
+        new = self._admit(attributes, new)
+        self.strategy.check_escalation(self._cluster.rbac, new, None, namespace, caller)
+        self._fill_system_fields(new, namespace)
+        attributes.name = name_of(new)
+        finish_create = self.begin_create(new, caller)
+        try:
+            self.before_create(new, caller)
+            self._cluster.admission.validate(attributes)
+            for hook in self._cluster.before_write:
+                hook(kind, new, None)
+            with nullcontext() if attributes.on_store else beside_loop():
+                stored, written = self._stored_form(new, caller)
+            key = key_of(name_of(new), namespace_of(new))
+            return self._storage.create(key, stored, written, attributes)
+        finally:
+            finish_create()
+
+    def before_create(self, new: Obj, caller: Caller) -> None:
+        """Prepare and validate a new object, which has a name, and warn of its fields.
+
+        Source: pkg/registry/rest/create.go, func BeforeCreate.
+
+        Raises:
+            StatusError: 422, the object is invalid.
+        """
+        kind, strategy = self.stored_kind, self.strategy
+        strategy.prepare_for_create(new)
+        strategy.prepare_for_caller(new, caller)
+        with beside_loop():
+            errors = strategy.validate_metadata(new) if strategy.validates_metadata else []
+            errors += self.request_strategy.validate_create(new)
+            if not errors and not strategy.validates_metadata:
+                errors = validate_common_fields(new, kind)
+            if errors:
+                raise invalid(kind.group, kind.kind, name_of(new), errors)
+            strategy.warn_on_create(new, caller)
+
+    def _fill_system_fields(self, new: Obj, namespace: str) -> None:
+        """Set UID, creation time and a generated name; drop the fields of deletions.
+
+        Source: pkg/registry/rest/meta.go, func FillObjectMetaSystemFields.
+        """
         metadata = new["metadata"]
-        strategy.check_escalation(self._cluster.rbac, new, None, namespace, caller)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = new_uid()
         metadata["creationTimestamp"] = self._cluster.clock.stamp()
         if metadata.get("generateName") and not metadata.get("name"):
-            metadata["name"] = self._free_name(kind, metadata["generateName"], namespace)
-            strategy.default(new)
-        name = attributes.name = name_of(new)
-        if kind.bucket == "services":
-            reservations.callback(self._cluster.addresses.begin_create(new, caller))
-        strategy.prepare_create(new)
-        strategy.prepare_by_caller(new, caller)
-        # Validation is that of the requested version.
-        rules = self._cluster.strategy(requested)
-        with beside_loop():
-            errors = validate_object_meta(new, kind) if strategy.validates_metadata else []
-            errors += rules.validate_create(new)
-            if not errors and not strategy.validates_metadata:
-                errors = validate_common_fields(new, kind)
-            if errors:
-                raise invalid(kind.group, kind.kind, name, errors)
-            strategy.warn_create(new, caller)
-        self._cluster.admission.validate(attributes)
-        for hook in self._cluster.before_write:
-            hook(kind, new, None)
-        with nullcontext() if attributes.on_store else beside_loop():
-            stored, written = self._stored_form(kind, new, caller)
-        key = key_of(name, namespace_of(new))
-        self._check_free(kind, key, name)
-        if caller.dry_run:
-            return stored
-        for callback in attributes.on_store:
-            callback()
-        if attributes.on_store:
-            self._check_free(kind, key, name)  # a plugin's own write may have waited
-        return self._store.put(kind.bucket, key, stored, written).obj
+            metadata["name"] = self._generate_name(metadata["generateName"], namespace)
+            self.strategy.default(new)
 
-    def _stored_form(self, kind: Kind, new: Obj, caller: Caller) -> tuple[Obj, Obj]:
-        """Return an object in its storage version as it is read, and as it is written.
+    def _generate_name(self, prefix: str, namespace: str) -> str:
+        """Return a name that is free.
 
-        They differ for custom objects: what a strategy has removed, as a status, has defaults.
-        What was given empty is not stored.
+        Raises:
+            StatusError: 409, none was found.
         """
-        for obj in caller.emptied_objects:
-            obj.emptied.clear()
-        if kind.structure is None:
-            return new, new
-        storage = kind if kind.stored else self._cluster.kinds[kind.bucket]
-        form = to_version(storage, new)
-        return (form if storage.structure is None else storage.structure.with_defaults(form)), form
+        for _ in range(_MAX_NAME_ATTEMPTS):
+            name = generate_name(prefix)
+            if not self._storage.has(key_of(name, namespace)):
+                return name
+        kind = self.stored_kind
+        raise already_exists(
+            kind.group,
+            kind.plural,
+            name,
+            f'{kind.qualified} "{name}" already exists, the server was not able to generate a '
+            "unique name for the object",
+        )
 
-    def _record(
-        self,
-        kind: Kind,
-        new: Obj,
-        old: Obj | None,
-        caller: Caller,
-        record: Callable[[Obj], None] | None,
-        subresource: str | None = None,
-    ) -> None:
-        """Set the managers of `new`, in the requested version, before admission changes it."""
-        if record is not None:
-            record(new)
-            return
-        if caller.version:
-            group, _, version = caller.version.rpartition("/")
-            kind = (self._cluster.kinds.served(group, version) or {}).get(kind.plural, kind)
-        seen = new
-        if caller.manager and not (kind.stored or kind.custom):
-            seen = to_version(kind, {**new, "metadata": {**new["metadata"]}})
-            old = old and to_version(kind, old)
-        versions = VersionConverter(self._cluster.kinds, kind)
-        stamp = self._cluster.clock.stamp()
-        record_update(kind, seen, old, caller, stamp, subresource, versions)
-        if seen is not new:
-            copy_fields(new["metadata"], seen["metadata"], "managedFields")
+    # -- update
 
-    def replace(
+    def update(
         self,
-        kind: Kind,
         entry: Entry,
-        new: Obj,
-        subresource: str | None,
+        obj: Obj,
         caller: Caller,
-        record: Callable[[Obj], None] | None,
+        record: Callable[[Obj], None] | None = None,
+        *,
+        decoded: bool = False,
     ) -> Obj:
-        """Replace `entry` by the decoded `new`; `record` sets its field managers.
+        """Replace `entry` by `obj` and return it as stored; `record` sets its field managers.
+
+        A `decoded` object is taken over without a copy. Nothing is written if nothing changes.
 
         Raises:
             StatusError: the request is invalid or denied.
         """
-        with ExitStack() as reservations:
-            return self._replace(kind, entry, new, subresource, caller, record, reservations)
-
-    def _replace(
-        self,
-        kind: Kind,
-        entry: Entry,
-        new: Obj,
-        subresource: str | None,
-        caller: Caller,
-        record: Callable[[Obj], None] | None,
-        reservations: ExitStack,
-    ) -> Obj:
-        requested = kind
-        kind = kind if kind.stored or kind.custom else self._cluster.kinds[kind.bucket]
-        strategy = self._cluster.strategy(kind)
-        old = to_version(kind, entry.obj) if kind.custom else entry.obj
+        new = obj
+        if not decoded:
+            with beside_loop():
+                new = self._cluster.decode(self.kind, obj, caller)
+        old = to_version(self.stored_kind, entry.obj) if self.kind.custom else entry.obj
         metadata, before = new["metadata"], old["metadata"]
-        name = name_of(old)
-        strategy.check_escalation(self._cluster.rbac, new, old, namespace_of(old), caller)
-        _check_namespace(kind, metadata, namespace_of(old))
+        self.strategy.check_escalation(self._cluster.rbac, new, old, namespace_of(old), caller)
+        _check_namespace(self.stored_kind, metadata, namespace_of(old))
         _drop_repeated_owner_references(metadata, caller)
-        check_resource_version(strategy, metadata, before, dry_run=caller.dry_run)
-        attributes = Attributes(
-            "UPDATE",
-            kind,
-            namespace_of(old) or (name if kind.bucket == "namespaces" else ""),
-            name,
-            new,
-            old,
-            subresource or "",
-            caller,
-            requested_kind=requested,
-        )
+        self.check_resource_version(metadata, before, dry_run=caller.dry_run)
+        attributes = self._attributes_of("UPDATE", new, old, caller)
         with beside_loop():
-            self._record(requested, new, old, caller, record, subresource)
-        managers = metadata.get("managedFields")
-        self._cluster.admission.admit(attributes)
-        new = attributes.obj or new
-        keep_valid_managed_fields(new, managers, caller)
-        metadata = new["metadata"]
-        _keep_server_fields(metadata, before)
-        if kind.bucket == "services" and subresource is None:
-            reservations.callback(self._cluster.addresses.begin_update(new, old, caller))
-        with beside_loop():
-            errors: list[FieldError]
-            changes: list[FieldError] = []
-            if subresource == "status":
-                strategy.prepare_status(new, old)
-                strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
-                errors = strategy.validate_status(new, old)
-            elif subresource is None:
-                strategy.prepare_update(new, old)
-                changes = strategy.validate_immutable(new, old)
-                errors = self._cluster.strategy(requested).validate_update(new, old)
-            else:
-                strategy.prepare_subresource(new, old, subresource, self._cluster.clock.stamp())
-                errors = strategy.validate_subresource(new, old, subresource)
-                if kind.bucket == "pods":
-                    restore_other_fields(subresource, new, old)
-                    errors = validate_pod_subresource(subresource, new, old)
-                if strategy.generation and strategy.counts(new, old):
-                    metadata["generation"] = before.get("generation", 0) + 1
-            if requested.structure is not None and subresource in (None, "status"):
-                for text in requested.structure.tolerated:
-                    caller.warn(text)
-            metadata["resourceVersion"] = before["resourceVersion"]
-            changed = metadata.keys() | before.keys()
-            if any(metadata.get(name) != before.get(name) for name in changed - {"managedFields"}):
-                # Upstream validates metadata generically, then by the kind's own rules.
-                common_errors = validate_common_fields_update(new, old, kind)
-                if strategy.validates_metadata:
-                    common_errors += validate_object_meta_update(new, old, kind)
-                if strategy.validates_metadata_on_update and subresource is None:
-                    changes += validate_object_meta(new, kind)
-                changes = common_errors + changes
-            errors = changes + errors
-            if errors:
-                raise invalid(kind.group, kind.kind, name, errors)
-            if subresource is None:
-                strategy.warn_update(new, old, caller)
-            elif subresource == "status":
-                strategy.warn_status(new, old, caller)
-        self._cluster.admission.validate(attributes)
-        for hook in self._cluster.before_write:
-            hook(kind, new, old)
-        keep_unchanged_times(new, old)
-        if new == old:
-            return old
-        stored, written = self._stored_form(kind, new, caller)
-        if caller.dry_run:
-            return stored
-        _check_unchanged(self._store, kind, entry)
-        for callback in attributes.on_store:
-            callback()
-        if attributes.on_store:
-            _check_unchanged(self._store, kind, entry)  # a plugin's own write may have waited
-        if is_deletion_complete(kind, new):
-            self._store.remove(kind.bucket, entry.key)
-            return stored
-        return self._store.put(kind.bucket, entry.key, stored, written).obj
+            self._record(new, old, caller, record)
+        new = self._admit(attributes, new)
+        _keep_server_fields(new["metadata"], before)
+        finish_update = self.begin_update(new, old, caller)
+        try:
+            with beside_loop():
+                self.before_update(new, old, caller)
+            self._cluster.admission.validate(attributes)
+            for hook in self._cluster.before_write:
+                hook(self.stored_kind, new, old)
+            keep_unchanged_times(new, old)
+            if new == old:
+                return old
+            stored, written = self._stored_form(new, caller)
+            if self.should_delete_during_update(new):
+                return self._storage.delete_without_finalizers(entry, stored, attributes)
+            return self._storage.update(entry, stored, written, attributes)
+        finally:
+            finish_update()
+
+    def before_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Prepare and validate a change, and warn of its fields.
+
+        Upstream validates metadata generically, then by the kind's own rules.
+        Source: pkg/registry/rest/update.go, func BeforeUpdate.
+
+        Raises:
+            StatusError: 422, the object is invalid.
+        """
+        kind = self.stored_kind
+        self.prepare_for_update(new, old)
+        immutable_errors = self.validate_immutable(new, old)
+        errors = self.validate_update(new, old, caller)
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if _is_metadata_changed(new["metadata"], old["metadata"]):
+            metadata_errors = validate_common_fields_update(new, old, kind)
+            if self.strategy.validates_metadata:
+                metadata_errors += validate_object_meta_update(new, old, kind)
+            immutable_errors = [
+                *metadata_errors,
+                *immutable_errors,
+                *self.validate_metadata_as_new(new),
+            ]
+        if errors := [*immutable_errors, *errors]:
+            raise invalid(kind.group, kind.kind, name_of(old), errors)
+        self.warn_on_update(new, old, caller)
+
+    def check_resource_version(self, metadata: Obj, before: Obj, *, dry_run: bool = False) -> None:
+        """Compare the UID and resourceVersion of an update with the stored object.
+
+        Raises:
+            StatusError: 409 if they differ, 422 if a required resourceVersion is missing.
+        """
+        kind = self.stored_kind
+        version = metadata.get("resourceVersion")
+        name = before["name"]
+        uid = metadata.get("uid")
+        if uid and uid != before["uid"]:
+            root = "" if dry_run else "/registry"
+            raise conflict(
+                kind.group,
+                kind.plural,
+                name,
+                f"StorageError: invalid object, Code: 4, Key: {root}/{self._resource_prefix()}/"
+                f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
+                f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
+                f"object meta: {before['uid']}",
+            )
+        if not version or not version.strip("0"):
+            if not self.strategy.allows_unconditional_update:
+                error = invalid_value(
+                    "metadata.resourceVersion", 0, "must be specified for an update"
+                )
+                raise invalid(kind.group, kind.plural, name, [error])
+            return
+        try:
+            parse_uint(version)
+        except ValueError as error:
+            raise StatusError(500, "", str(error)) from None
+        if version != before["resourceVersion"]:
+            raise object_modified(kind.group, kind.plural, name)
+
+    def _resource_prefix(self) -> str:
+        """Return the path of the resource in storage, as upstream's errors show it."""
+        kind = self.stored_kind
+        if self.strategy.resource_prefix:
+            return self.strategy.resource_prefix
+        return f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
+
+    # -- delete
 
     def delete(
         self,
-        kind: Kind,
         name: str,
         namespace: str,
         options: Obj,
@@ -565,117 +566,153 @@ class GenericStore:
         Raises:
             StatusError: 404 not found, 409 a precondition fails.
         """
-        where = name if kind.bucket == "namespaces" else namespace
-        seen = name if is_named else ""
-        attributes = Attributes("DELETE", kind, where, seen, None, None, "", caller, options)
+        kind = self.kind
         entry = self._cluster.entry(kind, name, namespace)
-        attributes.old = to_version(kind, entry.obj) if kind.custom else entry.obj
+        attributes = Attributes(
+            "DELETE",
+            kind,
+            self.request_namespace(name, namespace),
+            name if is_named else "",
+            None,
+            to_version(kind, entry.obj) if kind.custom else entry.obj,
+            "",
+            caller,
+            options,
+        )
         if not admitted:
             self._cluster.admission.admit(attributes)
-        strategy = self._cluster.strategy(kind)
         with beside_loop():
-            marked = strategy.marked(entry.obj, self._cluster.clock.stamp())
-            start = strategy.prepare_delete(entry.obj)
-            outcome = plan_deletion(strategy, start, options, self._cluster.clock.time())
+            plan = self.before_delete(entry.obj, options)
         if not admitted:
             self._cluster.admission.validate(attributes)
-        _check_unchanged(self._store, kind, entry)
-        if kind.bucket == "namespaces":
-            return self._delete_namespace(kind, entry, caller)
-        if marked is not None:
-            return marked if caller.dry_run else self._store.put(kind.bucket, entry.key, marked).obj
-        obj = outcome.obj
-        if not caller.dry_run:
-            if outcome.changed:
-                obj = self._store.put(kind.bucket, entry.key, obj).obj
-            if outcome.remove and self._store.get(kind.bucket, entry.key) is not None:
-                obj = self._store.remove(kind.bucket, entry.key).obj
-        if not outcome.remove or strategy.returns_deleted_object:
-            return obj
-        return _deleted_status(kind, entry.obj)
+        self._storage.check_unchanged(entry)
+        return self.finalize_delete(entry, plan, caller)
 
-    def finalize(self, kind: Kind, entry: Entry, obj: Obj, caller: Caller) -> Obj:
-        """Write a namespace's `spec.finalizers` and labels; remove it with the last finalizer.
+    def before_delete(self, obj: Obj, options: Obj) -> DeletionPlan:
+        """Decide how `obj` is deleted.
 
         Raises:
-            StatusError: 422, a finalizer's name is invalid.
+            StatusError: 422 for invalid options, 409 if a precondition fails.
         """
-        finalizers = (obj.get("spec") or {}).get("finalizers") or []
-        spec = {**entry.obj.get("spec", {}), "finalizers": finalizers}
-        if not finalizers:
-            del spec["finalizers"]
-        metadata = {**entry.obj["metadata"]}
-        for field in ("labels", "annotations"):
-            sent = (obj.get("metadata") or {}).get(field)
-            if sent:
-                metadata[field] = sent
-            else:
-                metadata.pop(field, None)
-        new = {**entry.obj, "metadata": metadata, "spec": spec}
-        self._cluster.strategy(kind).default(new)
-        self._record(kind, new, entry.obj, caller, None, "finalize")
-        errors = [
-            error
-            for index, name in enumerate(finalizers)
-            for error in validate_finalizer_name(name, f"spec.finalizers[{index}]")
-        ]
-        errors += validate_object_meta(new, kind)
-        if errors:
-            raise invalid(kind.group, kind.kind, name_of(new), errors)
-        if caller.dry_run:
-            return new
-        if is_deletion_complete(kind, new):
-            self._store.remove(kind.bucket, entry.key)
-            return new
-        if new == entry.obj:
-            return entry.obj
-        return self._store.put(kind.bucket, entry.key, new).obj
+        return plan_deletion(self.request_strategy, obj, options, self._cluster.clock.time())
 
-    def _delete_namespace(self, kind: Kind, entry: Entry, caller: Caller) -> Obj:
-        obj = entry.obj
-        if obj["metadata"].get("deletionTimestamp") is None:
-            metadata = {**obj["metadata"], "deletionTimestamp": self._cluster.clock.stamp()}
-            status = {**obj.get("status", {}), "phase": "Terminating"}
-            obj = {**obj, "metadata": metadata, "status": status}
-            if caller.dry_run:
-                return obj
-            # Without finalizers it stays until a second deletion, as upstream.
-            return self._store.put(kind.bucket, entry.key, obj).obj
-        if is_deletion_complete(kind, obj) and not caller.dry_run:
-            self._store.remove(kind.bucket, entry.key)
-        return obj
+    def finalize_delete(self, entry: Entry, plan: DeletionPlan, caller: Caller) -> Obj:
+        """Store what `plan` says and return the response: the object or a Status."""
+        obj, dry_run = plan.obj, caller.dry_run
+        if plan.changed:
+            obj = self._storage.put(entry.key, obj, dry_run=dry_run)
+        if plan.remove:
+            obj = self._storage.delete(entry.key, obj, dry_run=dry_run)
+        if not plan.remove or self.strategy.returns_deleted_object:
+            return obj
+        return _deleted_status(self.kind, entry.obj)
 
-    def _check_free(self, kind: Kind, key: str, name: str) -> None:
-        stored_entry = self._store.get(kind.bucket, key)
-        if stored_entry is not None:
-            if stored_entry.obj["metadata"].get("deletionTimestamp"):
-                raise already_exists(
-                    kind.group,
-                    kind.plural,
-                    name,
-                    f'object is being deleted: {kind.qualified} "{name}" already exists',
-                )
-            raise already_exists(kind.group, kind.plural, name)
+    # -- steps that writes share
 
-    def _free_name(self, kind: Kind, prefix: str, namespace: str) -> str:
-        for _ in range(_MAX_NAME_ATTEMPTS):
-            name = generate_name(prefix)
-            if self._store.get(kind.bucket, key_of(name, namespace)) is None:
-                return name
-        raise already_exists(
-            kind.group,
-            kind.plural,
-            name,
-            f'{kind.qualified} "{name}" already exists, the server was not able to generate a '
-            "unique name for the object",
+    def _attributes_of(
+        self, operation: Operation, new: Obj, old: Obj | None, caller: Caller
+    ) -> Attributes:
+        obj = new if old is None else old
+        return Attributes(
+            operation,
+            self.stored_kind,
+            self.request_namespace(name_of(obj), namespace_of(obj)),
+            name_of(obj),
+            new,
+            old,
+            self.subresource,
+            caller,
+            requested_kind=self.kind,
         )
 
+    def _record(
+        self, new: Obj, old: Obj | None, caller: Caller, record: Callable[[Obj], None] | None
+    ) -> None:
+        """Set the managers of `new`, in the requested version, before admission changes it."""
+        if record is not None:
+            record(new)
+            return
+        kind, kinds = self.kind, self._cluster.kinds
+        if caller.version:
+            group, _, version = caller.version.rpartition("/")
+            kind = (kinds.served(group, version) or {}).get(kind.plural, kind)
+        seen = new
+        if caller.manager and not (kind.stored or kind.custom):
+            seen = to_version(kind, {**new, "metadata": {**new["metadata"]}})
+            old = old and to_version(kind, old)
+        stamp, versions = self._cluster.clock.stamp(), VersionConverter(kinds, kind)
+        record_update(kind, seen, old, caller, stamp, self.subresource or None, versions)
+        if seen is not new:
+            copy_fields(new["metadata"], seen["metadata"], "managedFields")
 
-def _check_unchanged(store: Store, kind: Kind, entry: Entry) -> None:
-    """Raise ObjectModified if `entry` is no longer what is stored."""
-    stored_entry = store.get(kind.bucket, entry.key)
-    if stored_entry is None or stored_entry.revision != entry.revision:
-        raise ObjectModified(kind, name_of(entry.obj))
+    def _admit(self, attributes: Attributes, new: Obj) -> Obj:
+        """Return what mutating admission makes of `new`, with valid field managers."""
+        managers = new["metadata"].get("managedFields")
+        self._cluster.admission.admit(attributes)
+        admitted = attributes.obj or new
+        keep_valid_managed_fields(admitted, managers, attributes.caller)
+        return admitted
+
+    def _stored_form(self, new: Obj, caller: Caller) -> tuple[Obj, Obj]:
+        """Return an object in its storage version as it is read, and as it is written.
+
+        They differ for custom objects: what a strategy has removed, as a status, has defaults.
+        What was given empty is not stored.
+        """
+        for obj in caller.emptied_objects:
+            obj.emptied.clear()
+        kind = self.stored_kind
+        if kind.structure is None:
+            return new, new
+        storage_kind = kind if kind.stored else self._cluster.kinds[kind.bucket]
+        structure, form = storage_kind.structure, to_version(storage_kind, new)
+        return (form if structure is None else structure.with_defaults(form)), form
+
+
+class SubresourceREST(GenericStore):
+    """The REST storage of a subresource that writes a part of the object: by itself the scale."""
+
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
+        """Increment the generation if the spec changes."""
+        strategy, metadata = self.strategy, new["metadata"]
+        if strategy.has_generation and strategy.increments_generation(new, old):
+            metadata["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def validate_immutable(self, new: Obj, old: Obj) -> list[FieldError]:
+        """Return no errors: the subresource does not write these fields."""
+        del new, old
+        return []
+
+    def validate_metadata_as_new(self, new: Obj) -> list[FieldError]:
+        """Return no errors: only changes of the object itself have these rules."""
+        del new
+        return []
+
+    def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
+        """Validate custom objects by their schema."""
+        del caller
+        return self.strategy.validate_update(new, old) if self.kind.custom else []
+
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Warn of nothing."""
+
+
+class StatusREST(SubresourceREST):
+    """The REST storage of a status."""
+
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
+        """Restore all but the status."""
+        self.strategy.prepare_for_status_update(new, old)
+
+    def validate_update(self, new: Obj, old: Obj, caller: Caller) -> list[FieldError]:
+        """Validate a change of the status."""
+        errors = self.strategy.validate_status(new, old)
+        self._warn_of_tolerated_errors(caller)
+        return errors
+
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+        """Warn of valid but suspicious fields of a status."""
+        self.strategy.warn_on_status_update(new, old, caller)
 
 
 def _keep_server_fields(metadata: Obj, before: Obj) -> None:
@@ -706,41 +743,6 @@ def _check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:
     metadata["namespace"] = namespace
 
 
-def check_resource_version(
-    strategy: Strategy, metadata: Obj, before: Obj, *, dry_run: bool = False
-) -> None:
-    """Compare the UID and resourceVersion of an update with the stored object.
-
-    Raises:
-        StatusError: 409 if they differ, 422 if a required resourceVersion is missing.
-    """
-    kind = strategy.kind
-    version = metadata.get("resourceVersion")
-    name = before["name"]
-    uid = metadata.get("uid")
-    if uid and uid != before["uid"]:
-        raise conflict(
-            kind.group,
-            kind.plural,
-            name,
-            f"StorageError: invalid object, Code: 4, Key: {_storage_key_prefix(kind, dry_run)}/"
-            f"{key_of(name, before.get('namespace', ''))}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in "
-            f"object meta: {before['uid']}",
-        )
-    if not version or not version.strip("0"):
-        if strategy.needs_resource_version:
-            error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(kind.group, kind.plural, name, [error])
-        return
-    try:
-        parse_uint(version)
-    except ValueError as error:
-        raise StatusError(500, "", str(error)) from None
-    if version != before["resourceVersion"]:
-        raise object_modified(kind.group, kind.plural, name)
-
-
 def _is_revision(version: str) -> bool:
     """Return whether an object to be created has a revision; others are ignored.
 
@@ -752,10 +754,10 @@ def _is_revision(version: str) -> bool:
         return False
 
 
-def _storage_key_prefix(kind: Kind, dry_run: bool) -> str:
-    """Return the storage path of a kind, as upstream's errors show it."""
-    plain = f"{kind.group}/{kind.plural}" if kind.custom else kind.plural
-    return f"{'' if dry_run else '/registry'}/{_STORAGE_PREFIXES.get(kind.bucket, plain)}"
+def _is_metadata_changed(metadata: Obj, before: Obj) -> bool:
+    """Return whether metadata differ in more than their field managers."""
+    fields = (metadata.keys() | before.keys()) - {"managedFields"}
+    return any(metadata.get(field) != before.get(field) for field in fields)
 
 
 async def run_write(
@@ -778,3 +780,39 @@ async def run_write(
     if not large and not cluster.has_webhooks():
         return write()
     return await run_suspendable(work, large=large)
+
+
+async def delete_collection(
+    cluster: ApiServerCluster,
+    kind: Kind,
+    entries: Sequence[Entry],
+    options: Obj,
+    caller: Caller,
+    *,
+    write_size: Callable[[Entry], int],
+) -> None:
+    """Delete the objects of `entries`, except those that are gone; other requests are served.
+
+    Admission sees no names.
+    Source: pkg/registry/generic/registry/store.go, func DeleteCollection.
+
+    Args:
+        options: the DeleteOptions.
+        write_size: returns the bytes of a deletion, as for `run_write`.
+
+    Raises:
+        StatusError: a deletion is refused, and with it the remaining ones.
+    """
+
+    def delete(obj: Obj) -> Obj:
+        name, namespace = name_of(obj), namespace_of(obj)
+        return cluster.delete(kind, name, namespace, options=options, caller=caller, is_named=False)
+
+    for number, entry in enumerate(entries, 1):
+        if not number % _DELETIONS_IN_A_ROW:
+            await async_sleep(0)  # let others in
+        try:
+            await run_write(cluster, partial(delete, entry.obj), size=write_size(entry))
+        except StatusError as error:
+            if error.code != 404:
+                raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.apimachinery.validation import canonical_ip_texts
 from pytest_kwait.simulator.objects import annotations_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.core.services import get_ingress_point_warnings
@@ -31,8 +32,9 @@ if TYPE_CHECKING:
 
 
 class IngressStrategy(Strategy):
-    """Ingresses."""
+    """The strategy of ingresses."""
 
+    resource_prefix = "ingress"
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_ingress_create)
     validate_status = staticmethod(validate_ingress_status_update)
@@ -42,7 +44,7 @@ class IngressStrategy(Strategy):
         del old
         return validate_ingress(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of the deprecated class annotation."""
         name = (obj.get("spec") or {}).get("ingressClassName")
         if CLASS_ANNOTATION in annotations_of(obj) and name is None:
@@ -51,7 +53,7 @@ class IngressStrategy(Strategy):
                 "'spec.ingressClassName' instead"
             )
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of non-canonical addresses."""
         del old
         for text in get_ingress_point_warnings(new):
@@ -59,7 +61,7 @@ class IngressStrategy(Strategy):
 
 
 class IngressClassStrategy(Strategy):
-    """Ingress classes."""
+    """The strategy of ingress classes."""
 
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_ingress_class)
@@ -74,9 +76,9 @@ class IngressClassStrategy(Strategy):
 
 
 class NetworkPolicyStrategy(Strategy):
-    """Network policies."""
+    """The strategy of network policies."""
 
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_network_policy)
     validate_update = staticmethod(validate_network_policy)
 
@@ -87,20 +89,27 @@ class NetworkPolicyStrategy(Strategy):
         if isinstance(spec, dict) and not spec.get("policyTypes"):
             spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of non-canonical CIDRs."""
         for text in get_network_policy_warnings(obj):
             caller.warn(text)
 
 
-class IPAddressStrategy(Strategy):
-    """IP addresses."""
+def _validate_ip_name(name: str, prefix: bool) -> list[str]:
+    """Return messages if `name` is no canonical IP address."""
+    del prefix
+    return canonical_ip_texts(name)
 
+
+class IPAddressStrategy(Strategy):
+    """The strategy of IP addresses: their names are the addresses."""
+
+    validate_name = staticmethod(_validate_ip_name)
     validate_create = staticmethod(validate_ip_address)
 
 
 class ServiceCIDRStrategy(Strategy):
-    """Service CIDRs."""
+    """The strategy of service CIDRs."""
 
     validate_create = staticmethod(validate_service_cidr)
     validate_update = staticmethod(validate_service_cidr_update)

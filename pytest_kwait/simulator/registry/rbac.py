@@ -20,6 +20,7 @@ from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.request_info import MASTERS, AuthorizationAttributes
 from pytest_kwait.simulator.suspendable import beside_loop
+from pytest_kwait.simulator.validation.objectmeta import name_is_path_segment
 from pytest_kwait.simulator.validation.rbac import (
     RBAC_GROUP,
     validate_cluster_role,
@@ -43,8 +44,10 @@ _GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 
 
 class RoleStrategy(Strategy):
-    """Roles."""
+    """The strategy of roles."""
 
+    validate_name = staticmethod(name_is_path_segment)
+    allows_create_on_update = True
     validates_metadata_on_update = True
 
     def validate_create(self, obj: Obj, /) -> list[FieldError]:
@@ -72,7 +75,7 @@ class RoleStrategy(Strategy):
 
 
 class ClusterRoleStrategy(RoleStrategy):
-    """Cluster roles."""
+    """The strategy of cluster roles."""
 
     validate_create = staticmethod(validate_cluster_role)
 
@@ -83,8 +86,10 @@ class ClusterRoleStrategy(RoleStrategy):
 
 
 class RoleBindingStrategy(Strategy):
-    """Role bindings."""
+    """The strategy of role bindings."""
 
+    validate_name = staticmethod(name_is_path_segment)
+    allows_create_on_update = True
     validates_metadata_on_update = True
 
     def default(self, obj: Obj) -> None:
@@ -131,7 +136,7 @@ class RoleBindingStrategy(Strategy):
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
-    """Cluster role bindings."""
+    """The strategy of cluster role bindings."""
 
 
 def _is_free(new: Obj, old: Obj | None, caller: Caller) -> bool:

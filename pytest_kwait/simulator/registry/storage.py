@@ -45,24 +45,25 @@ _SNAPSHOT_KIND = ("snapshot.storage.k8s.io", "VolumeSnapshot")
 
 
 class PersistentVolumeClaimStrategy(Strategy):
-    """Persistent volume claims."""
+    """The strategy of persistent volume claims."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_persistent_volume_claim)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set phase Pending and the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         obj["status"] = {"phase": "Pending"}
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/pvc-protection" not in finalizers:
             finalizers.append("kubernetes.io/pvc-protection")
         _sync_data_sources(obj.get("spec") or {}, {})
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Keep both data source fields equal."""
-        super().prepare_update(new, old)
+        super().prepare_for_update(new, old)
         _sync_data_sources(new.get("spec") or {}, old.get("spec") or {})
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -76,7 +77,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         del old
         return validate_persistent_volume_claim_status_update(new)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated and suspicious fields."""
         for text in get_persistent_volume_claim_warnings(obj):
             caller.warn(text)
@@ -101,10 +102,11 @@ def _sync_data_sources(spec: Obj, before: Obj) -> None:
 
 
 class PersistentVolumeStrategy(Strategy):
-    """Persistent volumes."""
+    """The strategy of persistent volumes."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
 
     def default(self, obj: Obj) -> None:
         """Default `readOnly` of Azure disks."""
@@ -112,9 +114,9 @@ class PersistentVolumeStrategy(Strategy):
         if (disk := (obj.get("spec") or {}).get("azureDisk")) is not None:
             disk.setdefault("readOnly", False)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Set phase Pending and the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         created = obj["metadata"].get("creationTimestamp")
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": created}
         finalizers = obj["metadata"].setdefault("finalizers", [])
@@ -152,7 +154,7 @@ class PersistentVolumeStrategy(Strategy):
             errors.append(forbidden_field(f"spec.{name}", text))
         return errors
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated fields."""
         for text in get_persistent_volume_warnings(obj):
             caller.warn(text)
@@ -166,10 +168,11 @@ def _allow_expansion(now: Obj, then: Obj) -> None:
 
 
 class StorageClassStrategy(Strategy):
-    """Storage classes."""
+    """The strategy of storage classes."""
 
+    returns_deleted_object = True
     validates_metadata_on_update = True
-    warns_on_update = True
+    repeats_warnings_on_update = True
     validate_create = staticmethod(validate_storage_class)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -177,7 +180,7 @@ class StorageClassStrategy(Strategy):
         fields = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
         return validate_immutable_fields(new, old, *fields)
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of deprecated node labels."""
         for index, term in enumerate(obj.get("allowedTopologies") or []):
             for number, rule in enumerate(term.get("matchLabelExpressions") or []):
@@ -187,14 +190,18 @@ class StorageClassStrategy(Strategy):
 
 
 class VolumeAttachmentStrategy(Strategy):
-    """Volume attachments."""
+    """The strategy of volume attachments."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_volume_attachment)
 
 
 class CSIDriverStrategy(Strategy):
-    """CSI drivers."""
+    """The strategy of CSI drivers."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_csi_driver)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:
@@ -212,29 +219,32 @@ class CSIDriverStrategy(Strategy):
 
 
 class CSINodeStrategy(Strategy):
-    """CSI nodes."""
+    """The strategy of CSI nodes."""
 
+    allows_unconditional_update = False
+    returns_deleted_object = True
     validate_create = staticmethod(validate_csi_node)
 
 
 class VolumeAttributesClassStrategy(Strategy):
-    """Volume attributes classes."""
+    """The strategy of volume attributes classes."""
 
     validates_metadata_on_update = True
     validate_create = staticmethod(validate_volume_attributes_class)
     validate_immutable = staticmethod(validate_volume_attributes_class_update)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Add the protection finalizer."""
-        super().prepare_create(obj)
+        super().prepare_for_create(obj)
         finalizers = obj["metadata"].setdefault("finalizers", [])
         if "kubernetes.io/vac-protection" not in finalizers:
             finalizers.append("kubernetes.io/vac-protection")
 
 
 class CSIStorageCapacityStrategy(Strategy):
-    """CSI storage capacities."""
+    """The strategy of CSI storage capacities."""
 
+    allows_unconditional_update = False
     validate_create = staticmethod(validate_csi_storage_capacity)
 
     def validate_update(self, new: Obj, old: Obj) -> list[FieldError]:

@@ -16,66 +16,18 @@ from pytest_kwait.simulator.codec.decode import Decoder
 from pytest_kwait.simulator.codec.schema import Form, learned_defaults, struct_of
 from pytest_kwait.simulator.objects import clone, copy_fields
 from pytest_kwait.simulator.request_info import Caller, internal_caller
+from pytest_kwait.simulator.validation.objectmeta import (
+    name_is_dns_subdomain,
+    validate_object_meta,
+)
 
 if TYPE_CHECKING:
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Authorizer
     from pytest_kwait.simulator.scheme import Kind
+    from pytest_kwait.simulator.validation.objectmeta import ValidateNameFunc
 
-_UPDATE_NEEDS_RESOURCE_VERSION = frozenset(
-    [
-        "customresourcedefinitions.apiextensions.k8s.io",
-        "leases.coordination.k8s.io",
-        "poddisruptionbudgets.policy",
-        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
-        "validatingwebhookconfigurations.admissionregistration.k8s.io",
-        "csidrivers.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "csistoragecapacities.storage.k8s.io",
-        "mutatingadmissionpolicies.admissionregistration.k8s.io",
-        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "runtimeclasses.node.k8s.io",
-        "validatingadmissionpolicies.admissionregistration.k8s.io",
-        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
-        "volumeattachments.storage.k8s.io",
-        "apiservices.apiregistration.k8s.io",
-    ]
-)
-_ALLOW_CREATE_ON_UPDATE = frozenset(
-    [
-        "services",
-        "endpoints",
-        "events",
-        "limitranges",
-        "leases.coordination.k8s.io",
-        "roles.rbac.authorization.k8s.io",
-        "rolebindings.rbac.authorization.k8s.io",
-        "clusterroles.rbac.authorization.k8s.io",
-        "clusterrolebindings.rbac.authorization.k8s.io",
-        "runtimeclasses.node.k8s.io",
-    ]
-)
-_RETURN_DELETED_OBJECT = frozenset(
-    [
-        "pods",
-        "services",
-        "serviceaccounts",
-        "persistentvolumeclaims",
-        "persistentvolumes",
-        "podtemplates",
-        "resourcequotas",
-        "storageclasses.storage.k8s.io",
-        "csidrivers.storage.k8s.io",
-        "csinodes.storage.k8s.io",
-        "deviceclasses.resource.k8s.io",
-        "namespaces",
-        "resourceclaims.resource.k8s.io",
-        "resourceclaimtemplates.resource.k8s.io",
-        "resourceslices.resource.k8s.io",
-        "volumeattachments.storage.k8s.io",
-    ]
-)
 # By resource: the module in this folder and the class in it, imported when first needed.
 _STRATEGIES = {
     "apiservices.apiregistration.k8s.io": ("registry.certificates", "APIServiceStrategy"),
@@ -99,6 +51,7 @@ _STRATEGIES = {
     ),
     "daemonsets.apps": ("registry.apps", "DaemonSetStrategy"),
     "deployments.apps": ("registry.apps", "DeploymentStrategy"),
+    "deviceclasses.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "endpoints": ("registry.core_services", "EndpointsStrategy"),
     "endpointslices.discovery.k8s.io": ("registry.core_services", "EndpointSliceStrategy"),
     "events": ("registry.core", "EventStrategy"),
@@ -112,18 +65,21 @@ _STRATEGIES = {
     "jobs.batch": ("registry.batch", "JobStrategy"),
     "leases.coordination.k8s.io": ("registry.core", "LeaseStrategy"),
     "limitranges": ("registry.core", "LimitRangeStrategy"),
-    "namespaces": ("registry.core", "NamespaceStrategy"),
+    "namespaces": ("registry.core_namespaces", "NamespaceStrategy"),
     "networkpolicies.networking.k8s.io": ("registry.networking", "NetworkPolicyStrategy"),
     "nodes": ("registry.core", "NodeStrategy"),
     "persistentvolumeclaims": ("registry.storage", "PersistentVolumeClaimStrategy"),
     "persistentvolumes": ("registry.storage", "PersistentVolumeStrategy"),
     "poddisruptionbudgets.policy": ("registry.apps", "PodDisruptionBudgetStrategy"),
-    "pods": ("registry.core", "PodStrategy"),
+    "pods": ("registry.core_pods", "PodStrategy"),
     "podtemplates": ("registry.apps", "PodTemplateStrategy"),
     "priorityclasses.scheduling.k8s.io": ("registry.core", "PriorityClassStrategy"),
     "replicasets.apps": ("registry.apps", "ReplicaSetStrategy"),
     "replicationcontrollers": ("registry.apps", "ReplicationControllerStrategy"),
+    "resourceclaims.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
+    "resourceclaimtemplates.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "resourcequotas": ("registry.core", "ResourceQuotaStrategy"),
+    "resourceslices.resource.k8s.io": ("registry.strategy", "DynamicResourceStrategy"),
     "rolebindings.rbac.authorization.k8s.io": ("registry.rbac", "RoleBindingStrategy"),
     "roles.rbac.authorization.k8s.io": ("registry.rbac", "RoleStrategy"),
     "runtimeclasses.node.k8s.io": ("registry.core", "RuntimeClassStrategy"),
@@ -167,8 +123,23 @@ class Strategy:
         kind: the kind it is for.
     """
 
-    default_propagation: str | None = None
+    allows_create_on_update = False
+    """True if the update of an object that does not exist creates it."""
+
+    allows_unconditional_update = True
+    """False if updates must have a resourceVersion."""
+
+    returns_deleted_object = False
+    """True if the response to a deletion at once is the object, not a Status."""
+
+    resource_prefix = ""
+    """The path of the resource in storage; empty for its plural."""
+
+    default_garbage_collection_policy: str | None = None
     """The default propagation policy of deletions; None decides by the object's finalizers."""
+
+    validate_name: ValidateNameFunc = staticmethod(name_is_dns_subdomain)
+    """Validates the name of an object, or the prefix of a generated one."""
 
     validates_metadata = True
     """True if the kind's own validation includes metadata."""
@@ -176,35 +147,32 @@ class Strategy:
     validates_metadata_on_update = False
     """True if updates are validated by the rules of new metadata, too."""
 
-    warns_on_update = False
+    repeats_warnings_on_update = False
     """True if updates get the warnings of creation."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         facts: dict[str, Any] = learned_defaults().get("resources", {}).get(kind.bucket, {})
-        self.generation = bool(facts.get("generation")) or kind.custom
+        self.has_generation = bool(facts.get("generation")) or kind.custom
         self.learned: Obj = facts.get("defaults", {})
-        self.needs_resource_version = kind.custom or kind.bucket in _UPDATE_NEEDS_RESOURCE_VERSION
-        self.allows_create_on_update = kind.bucket in _ALLOW_CREATE_ON_UPDATE
-        self.returns_deleted_object = kind.bucket in _RETURN_DELETED_OBJECT
 
     def default(self, obj: Obj) -> None:
         """Set the defaults of the kind's version; called after every decoding."""
         if self.learned:
             fill_defaults(obj, self.learned)
 
-    def prepare_create(self, obj: Obj) -> None:
+    def prepare_for_create(self, obj: Obj) -> None:
         """Reset the fields that clients do not set, above all status."""
         if self.kind.has_status:
             obj.pop("status", None)
             empty = self.empty_status()
             if empty is not None:
                 obj["status"] = empty
-        if self.generation:
+        if self.has_generation:
             obj["metadata"]["generation"] = 1
 
-    def prepare_by_caller(self, obj: Obj, caller: Caller) -> None:
-        """Set what a new object has by its caller, after `prepare_create`."""
+    def prepare_for_caller(self, obj: Obj, caller: Caller) -> None:
+        """Set what a new object has by its caller, after `prepare_for_create`."""
 
     def check_escalation(
         self, rbac: Authorizer, new: Obj, old: Obj | None, namespace: str, caller: Caller
@@ -231,21 +199,21 @@ class Strategy:
             return None
         return Decoder(kind).struct({}, shape.struct)
 
-    def prepare_update(self, new: Obj, old: Obj) -> None:
+    def prepare_for_update(self, new: Obj, old: Obj) -> None:
         """Restore the fields that an update may not change; increment the generation."""
         if self.kind.has_status:
             copy_fields(new, old, "status")
-        if self.generation and self.counts(new, old):
+        if self.has_generation and self.increments_generation(new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
-    def counts(self, new: Obj, old: Obj) -> bool:
+    def increments_generation(self, new: Obj, old: Obj) -> bool:
         """Return whether the change increments the generation."""
         if not self.kind.custom and "spec" in (new.keys() | old.keys()):
             return bool(new.get("spec") != old.get("spec"))
         apart = {"metadata", "status"} if self.kind.has_status else {"metadata"}
         return any(new.get(field) != old.get(field) for field in (new.keys() | old.keys()) - apart)
 
-    def prepare_status(self, new: Obj, old: Obj) -> None:
+    def prepare_for_status_update(self, new: Obj, old: Obj) -> None:
         """Restore all fields but the status and some metadata."""
         copy_fields(new, old, *((new.keys() | old.keys()) - {"metadata", "status"}))
         metadata, before = new["metadata"], old["metadata"]
@@ -254,21 +222,9 @@ class Strategy:
             field_names += ["labels", "annotations", "finalizers"]
         copy_fields(metadata, before, *field_names)
 
-    def marked(self, obj: Obj, stamp: str) -> Obj | None:
-        """Return the object marked for deletion, for kinds with a mark of their own."""
-        return None
-
-    def prepare_subresource(self, new: Obj, old: Obj, subresource: str, now: str) -> None:
-        """Restore the fields that a subresource may not change, and set timestamps."""
-
-    def validate_subresource(self, new: Obj, old: Obj, subresource: str, /) -> list[FieldError]:
-        """Validate a change by another subresource."""
-        del subresource
-        return self.validate_update(new, old) if self.kind.custom else []
-
-    def prepare_delete(self, obj: Obj) -> Obj:
-        """Return the object to delete, prepared."""
-        return obj
+    def validate_metadata(self, obj: Obj) -> list[FieldError]:
+        """Validate the metadata of a new object."""
+        return validate_object_meta(obj, self.kind, self.validate_name)
 
     def validate_create(self, obj: Obj, /) -> list[FieldError]:
         """Validate a new object without its metadata."""
@@ -290,19 +246,19 @@ class Strategy:
         del new, old
         return []
 
-    def warn_create(self, obj: Obj, caller: Caller) -> None:
+    def warn_on_create(self, obj: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a new object."""
 
-    def warn_update(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a change."""
         del old
-        if self.warns_on_update:
-            self.warn_create(new, caller)
+        if self.repeats_warnings_on_update:
+            self.warn_on_create(new, caller)
 
-    def warn_status(self, new: Obj, old: Obj, caller: Caller) -> None:
+    def warn_on_status_update(self, new: Obj, old: Obj, caller: Caller) -> None:
         """Warn of valid but suspicious fields of a status."""
 
-    def grace(self, obj: Obj, requested: int | None) -> int | None:
+    def check_graceful_delete(self, obj: Obj, requested: int | None) -> int | None:
         """Return the grace period in seconds; None if the kind has no graceful deletion."""
         del obj, requested
         return None
@@ -314,6 +270,8 @@ class AdmissionStrategy(Strategy):
     Source: k8s.io/kubernetes pkg/registry/admissionregistration.
     """
 
+    allows_unconditional_update = False
+
     def validate_create(self, obj: Obj) -> list[FieldError]:
         """Validate the object by its resource's function, imported with the first one."""
         from pytest_kwait.simulator.validation import admissionregistration
@@ -322,6 +280,12 @@ class AdmissionStrategy(Strategy):
             admissionregistration, _ADMISSION_VALIDATORS[self.kind.plural]
         )(obj)
         return errors
+
+
+class DynamicResourceStrategy(Strategy):
+    """The strategy of device classes, resource claims and their templates, and resource slices."""
+
+    returns_deleted_object = True
 
 
 def strategy_of(kind: Kind) -> Strategy:
@@ -339,7 +303,7 @@ def strategy_of(kind: Kind) -> Strategy:
 
 
 def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | None) -> Obj:
-    """`obj`, which a controller of this process made of `old`: only what differs is decoded.
+    """Decode what a component of this process made of `old`; only what differs.
 
     Raises:
         StatusError: 400 for a value of a wrong type.
@@ -369,7 +333,7 @@ def decode_change(strategy: Strategy, obj: Obj, old: Obj, subresource: str | Non
 
 
 def decode(strategy: Strategy, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
-    """`obj` as its kind has it: typed, pruned, defaulted.
+    """Decode an object as its kind has it: typed, pruned, defaulted.
 
     Raises:
         StatusError: 400 for a value of a wrong type, or for unknown fields if they are refused.

@@ -1,9 +1,9 @@
-"""Subresources as operations on objects: scale, binding, eviction, debug containers, resize.
+"""Subresources as operations on objects: scale, binding, eviction.
 
 A scale shows an object's number of replicas under one shape for all kinds. An eviction is checked
 against the disruption budgets of the pod.
 Source: k8s.io/kubernetes pkg/registry/apps/deployment/storage/storage.go,
-pkg/registry/core/pod/storage/{storage,eviction}.go, pkg/registry/core/pod/strategy.go;
+pkg/registry/core/pod/storage/{storage,eviction}.go;
 k8s.io/apiextensions-apiserver pkg/registry/customresource/etcd.go.
 """
 
@@ -23,19 +23,19 @@ from pytest_kwait.simulator.api_errors import (
     invalid,
     too_many_requests,
 )
+from pytest_kwait.simulator.codec.schema import Form, struct_of
 from pytest_kwait.simulator.managedfields.field_manager import (
     VersionConverter,
     read_managed_fields,
     record_update,
     write_managed_fields,
 )
-from pytest_kwait.simulator.objects import clone, copy_fields, name_of, namespace_of
+from pytest_kwait.simulator.objects import clone, name_of, namespace_of
 from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.managedfields.field_manager import Path
     from pytest_kwait.simulator.objects import Obj
@@ -57,9 +57,6 @@ _BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption bu
 _MAX_DISRUPTED_PODS = 2000
 _RETRY_SECONDS = 10
 
-_EPHEMERAL_CONTAINERS = "ephemeralContainers"
-_CONTAINER_LISTS = ("containers", "initContainers")
-
 
 def _scale_paths(kind: Kind) -> tuple[str, str, str]:
     if kind.structure is not None and kind.structure.scale:
@@ -79,19 +76,27 @@ def _value_at(obj: Obj, path: str) -> Any:
     return value
 
 
+def _selects_by_map(kind: Kind) -> bool:
+    """Return whether the selector of a kind is a map of labels, not a LabelSelector."""
+    if kind.custom:
+        return False
+    spec = struct_of(kind.group, kind.version, kind.kind).fields["spec"]
+    return spec.struct.fields["selector"].form is Form.MAP
+
+
 def read_scale(kind: Kind, obj: Obj) -> Obj:
     """Return the object's Scale."""
-    spec_path, status_path, chosen = _scale_paths(kind)
+    spec_path, status_path, selector_path = _scale_paths(kind)
     spec: Obj = {}
     replicas = _value_at(obj, spec_path)
     if replicas:
         spec["replicas"] = replicas
     status: Obj = {"replicas": _value_at(obj, status_path) or 0}
-    selector = _value_at(obj, chosen) if chosen else None
+    selector = _value_at(obj, selector_path) if selector_path else None
     if isinstance(selector, str):
         status["selector"] = selector
     elif isinstance(selector, dict):
-        if kind.bucket == "replicationcontrollers":
+        if _selects_by_map(kind):
             selector = {"matchLabels": selector}
         status["selector"] = format_label_selector(selector)
     return {
@@ -418,59 +423,3 @@ def _too_many_requests(text: str, seconds: int = 0) -> StatusError:
         error.details = {**(error.details or {}), "retryAfterSeconds": seconds}
         error.headers = {"Retry-After": str(seconds)}
     return error
-
-
-def restore_other_fields(subresource: str, new: Obj, old: Obj) -> None:
-    """Restore the fields of `new` that the subresource does not write."""
-    if subresource == "resize":
-        if any(
-            len(_containers_in(new, field)) != len(_containers_in(old, field))
-            for field in _CONTAINER_LISTS
-        ):
-            return  # which is refused
-        _restore_all_but_resources(new, old)
-    else:
-        spec = clone(old["spec"])
-        debug = new.get("spec", {}).get(_EPHEMERAL_CONTAINERS)
-        if debug:
-            spec[_EPHEMERAL_CONTAINERS] = debug
-        else:
-            spec.pop(_EPHEMERAL_CONTAINERS, None)
-        new["spec"] = spec
-    before, metadata = old["metadata"], new["metadata"]
-    copy_fields(metadata, before, "labels", "annotations", "finalizers", "ownerReferences")
-    new["status"] = old["status"]
-
-
-def _containers_in(pod: Obj, field: str) -> list[Obj]:
-    containers: list[Obj] = (pod.get("spec") or {}).get(field) or []
-    return containers
-
-
-def _restore_all_but_resources(new: Obj, old: Obj) -> None:
-    spec = clone(old["spec"])
-    for field in _CONTAINER_LISTS:
-        sent, containers = _containers_in(new, field), _containers_in({"spec": spec}, field)
-        if any(
-            sent_container.get("name") != was.get("name")
-            for sent_container, was in zip(sent, containers, strict=True)
-        ):
-            spec[field] = sent  # which is refused
-            continue
-        for container, sent_container in zip(containers, sent, strict=True):
-            copy_fields(container, sent_container, "resources", "resizePolicy")
-    copy_fields(spec, new.get("spec") or {}, "resources")
-    new["spec"] = spec
-
-
-def validate_pod_subresource(subresource: str, new: Obj, old: Obj) -> list[FieldError]:
-    """Validate a write of a pod's subresource."""
-    # Not at import: a cluster starts sooner without it.
-    from pytest_kwait.simulator.validation.core.pods.pod_update import (
-        validate_ephemeral_containers_update,
-        validate_pod_resize,
-    )
-
-    if subresource == "resize":
-        return validate_pod_resize(new, old)
-    return validate_ephemeral_containers_update(new, old)

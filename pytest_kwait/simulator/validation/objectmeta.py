@@ -12,11 +12,10 @@ k8s.io/apiserver pkg/endpoints/handlers/rest.go, dedupOwnerReferencesAndAddWarni
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList, invalid_value, render_json
 from pytest_kwait.apimachinery.validation import (
-    canonical_ip_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_key_texts,
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
+ValidateNameFunc: TypeAlias = "Callable[[str, bool], list[str]]"
+"""Returns messages for an invalid name; True for the prefix of a generated one."""
 STANDARD_FINALIZER_NAMES = ("kubernetes", "orphan", "foregroundDeletion")
 
 _MAX_REFERENCES_SIZE = 4 * 1024 * 1024
@@ -39,24 +40,9 @@ _OWNER_REFERENCE_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "b
 _BANNED_OWNERS = {("v1", "Event"): "/v1, Kind=Event"}
 
 _MAX_ANNOTATIONS_SIZE = 256 * 1024
-_PATH_KINDS = frozenset(
-    # Kinds whose names only have to be path segments.
-    [
-        "roles.rbac.authorization.k8s.io",
-        "clusterroles.rbac.authorization.k8s.io",
-        "rolebindings.rbac.authorization.k8s.io",
-        "clusterrolebindings.rbac.authorization.k8s.io",
-        "events",
-        "certificatesigningrequests.certificates.k8s.io",
-        "apiservices.apiregistration.k8s.io",
-    ]
-)
-_LABEL_KINDS = frozenset({"namespaces", "services", "statefulsets.apps"})
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 _OPERATORS = ("DoesNotExist", "Exists", "In", "NotIn")
-
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 
 _LENIENT_FINALIZER_GROUPS = frozenset(
     # They use apimachinery's validation of metadata, not the core group's.
@@ -144,19 +130,27 @@ def name_texts(name: str, *, label: bool = False) -> list[str]:
     return dns_label_texts(name) if label else dns_subdomain_texts(name)
 
 
-def _name_texts_of_kind(kind: Kind, name: str, *, prefix: bool = False) -> list[str]:
-    if kind.bucket in _PATH_KINDS:
-        return path_segment_texts(name, prefix=prefix)
-    if kind.bucket == "ipaddresses.networking.k8s.io":
-        return canonical_ip_texts(name)
-    if kind.bucket == "replicationcontrollers":
-        # Declarative validation ignores prefixes and counts bytes.
-        texts = [] if prefix else dns_subdomain_texts(name)
-        return [text.replace("253 characters", "253 bytes") for text in texts]
-    if prefix and len(name) > 1 and name[-1] == "-":
-        # The generated suffix follows the dash, so the character before it is not checked either.
-        name = name[:-2] + "a"
-    return name_texts(name, label=kind.bucket in _LABEL_KINDS)
+def name_is_dns_subdomain(name: str, prefix: bool) -> list[str]:
+    """Return messages if `name`, or a prefix of one, is no DNS subdomain."""
+    return dns_subdomain_texts(_mask_trailing_dash(name) if prefix else name)
+
+
+def name_is_dns_label(name: str, prefix: bool) -> list[str]:
+    """Return messages if `name`, or a prefix of one, is no DNS label."""
+    return dns_label_texts(_mask_trailing_dash(name) if prefix else name)
+
+
+def name_is_path_segment(name: str, prefix: bool) -> list[str]:
+    """Return messages if `name`, or a prefix of one, is no segment of a path."""
+    return path_segment_texts(name, prefix=prefix)
+
+
+def _mask_trailing_dash(prefix: str) -> str:
+    """Return a prefix without its dash: the generated suffix follows it.
+
+    The character before it is not checked either.
+    """
+    return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix[-1] == "-" else prefix
 
 
 def validate_labels(labels: dict[str, str], path: str) -> ErrorList:
@@ -188,23 +182,13 @@ def validate_label_selector(selector: Obj, path: str) -> ErrorList:
     return errors
 
 
-def validate_object_meta(obj: Obj, kind: Kind) -> ErrorList:
+def validate_object_meta(
+    obj: Obj, kind: Kind, validate_name: ValidateNameFunc = name_is_dns_subdomain
+) -> ErrorList:
     """Validate the metadata of a new object."""
     metadata = obj["metadata"]
-
-    def names(name: str, prefix: bool) -> list[str]:
-        texts = _name_texts_of_kind(kind, name, prefix=prefix)
-        return texts + _definition_texts(name, obj) if kind.bucket == _DEFINITIONS else texts
-
-    errors = _validate_object_meta(metadata, kind, names)
+    errors = _validate_object_meta(metadata, kind, validate_name)
     return errors + _validate_finalizers(metadata) if _validates_finalizers(kind) else errors
-
-
-def _definition_texts(name: str, definition: Obj) -> list[str]:
-    """Return messages if a definition's name is not `<plural>.<group>`."""
-    spec = definition["spec"]
-    made = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
-    return [] if name == made else ['must be spec.names.plural+"."+spec.group']
 
 
 def _validates_finalizers(kind: Kind) -> bool:
@@ -212,14 +196,12 @@ def _validates_finalizers(kind: Kind) -> bool:
     return not kind.custom and kind.group not in _LENIENT_FINALIZER_GROUPS
 
 
-def _validate_object_meta(
-    metadata: Obj, kind: Kind, names: Callable[[str, bool], list[str]]
-) -> ErrorList:
+def _validate_object_meta(metadata: Obj, kind: Kind, validate_name: ValidateNameFunc) -> ErrorList:
     errors = ErrorList()
     if prefix := metadata.get("generateName"):
-        errors.invalid_each("metadata.generateName", prefix, names(prefix, True))
+        errors.invalid_each("metadata.generateName", prefix, validate_name(prefix, True))
     if name := metadata.get("name"):
-        errors.invalid_each("metadata.name", name, names(name, False))
+        errors.invalid_each("metadata.name", name, validate_name(name, False))
     else:
         errors.required("metadata.name", "name or generateName is required")
     if not kind.namespaced:
@@ -290,9 +272,7 @@ def validate_object_meta_update(new: Obj, old: Obj, kind: Kind) -> ErrorList:
 
 def validate_common_fields(new: Obj, kind: Kind) -> ErrorList:
     """Validate the metadata of any new object, after the validation of its kind."""
-    return _validate_object_meta(
-        new["metadata"], kind, lambda name, prefix: path_segment_texts(name, prefix=prefix)
-    )
+    return _validate_object_meta(new["metadata"], kind, name_is_path_segment)
 
 
 def validate_common_fields_update(new: Obj, old: Obj, kind: Kind) -> ErrorList:

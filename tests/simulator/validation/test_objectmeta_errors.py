@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_kwait.simulator.registry.strategy import strategy_of
 from pytest_kwait.simulator.scheme import Scheme
 from pytest_kwait.simulator.validation.objectmeta import (
     validate_common_fields_update,
     validate_delete_options,
     validate_label_selector,
-    validate_object_meta,
     validate_object_meta_update,
 )
 
@@ -15,7 +15,8 @@ KINDS = Scheme()
 
 
 def errors(resource: str, metadata: dict[str, Any]) -> list[str]:
-    return [str(error) for error in validate_object_meta({"metadata": metadata}, KINDS[resource])]
+    strategy = strategy_of(KINDS[resource])
+    return [str(error) for error in strategy.validate_metadata({"metadata": metadata})]
 
 
 def test_an_object_needs_a_name() -> None:

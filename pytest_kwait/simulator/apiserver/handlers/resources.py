@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.api_errors import (
     StatusError,
     bad_request,
@@ -47,13 +46,10 @@ from pytest_kwait.simulator.apiserver.responses import (
 )
 from pytest_kwait.simulator.apiserver.subresources.handler import serve_binding
 from pytest_kwait.simulator.apiserver.tables import check_table_options
-from pytest_kwait.simulator.objects import name_of, namespace_of
-from pytest_kwait.simulator.registry.generic_store import run_write
+from pytest_kwait.simulator.registry.generic_store import delete_collection, run_write
 from pytest_kwait.simulator.store import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
@@ -63,12 +59,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
-_JOB_DELETION_WARNING = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
-    "to remove them or set propagationPolicy=Orphan to suppress this warning"
-)
-_DELETIONS_IN_A_ROW = 10
-"""Deletions of a collection without a turn of other requests."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _DEPRECATION_WARNINGS = {
     COMPONENT_STATUSES: "v1 ComponentStatus is deprecated in v1.19+",
@@ -233,12 +223,6 @@ class ResourceHandler:
     async def _delete(self, request: ApiRequest, kind: Kind, target: RequestInfo) -> web.Response:
         _ = request.form
         options = await read_delete_options(request)
-        if (
-            kind.bucket == "jobs.batch"
-            and "propagationPolicy" not in options
-            and "orphanDependents" not in options
-        ):
-            request.caller.warn(_JOB_DELETION_WARNING)
         caller = request.caller
         key = key_of(target.name, target.namespace or "")
         outcome = await run_write(
@@ -260,27 +244,15 @@ class ResourceHandler:
         options = await read_delete_options(request)
         chosen = await read_list_options(request, kind)
         page = await find_page(self._cluster, request, kind, target.namespace, chosen)
-        for number, entry in enumerate(page.entries, 1):
-            if not number % _DELETIONS_IN_A_ROW:
-                await async_sleep(0)  # let others in
-            try:
-                await run_write(
-                    self._cluster,
-                    self._deletion(request, kind, entry.obj, options),
-                    size=request.write_size(entry),
-                )
-            except StatusError as error:
-                if error.code != 404:
-                    raise
-        return await list_response(request, kind, page.entries, page.metadata)
-
-    def _deletion(
-        self, request: ApiRequest, kind: Kind, obj: Obj, options: Obj
-    ) -> Callable[[], Obj]:
-        name, namespace = name_of(obj), namespace_of(obj)
-        return lambda: self._cluster.delete(
-            kind, name, namespace, options=options, caller=request.caller, is_named=False
+        await delete_collection(
+            self._cluster,
+            kind,
+            page.entries,
+            options,
+            request.caller,
+            write_size=request.write_size,
         )
+        return await list_response(request, kind, page.entries, page.metadata)
 
 
 def _is_deletion_pending(outcome: Obj) -> bool:

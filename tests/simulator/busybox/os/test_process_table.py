@@ -13,8 +13,8 @@ from pytest_kwait.simulator.busybox.os.process_table import (
     CpuCredit,
     CpuScheduler,
 )
-from tests.simulator.kubelet.container_harness import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
@@ -35,7 +35,7 @@ def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
 )
 def test_a_short_process_ends_before_the_next_relist(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script)
-    assert (harness.container.running, harness.container.exit_code) == (False, 4)
+    assert (harness.container.running, harness.container.status.exit_code) == (False, 4)
 
 
 @pytest.mark.parametrize("count", [1, 8])
