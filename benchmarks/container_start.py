@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
 from benchmarks.rows import Row, run_alone
-from pytest_kwait.simulator.container_runtime.runtime import (
+from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
     ContainerRuntime,
     Sandbox,
@@ -25,7 +25,7 @@ from pytest_kwait.simulator.container_runtime.runtime import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.container_runtime.runtime import StartFailure
+    from pytest_kwait.simulator.runtimes.processes.runtime import StartFailure
 
 RATIO_BAR = 1.5
 DIFFERENCE_BAR = 0.05

@@ -10,17 +10,12 @@ from __future__ import annotations
 import statistics
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks.pairs import measure, seconds
+from benchmarks.plane import Plane
 from benchmarks.rows import Row, run_alone
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from tools.controlplane import assets
-from tools.controlplane.readiness import Readiness
-from tools.controlplane.servers import ControlPlane
-
-if TYPE_CHECKING:
-    from tools.controlplane.processes import Component
 
 TIME_BAR = 0.2
 MEMORY_BAR = 100
@@ -46,25 +41,11 @@ def measure_rows(rounds: int = 7) -> list[Row]:
 
     def peer() -> float:
         with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "logs").mkdir()
-            plane = ControlPlane(Path(folder), programs, None)
-            components: list[Component] = []
-
-            def check() -> None:
-                for component in components:
-                    component.check()
-
-            def start() -> None:
-                for component in plane.storage_and_server():
-                    component.start()
-                    components.append(component)
-                Readiness(plane, check).server()
-
+            plane = Plane(Path(folder), programs)
             try:
-                return seconds(start)
+                return seconds(plane.start_server)
             finally:
-                for component in reversed(components):
-                    component.stop()
+                plane.stop()
 
     pairs = measure(ours, peer, rounds)
     print("from start to ready")

@@ -22,6 +22,45 @@ if TYPE_CHECKING:
     from tools.controlplane.processes import Component
 
 
+class Plane:
+    """The components of a control plane that were started.
+
+    Args:
+        folder: an empty folder for data and logs.
+        programs: the folder of the built programs.
+    """
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        (folder / "logs").mkdir()
+        self.servers = ControlPlane(folder, programs, None)
+        self._started: list[Component] = []
+
+    def start_server(self) -> None:
+        """Start etcd and kube-apiserver, to /readyz."""
+        for component in self.servers.storage_and_server():
+            self._start(component)
+        Readiness(self.servers, self._check).server()
+
+    def start_loops(self, count: int) -> None:
+        """Start the first of kube-controller-manager and kube-scheduler."""
+        for component in self.servers.loops()[:count]:
+            self._start(component)
+            Readiness(self.servers, self._check).defaults()
+
+    def stop(self) -> None:
+        """Stop them in the opposite order."""
+        for component in reversed(self._started):
+            component.stop()
+
+    def _start(self, component: Component) -> None:
+        component.start()
+        self._started.append(component)
+
+    def _check(self) -> None:
+        for component in self._started:
+            component.check()
+
+
 @contextmanager
 def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iterator[Path]:
     """Run both in a temporary folder; yield the kubeconfig.
@@ -32,28 +71,14 @@ def control_plane(*, controllers: bool = False, scheduler: bool = False) -> Iter
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "logs").mkdir()
-        plane = ControlPlane(folder, assets.build(), None)
-        components: list[Component] = []
-
-        def check() -> None:
-            for component in components:
-                component.check()
-
+        plane = Plane(folder, assets.build())
         try:
-            for component in plane.storage_and_server():
-                component.start()
-                components.append(component)
-            Readiness(plane, check).server()
-            for component in plane.loops()[: controllers + scheduler]:
-                component.start()
-                components.append(component)
-                Readiness(plane, check).defaults()
-            plane.kubeconfig(folder / "kubeconfig")
+            plane.start_server()
+            plane.start_loops(controllers + scheduler)
+            plane.servers.kubeconfig(folder / "kubeconfig")
             yield folder / "kubeconfig"
         finally:
-            for component in reversed(components):
-                component.stop()
+            plane.stop()
 
 
 @contextmanager

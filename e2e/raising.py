@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from _pytest._code import ExceptionInfo
 
-_LIMITS = ("2s", "10s", "1m0s")
+_LIMITS = ("500ms", "2s", "10s", "1m0s")
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def raises(error: type[BaseException], match: str) -> Iterator[ExceptionInfo[Bas
 def times_out(match: str, wait: Callable[..., Any], *arguments: Any, **options: Any) -> WaitTimeout:
     """Expect a wait to time out with a message that matches, and return its error.
 
-    It is given two seconds, and more where those were too short to see what it is to tell: on a
-    busy machine a first answer can take as long.
+    It is given half a second, and more where that was too short to see what the message names: on a
+    busy machine or a real cluster a first answer can take as long.
 
     Args:
         match: as for `raises`; LIMIT in it stands for the limit.
@@ -48,15 +48,15 @@ def times_out(match: str, wait: Callable[..., Any], *arguments: Any, **options: 
         *arguments: what it is called with.
         **options: what it is called with besides the limit.
     """
-    told = []
+    messages = []
     for limit in _LIMITS:
         with pytest.raises(WaitTimeout) as caught:
             wait(*arguments, timeout=limit, **options)
         message = _one_line(caught.value)
         if re.search(match.replace("LIMIT", limit), message):
             return caught.value
-        told.append(message)
-    pytest.fail(f"WaitTimeout does not say {match!r} but: {'; then: '.join(told)}")
+        messages.append(message)
+    pytest.fail(f"WaitTimeout does not say {match!r} but: {'; then: '.join(messages)}")
 
 
 def _one_line(error: BaseException) -> str:

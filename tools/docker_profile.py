@@ -19,7 +19,7 @@ import platform
 import sys
 from typing import NamedTuple, NoReturn
 
-from pytest_kwait.simulator.container_runtime.system_calls import (
+from pytest_kwait.simulator.runtimes.processes.system_calls import (
     forbid_new_privileges,
     limit_capabilities,
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.explore.site_operator import site
-from conformance.explore.workloads import look_around
+from conformance.explore.workloads import look_around, wait_until_served
 from e2e.objects import pod
 
 if TYPE_CHECKING:
@@ -28,19 +28,13 @@ class StartKopf(Protocol):
         """Start it."""
 
 
-def served(kwait: Kwait, name: str) -> dict[str, Any]:
-    """Return a Site once the operator has reported its present generation."""
-    found: dict[str, Any] = kwait.wait_for(f"site/{name}", "condition=Ready")
-    return found
-
-
 def check_directory(kwait: Kwait) -> None:
     """A Site gets its line in the directory also if others write there."""
     kwait.create(site("blog"))
     kwait.wait_for("configmap/blog-port", "create")
     look_around(kwait)
     kwait.label(f"configmap/{DIRECTORY}", {"team": "a"})
-    served(kwait, "blog")
+    wait_until_served(kwait, "blog")
     assert "blog" in (kwait.get(f"configmap/{DIRECTORY}").get("data") or {})
 
 
@@ -58,7 +52,7 @@ def check_ports(kwait: Kwait) -> None:
     ports = []
     for name in ("home", "news"):
         kwait.create(site(name))
-        served(kwait, name)
+        wait_until_served(kwait, name)
         look_around(kwait)
         ports.append(kwait.get(f"configmap/{name}-port")["data"]["port"])
     assert len(set(ports)) == 2, ports
@@ -70,7 +64,7 @@ def check_records(kwait: Kwait) -> None:
     for name in names:
         kwait.create(site(name))
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
     for name in names:
         kwait.delete_and_wait(f"site/{name}")
     for name in names:
@@ -80,7 +74,7 @@ def check_records(kwait: Kwait) -> None:
 def check_conditions(kwait: Kwait) -> None:
     """The operator keeps the conditions that others have reported."""
     kwait.create(site("wiki"))
-    served(kwait, "wiki")
+    wait_until_served(kwait, "wiki")
     kwait.patch("site/wiki", {"spec": {"text": "Closed"}})
     for _ in range(3):
         look_around(kwait)
@@ -90,7 +84,7 @@ def check_conditions(kwait: Kwait) -> None:
         found["status"]["conditions"].append(reviewed)
 
     kwait.update("site/wiki", review, subresource="status")
-    found = served(kwait, "wiki")
+    found = wait_until_served(kwait, "wiki")
     assert "Reviewed" in [each["type"] for each in found["status"]["conditions"]]
 
 
@@ -100,7 +94,7 @@ def check_text(kwait: Kwait) -> None:
     kwait.create({**texts, "data": {"text": "Hello"}})
     look_around(kwait)
     kwait.create(site("lobby", text_from="texts"))
-    served(kwait, "lobby")
+    wait_until_served(kwait, "lobby")
     assert "Hello" in kwait.get("configmap/lobby-page")["data"]["index.html"]
 
 

@@ -5,19 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conformance.explore.site_operator import LEASE, PORTS, SITE_LABEL, Race, site
-from conformance.explore.workloads import look_around
+from conformance.explore.workloads import look_around, wait_until_served
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conformance.explore.conftest import Start
     from pytest_kwait import Kwait
-
-
-def served(kwait: Kwait, name: str) -> dict[str, Any]:
-    """Return a Site once the operator has reported its present generation."""
-    found: dict[str, Any] = kwait.wait_for(f"site/{name}", "condition=Ready")
-    return found
 
 
 def uids_of_pages(kwait: Kwait) -> dict[str, str]:
@@ -30,11 +24,11 @@ def check_labels_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> N
     """A Site that others label while it is new becomes ready."""
     start.operator(race)
     kwait.create(site("first"))
-    served(kwait, "first")
+    wait_until_served(kwait, "first")
     kwait.create(site("home"))
     look_around(kwait)
     kwait.label("site/home", {"team": "a"})
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
 
 
 def check_ports(kwait: Kwait, start: Start, race: Race | None) -> None:
@@ -42,7 +36,7 @@ def check_ports(kwait: Kwait, start: Start, race: Race | None) -> None:
     start.operator(race)
     for name in ("home", "news"):
         kwait.create(site(name))
-        served(kwait, name)
+        wait_until_served(kwait, name)
         look_around(kwait)
     ports = kwait.get(f"configmap/{PORTS}")["data"]
     assert len(set(ports.values())) == 2, ports
@@ -55,7 +49,7 @@ def check_records_of_deleted_sites(kwait: Kwait, start: Start, race: Race | None
     for name in names:
         kwait.create(site(name))
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
     for name in names:
         kwait.delete_and_wait(f"site/{name}")
     for name in names:
@@ -66,10 +60,10 @@ def check_number_of_pages(kwait: Kwait, start: Start, race: Race | None) -> None
     """A Site that changes keeps its one page."""
     start.operator(race)
     kwait.create(site("home"))
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
     look_around(kwait)
     kwait.patch("site/home", {"spec": {"text": "Closed"}})
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
     pages = kwait.list("configmaps", selector=f"{SITE_LABEL}=home")
     assert len(pages) == 1, [page["metadata"]["name"] for page in pages]
 
@@ -81,13 +75,13 @@ def check_pages_at_restart(kwait: Kwait, start: Start, race: Race | None) -> Non
     for name in names:
         kwait.create(site(name))
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
     former.stop()
     pages = uids_of_pages(kwait)
     start.operator(race)
     for name in names:
         kwait.patch(f"site/{name}", {"spec": {"text": "Closed"}})
-        served(kwait, name)
+        wait_until_served(kwait, name)
     assert uids_of_pages(kwait) == pages
 
 
@@ -95,7 +89,7 @@ def check_record_of_new_site(kwait: Kwait, start: Start, race: Race | None) -> N
     """The record of a Site goes with it also if the Site was never ready."""
     start.operator(race)
     kwait.create(site("first"))
-    served(kwait, "first")
+    wait_until_served(kwait, "first")
     kwait.create(site("home"))
     kwait.wait_for("configmap/home-record", "create")
     look_around(kwait)
@@ -107,11 +101,11 @@ def check_owner_of_page(kwait: Kwait, start: Start, race: Race | None) -> None:
     """The page of a Site that was made again is its own."""
     start.operator(race)
     kwait.create(site("home"))
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
     kwait.delete_and_wait("site/home")
     look_around(kwait)
     kwait.create(site("home", "Welcome back"))
-    uid = served(kwait, "home")["metadata"]["uid"]
+    uid = wait_until_served(kwait, "home")["metadata"]["uid"]
     (owner,) = kwait.get("configmap/home-page")["metadata"]["ownerReferences"]
     assert owner["uid"] == uid
 
@@ -125,7 +119,7 @@ def check_conditions(kwait: Kwait, start: Start, race: Race | None) -> None:
 
     start.operator(race)
     kwait.create(site("home"))
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
     look_around(kwait)
     kwait.patch("site/home", {"spec": {"text": "Closed"}})
     kwait.wait_for("site/home", both)
@@ -157,10 +151,10 @@ def check_changes_of_sites(kwait: Kwait, start: Start, race: Race | None) -> Non
     for name in names:
         kwait.create(site(name))
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
         kwait.patch(f"site/{name}", {"spec": {"text": "Closed"}})
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
 
 
 def check_many_sites(kwait: Kwait, start: Start, race: Race | None) -> None:
@@ -170,7 +164,7 @@ def check_many_sites(kwait: Kwait, start: Start, race: Race | None) -> None:
     for name in names:
         kwait.create(site(name))
     for name in names:
-        served(kwait, name)
+        wait_until_served(kwait, name)
 
 
 def check_text_of_site(kwait: Kwait, start: Start, race: Race | None) -> None:
@@ -180,7 +174,7 @@ def check_text_of_site(kwait: Kwait, start: Start, race: Race | None) -> None:
     kwait.create({**texts, "data": {"text": "Hello"}})
     look_around(kwait)
     kwait.create(site("home", text_from="texts"))
-    served(kwait, "home")
+    wait_until_served(kwait, "home")
     assert "Hello" in kwait.get("configmap/home-page")["data"]["index.html"]
 
 

@@ -58,6 +58,12 @@ def look_around(kwait: Kwait) -> None:
         kwait.list("secrets")
 
 
+def wait_until_served(kwait: Kwait, name: str) -> dict[str, Any]:
+    """Return a Site once the operator has reported its present generation."""
+    found: dict[str, Any] = kwait.wait_for(f"site/{name}", "condition=Ready")
+    return found
+
+
 def connect(kubeconfig: Path, program: str = "") -> Any:
     """Return a client of its own.
 

@@ -5,27 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.failing_fast.waits import (
+    LIMIT,
+    job_complete,
+    job_pods_running,
+    labelled_pods_ready,
+    pod_ready,
+    pod_running,
+    pod_success,
+)
 from e2e.objects import container, job, pod
 from pytest_kwait import (
     wait_for_container_started,
-    wait_for_job_complete,
     wait_for_job_failed,
-    wait_for_job_pods_running,
     wait_for_job_pods_succeeded,
-    wait_for_pod_ready,
-    wait_for_pod_running,
-    wait_for_pod_success,
-    wait_for_pods_with_label_running_ready,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from conformance.failing_fast.waits import Wait
 
-    from kubernetes.client import ApiClient
-
-    Wait = Callable[[ApiClient, str], Any]
-
-LIMIT = "3m"
 AT_ONCE, SHORT, LONG = 0.0, 5.0, 45.0
 
 
@@ -46,34 +44,6 @@ class FailingPod:
     wait: Wait
     reason: str
     grace: float
-
-
-def _ready(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_ready(client, namespace, name, timeout=LIMIT)
-
-
-def _running(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_running(client, namespace, name, timeout=LIMIT)
-
-
-def _success(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_success(client, namespace, name, timeout=LIMIT)
-
-
-def _job_running(name: str, count: int = 1) -> Wait:
-    return lambda client, namespace: wait_for_job_pods_running(
-        client, namespace, name, count, timeout=LIMIT
-    )
-
-
-def _complete(name: str) -> Wait:
-    return lambda client, namespace: wait_for_job_complete(client, namespace, name, timeout=LIMIT)
-
-
-def _labelled(name: str, count: int) -> Wait:
-    return lambda client, namespace: wait_for_pods_with_label_running_ready(
-        client, namespace, f"app={name}", count, timeout=LIMIT
-    )
 
 
 _MISSING = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "missing", "key": "a"}}}]
@@ -98,14 +68,14 @@ FAILING = (
     FailingPod(
         "InvalidImageName",
         [job("typo", container(image="Busybox:not a tag"))],
-        _job_running("typo"),
+        job_pods_running("typo"),
         "InvalidImageName",
         SHORT,
     ),
     FailingPod(
         "a program that is not in the image",
         [pod("nowhere", {"name": "main", "image": "busybox:1.36", "command": ["/no/such"]})],
-        _running("nowhere"),
+        pod_running("nowhere"),
         "no such file or directory",
         SHORT,
     ),
@@ -118,14 +88,14 @@ FAILING = (
                 restartPolicy="Always",
             )
         ],
-        _ready("nowhere-again"),
+        pod_ready("nowhere-again"),
         "no such file or directory",
         SHORT,
     ),
     FailingPod(
         "runs as root, and must not",
         [pod("root", container(securityContext={"runAsNonRoot": True}))],
-        _ready("root"),
+        pod_ready("root"),
         "runAsNonRoot and image will run as root",
         SHORT,
     ),
@@ -138,7 +108,7 @@ FAILING = (
                 container("done", "echo that was all"),
             )
         ],
-        _ready("half"),
+        pod_ready("half"),
         "container done ended with exit code 0, to stay so",
         SHORT,
     ),
@@ -154,21 +124,21 @@ FAILING = (
     FailingPod(
         "an init container that failed for good",
         [pod("init", initContainers=[container("first", "echo no schema; exit 4")])],
-        _ready("init"),
+        pod_ready("init"),
         "exit code 4",
         SHORT,
     ),
     FailingPod(
         "a pod that failed",
         [pod("failed", container(script="exit 5"))],
-        _success("failed"),
+        pod_success("failed"),
         "container main ended with exit code 5",
         AT_ONCE,
     ),
     FailingPod(
         "a pod over its deadline",
         [pod("overdue", container(readinessProbe=_NO), activeDeadlineSeconds=2)],
-        _ready("overdue"),
+        pod_ready("overdue"),
         "DeadlineExceeded",
         AT_ONCE,
     ),
@@ -183,7 +153,7 @@ FAILING = (
                 ),
             )
         ],
-        _success("hungry"),
+        pod_success("hungry"),
         "OOMKilled",
         AT_ONCE,
     ),
@@ -193,28 +163,28 @@ FAILING = (
             pod("set-0", labels={"app": "set"}),
             pod("set-1", container(script="exit 6", readinessProbe=_NO), labels={"app": "set"}),
         ],
-        _labelled("set", 2),
+        labelled_pods_ready("set", 2),
         "exit code 6",
         SHORT,
     ),
     FailingPod(
         "a job past its retries",
         [job("broken", container(script="exit 7"), backoffLimit=0)],
-        _complete("broken"),
+        job_complete("broken"),
         "BackoffLimitExceeded",
         AT_ONCE,
     ),
     FailingPod(
         "a job past its retries, of which pods are awaited",
         [_with_init(job("gone", backoffLimit=0))],
-        _job_running("gone", 1),
+        job_pods_running("gone", 1),
         "BackoffLimitExceeded",
         SHORT,
     ),
     FailingPod(
         "a job over its deadline",
         [job("late", activeDeadlineSeconds=2)],
-        _complete("late"),
+        job_complete("late"),
         "DeadlineExceeded",
         AT_ONCE,
     ),
@@ -235,7 +205,7 @@ FAILING = (
                 },
             )
         ],
-        _complete("policy"),
+        job_complete("policy"),
         "PodFailurePolicy",
         AT_ONCE,
     ),
@@ -253,21 +223,21 @@ LASTING = (
     FailingPod(
         "an image that cannot be pulled",
         [job("unpulled", container(image="registry.invalid/app:1"))],
-        _job_running("unpulled"),
+        job_pods_running("unpulled"),
         "Err",
         LONG,
     ),
     FailingPod(
         "ErrImageNeverPull",
         [pod("absent", container(image="example.com/absent:1", imagePullPolicy="Never"))],
-        _ready("absent"),
+        pod_ready("absent"),
         "ErrImageNeverPull",
         LONG,
     ),
     FailingPod(
         "CreateContainerConfigError",
         [job("config", container(env=_MISSING), parallelism=2, completions=2)],
-        _job_running("config", 2),
+        job_pods_running("config", 2),
         'CreateContainerConfigError: configmap "missing" not found',
         LONG,
     ),
@@ -283,21 +253,21 @@ LASTING = (
                 ),
             )
         ],
-        _ready("created"),
+        pod_ready("created"),
         "CreateContainerError: failed to create containerd container",
         LONG,
     ),
     FailingPod(
         "CreateContainerConfigError of an init container",
         [pod("secret", initContainers=[container("first", env=_KEYLESS)])],
-        _running("secret"),
+        pod_running("secret"),
         'CreateContainerConfigError: secret "missing" not found',
         LONG,
     ),
     FailingPod(
         "Unschedulable",
         [pod("huge", container(resources={"requests": {"cpu": "1000"}}))],
-        _ready("huge"),
+        pod_ready("huge"),
         "Insufficient cpu",
         LONG,
     ),
@@ -309,21 +279,21 @@ LASTING = (
                 container(resources={"requests": {"cpu": "1000"}}),
             )
         ],
-        _complete("nowhere-job"),
+        job_complete("nowhere-job"),
         "Insufficient cpu",
         LONG,
     ),
     FailingPod(
         "a job whose pods are refused",
         [_of_account(job("refused"), "nobody")],
-        _complete("refused"),
+        job_complete("refused"),
         "service account",
         LONG,
     ),
     FailingPod(
         "a suspended job of which pods are awaited",
         [job("suspended", suspend=True)],
-        _job_running("suspended"),
+        job_pods_running("suspended"),
         "the job is suspended",
         LONG,
     ),
@@ -333,7 +303,7 @@ LASTING = (
             pod("stuck-0", labels={"app": "stuck"}),
             pod("stuck-1", container(env=_MISSING), labels={"app": "stuck"}),
         ],
-        _labelled("stuck", 2),
+        labelled_pods_ready("stuck", 2),
         "CreateContainerConfigError",
         LONG,
     ),
@@ -359,7 +329,7 @@ LOOPING = (
                 restartPolicy="Always",
             )
         ],
-        _ready("loop"),
+        pod_ready("loop"),
         "CrashLoopBackOff: container main was restarted",
         LONG,
     ),
@@ -372,7 +342,7 @@ LOOPING = (
                 restartPolicy="Always",
             )
         ],
-        _ready("late-loop"),
+        pod_ready("late-loop"),
         "CrashLoopBackOff: container main was restarted 2 times, exit code 7",
         LONG,
     ),
@@ -385,14 +355,14 @@ LOOPING = (
                 initContainers=[container("first", "exit 9")],
             )
         ],
-        _running("init-loop"),
+        pod_running("init-loop"),
         "CrashLoopBackOff: init container first was restarted",
         LONG,
     ),
     FailingPod(
         "a container that must run and ends with exit code 0",
         [pod("done-loop", container(script="exit 0", readinessProbe=_NO), restartPolicy="Always")],
-        _ready("done-loop"),
+        pod_ready("done-loop"),
         "CrashLoopBackOff: container main was restarted",
         LONG,
     ),

@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.failing_fast.waits import (
+    LIMIT,
+    job_pods_running,
+    labelled_pods_ready,
+    pod_ready,
+    pod_running,
+    pod_success,
+)
 from e2e.kubelet_nodes import first_kubelet_node
 from e2e.objects import config_map, container, job, pod, secret
 from pytest_kwait import (
     wait_for,
     wait_for_container_running,
     wait_for_job_complete,
-    wait_for_job_pods_running,
     wait_for_job_pods_succeeded,
-    wait_for_pod_ready,
-    wait_for_pod_running,
-    wait_for_pod_success,
-    wait_for_pods_with_label_running_ready,
 )
 from pytest_kwait.client.resource import NODES
 from pytest_kwait.client.session import ApiSession
@@ -25,14 +28,10 @@ from pytest_kwait.clock import Deadline
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kubernetes.client import ApiClient
-
     from pytest_kwait import Kwait
 
     Heal = Callable[[Kwait], None]
-    Wait = Callable[[ApiClient, str], Any]
-
-LIMIT = "2m"
+    from conformance.failing_fast.waits import Wait
 
 
 @dataclass(frozen=True)
@@ -97,24 +96,6 @@ def _labelling(label: str, value: str) -> Heal:
     return lambda kwait: label_node(kwait, label, value)
 
 
-def _ready(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_ready(client, namespace, name, timeout=LIMIT)
-
-
-def _running(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_running(client, namespace, name, timeout=LIMIT)
-
-
-def _job_running(name: str, count: int) -> Wait:
-    return lambda client, namespace: wait_for_job_pods_running(
-        client, namespace, name, count, timeout=LIMIT
-    )
-
-
-def _by_label(client: ApiClient, namespace: str) -> Any:
-    return wait_for_pods_with_label_running_ready(client, namespace, "app=three", 3, timeout=LIMIT)
-
-
 def _crashing(name: str, policy: str, *, in_init: bool = False) -> dict[str, Any]:
     """Return a pod of which a container ends badly twice: the third crash would end a wait."""
     mount = {"name": "starts", "mountPath": "/starts"}
@@ -145,28 +126,28 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "an image that is named right late",
             [pod("misnamed", container(image="registry.invalid/app:1"))],
-            _ready("misnamed"),
+            pod_ready("misnamed"),
             _patching("pod", "misnamed", "replace", "/spec/containers/0/image", "busybox:1.36"),
             suspect="/misnamed to",
         ),
         Start(
             "a late config map",
             [pod("config", container(env=_from(_MAP, "config")))],
-            _ready("config"),
+            pod_ready("config"),
             _creating(config_map("config", key="1")),
             suspect="/config to",
         ),
         Start(
             "a late key of a config map",
             [config_map("keyless", other="1"), pod("key", container(env=_from(_MAP, "keyless")))],
-            _running("key"),
+            pod_running("key"),
             _patching("configmap", "keyless", *_OPEN),
             suspect="/key to",
         ),
         Start(
             "a late secret",
             [pod("secret", container(env=_from(_SECRET, "secret")))],
-            _ready("secret"),
+            pod_ready("secret"),
             _creating(secret("secret", key="late")),
             suspect="/secret to",
         ),
@@ -178,20 +159,20 @@ def starts(namespace: str) -> list[Start]:
                     initContainers=[container("first", "true", env=_from(_SECRET, "init-secret"))],
                 )
             ],
-            _ready("init-secret"),
+            pod_ready("init-secret"),
             _creating(secret("init-secret", key="late")),
             suspect="/init-secret to",
         ),
         Start(
             "a late volume of a config map",
             [_volume("config-volume", configMap={"name": "config-volume"})],
-            _ready("config-volume"),
+            pod_ready("config-volume"),
             _creating(config_map("config-volume", key="1")),
         ),
         Start(
             "a late volume of a secret",
             [_volume("secret-volume", secret={"secretName": "secret-volume"})],
-            _running("secret-volume"),
+            pod_running("secret-volume"),
             _creating(secret("secret-volume", key="late")),
         ),
         Start(
@@ -208,12 +189,12 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "an init container that fails twice, then is done",
             [_crashing("init", "OnFailure", in_init=True)],
-            _ready("init"),
+            pod_ready("init"),
         ),
         Start(
             "a slow init container",
             [pod("slow-init", initContainers=[container("first", "sleep 8")])],
-            _running("slow-init"),
+            pod_running("slow-init"),
         ),
         Start(
             "a slow sidecar",
@@ -232,21 +213,21 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "no node, until one has the label",
             [pod("placed", nodeSelector={label: "yes"})],
-            _ready("placed"),
+            pod_ready("placed"),
             _labelling(label, "yes"),
             suspect="/placed to",
         ),
         Start(
             "a scheduling gate that is lifted late",
             [pod("gated", schedulingGates=[{"name": "example.com/quota"}])],
-            _running("gated"),
+            pod_running("gated"),
             _patching("pod", "gated", "remove", "/spec/schedulingGates"),
         ),
-        Start("readiness that comes late", [pod("unready", _UNREADY)], _ready("unready")),
+        Start("readiness that comes late", [pod("unready", _UNREADY)], pod_ready("unready")),
         Start(
             "a slow start before readiness",
             [pod("booting", container(script=_UP_LATE, startupProbe=_PROBE))],
-            _ready("booting"),
+            pod_ready("booting"),
         ),
         Start(
             "three pods whose config map is late",
@@ -254,24 +235,24 @@ def starts(namespace: str) -> list[Start]:
                 pod(f"three-{n}", container(env=_from(_MAP, "three")), labels={"app": "three"})
                 for n in range(3)
             ],
-            _by_label,
+            labelled_pods_ready("three", 3),
             _creating(config_map("three", key="1")),
             suspect="app=three",
         ),
-        Start("a pod that is created late", [], _ready("late"), _creating(pod("late"))),
+        Start("a pod that is created late", [], pod_ready("late"), _creating(pod("late"))),
         Start(
-            "a pod that works long", [pod("work", container(script="sleep 9"))], _success("work")
+            "a pod that works long", [pod("work", container(script="sleep 9"))], pod_success("work")
         ),
         Start(
             "a job that is created late",
             [],
-            _job_running("late", 1),
+            job_pods_running("late", 1),
             _creating(job("late")),
         ),
         Start(
             "a suspended job that is resumed late",
             [job("suspended", suspend=True, parallelism=2, completions=2)],
-            _job_running("suspended", 2),
+            job_pods_running("suspended", 2),
             _patching("job", "suspended", "replace", "/spec/suspend", False),
             suspect="/suspended to",
         ),
@@ -293,7 +274,7 @@ def starts(namespace: str) -> list[Start]:
         Start(
             "a job whose pods lack a secret for long",
             [job("poor", container(env=_from(_SECRET, "poor")), parallelism=2, completions=2)],
-            _job_running("poor", 2),
+            job_pods_running("poor", 2),
             _creating(secret("poor", key="late")),
             suspect="/poor to",
         ),
@@ -313,10 +294,6 @@ def starts(namespace: str) -> list[Start]:
 def label_of(namespace: str) -> str:
     """Return the label that a node gets."""
     return f"kwait-late-{namespace}"[:63].strip("-")
-
-
-def _success(name: str) -> Wait:
-    return lambda client, namespace: wait_for_pod_success(client, namespace, name, timeout=LIMIT)
 
 
 def _with_account(made: dict[str, Any], account: str) -> dict[str, Any]:

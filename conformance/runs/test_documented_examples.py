@@ -63,7 +63,7 @@ spec:
 
 EMBEDDED = {
     "docs/change-objects.md",
-    "docs/embedded-cluster.md",
+    "docs/containers.md",
     "docs/faults.md",
     "docs/flakes.md",
     "docs/locks.md",

@@ -62,12 +62,13 @@ def test_wait_for_combined_conditions(wait_for: WaitFor) -> None:
 
 def test_wait_for_stable_condition(kwait: Kwait) -> None:
     """`stable_for` waits until it has held; `consistently` fails at the first violation."""
-    kwait.wait_for("cm/settings", stable_for("2s", "jsonpath={.data.colour}=blue"))
-    kwait.wait_for("cm/settings", consistently("2s", not_("delete")))
+    kwait.wait_for("cm/settings", stable_for("500ms", "jsonpath={.data.colour}=blue"))
+    kwait.wait_for("cm/settings", consistently("500ms", not_("delete")))
 
-    steady_and_blue = all_of(stable_for("1s", "create"), "jsonpath={.data.colour}=blue")
+    steady_and_blue = all_of(stable_for("500ms", "create"), "jsonpath={.data.colour}=blue")
     kwait.wait_for("cm/settings", steady_and_blue)
-    assert len(kwait.wait_for("cm", all_of(stable_for("1s", "create")), selector="app=shop")) == 2
+    steady = all_of(stable_for("500ms", "create"))
+    assert len(kwait.wait_for("cm", steady, selector="app=shop")) == 2
 
     with raises(WaitFailed, "it does not hold to begin with"):
         kwait.wait_for("cm/settings", consistently("1s", "jsonpath={.data.colour}=red"))

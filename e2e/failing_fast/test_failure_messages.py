@@ -192,7 +192,7 @@ def test_secrets_are_redacted(kwait: Kwait) -> None:
     with pytest.raises(WaitFailed) as failed:
         kwait.wait_for_pod_success("careless", timeout="4m")
     with pytest.raises(WaitTimeout) as late:
-        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="2s")
+        kwait.wait_for("secret/s", "jsonpath={.data.a}=Yw==", timeout="500ms")
 
     output = "".join(f"{error.value}{json.dumps(error.value.evidence)}" for error in (failed, late))
     assert "Authorization: Bearer (hidden)" in output
@@ -250,10 +250,11 @@ def test_a_read_that_is_forbidden(kwait: Kwait, mode: Any) -> None:
         pytest_kwait.wait_for_pod_ready(client, kwait.namespace, "web", timeout="4m", mode=mode)
 
 
+@pytest.mark.kwait(grace="2s")
 def test_a_stuck_pod_fails_only_waits_that_need_it(kwait: Kwait) -> None:
     """Two of three come, in more time than it takes to be sure of the third."""
     late = {"exec": {"command": ["test", "-e", "/tmp/up"]}, "periodSeconds": 1}
-    script = "sleep 7; touch /tmp/up; sleep 300"
+    script = "sleep 4; touch /tmp/up; sleep 300"
     slow = container(script=script, readinessProbe={**late, "failureThreshold": 60})
     labels = {"app": "web"}
     kwait.create(

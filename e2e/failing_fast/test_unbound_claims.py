@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LABELS = {"app": "web"}
 MISSING = "no-such-class"
-GRACE: WaitOptions = {"grace": "2s", "timeout": "1m"}
+GRACE: WaitOptions = {"grace": "1s", "timeout": "1m"}
 
 
 def template(app: str, **spec: Any) -> dict[str, Any]:

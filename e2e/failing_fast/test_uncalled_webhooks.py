@@ -89,7 +89,7 @@ def test_the_function_fails_early_too(kwait: Kwait, guard: str) -> None:
     assert 'failed calling webhook "guard.example.com"' in server
 
 
-@pytest.mark.kwait(grace="8s")
+@pytest.mark.kwait(grace="2s")
 def test_a_webhook_whose_pod_is_not_ready(kwait: Kwait, guard: str) -> None:
     """The pod's log says why."""
     never = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1000}
@@ -105,7 +105,7 @@ def test_a_webhook_whose_pod_is_not_ready(kwait: Kwait, guard: str) -> None:
         kwait.create(GOODS)
 
 
-@pytest.mark.kwait(grace="4s")
+@pytest.mark.kwait(grace="2s")
 @pytest.mark.parametrize("verb", ["create", "label"])
 def test_a_webhook_whose_ready_pod_does_not_answer(kwait: Kwait, guard: str, verb: str) -> None:
     """What cannot heal by itself ends by grace: the message names service, ports and cause."""

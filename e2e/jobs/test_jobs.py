@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pytest_kwait
-from e2e.raising import raises
-from pytest_kwait import WaitTimeout
+from e2e.raising import times_out
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait, Mode
@@ -29,8 +28,13 @@ def test_job_fixture(kwait: Kwait, wait_for_job_pods_running: WaitForJobPodsRunn
 def test_fewer_pods_on_the_way_to_all_do_not_count(kwait: Kwait, mode: Mode) -> None:
     kwait.apply("sleepers.yaml")
 
-    with raises(WaitTimeout, "3 pods Running, 1 more than awaited"):
-        kwait.wait_for_job_pods_running("sleepers", 2, mode=mode, timeout="8s")
+    times_out(
+        "3 pods Running, 1 more than awaited",
+        kwait.wait_for_job_pods_running,
+        "sleepers",
+        2,
+        mode=mode,
+    )
 
 
 @pytest.mark.kwait_manifests("sleepers.yaml")

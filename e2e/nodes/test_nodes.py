@@ -11,7 +11,7 @@ from e2e.objects import pod
 from e2e.raising import times_out
 
 if TYPE_CHECKING:
-    from pytest_kwait import Kwait
+    from pytest_kwait import Kwait, WaitOptions
     from pytest_kwait.typing import (
         WaitForAllNodesSchedulable,
         WaitForNodeCondition,
@@ -90,10 +90,11 @@ def test_nodes_marker(kwait: Kwait) -> None:
 def test_pods_that_kubelets_run(kwait: Kwait, kubelets: tuple[str, ...]) -> None:
     """The kubelets' own account, before and after pods are deleted."""
     kwait.create(pod("web-a"), pod("web-b"), pod("other"))
+    options: WaitOptions = {"timeout": "4m", "poll": "500ms"}
 
-    running = kwait.wait_for_pods_running_on_nodes(kubelets, 2, "web-", timeout="4m", poll="2s")
+    running = kwait.wait_for_pods_running_on_nodes(kubelets, 2, "web-", **options)
     assert [each["metadata"]["name"] for each in running] == ["web-a", "web-b"]
     for name in ("web-a", "web-b"):
         kwait.delete(f"pod/{name}")
     kwait.wait_for_number_of_pods(1)
-    assert kwait.wait_for_pods_running_on_nodes(kubelets, 0, "web-", timeout="4m", poll="2s") == []
+    assert kwait.wait_for_pods_running_on_nodes(kubelets, 0, "web-", **options) == []

@@ -47,7 +47,7 @@ def test_hooks_run_in_the_container(kwait: Kwait) -> None:
 def test_a_failed_hook_ends_the_container(kwait: Kwait) -> None:
     """The status has the command's error."""
     lifecycle = {"postStart": {"exec": {"command": ["sh", "-c", "echo no; exit 4"]}}}
-    start(kwait, web(lifecycle=lifecycle), restartPolicy="Always")
+    start(kwait, web(lifecycle=lifecycle), restartPolicy="Always", terminationGracePeriodSeconds=1)
     kwait.wait_for_pod_condition(
         "web",
         "in PostStartHookError",

@@ -148,6 +148,7 @@ class Reflector:
         backoff: the pauses, instead of those above.
         send_list: lists instead of the collection what of it matters at first, with the version
             from which its watch is to begin; takes the deadline.
+        publishes: whether others in this process may follow its watch, which keeps recent events.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Reflector:
         min_watch_timeout: Duration = MIN_WATCH_TIMEOUT,
         backoff: wait.Backoff = _BACKOFF,
         send_list: Callable[[Deadline], ObjectList] | None = None,
+        publishes: bool = True,
     ) -> None:
         check_instance("lister_watcher", lister_watcher, ListWatch, "use a cache.ListWatch")
         valid = f"use an object with {', '.join(_STORE_METHODS)}"
@@ -184,7 +186,7 @@ class Reflector:
             relist_interval=parse_interval("relist_interval", relist_interval),
             inactivity=parse_interval("inactivity", inactivity),
             min_watch_timeout=to_seconds(min_watch_timeout, what="min_watch_timeout"),
-            publishes=True,
+            publishes=publishes,
         )
         self.name = self._watch.name
         self.clock = lister_watcher.clock

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
     from pytest_kwait.client.availability import Availability
+    from pytest_kwait.client.certificate_client import CertificateClient
     from pytest_kwait.client.write_options import FieldValidation
 
 _log = logging.getLogger("pytest_kwait.client")
@@ -109,7 +110,8 @@ class ApiSession:
     `status`; `field_manager`, the owner of the fields; and `dry_run`, to validate without storing.
 
     Args:
-        client: the official client; its address, TLS, proxy, credentials and headers are used.
+        client: the official client, whose address, TLS, proxy, credentials and headers are used, or
+            a client with a certificate.
         clock: the time of Retry-After dates.
     """
 
@@ -142,7 +144,7 @@ class ApiSession:
     Arguments of a call override them.
     """
 
-    def __init__(self, client: ApiClient, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, client: ApiClient | CertificateClient, clock: Clock = SYSTEM_CLOCK) -> None:
         self.clock = clock
         self.transport = Transport(client, clock, self.record_headers)
         self._discovery = Discovery(self.transport)

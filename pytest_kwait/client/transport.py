@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
     from urllib3.connection import HTTPConnection
 
+    from pytest_kwait.client.certificate_client import CertificateClient
     from pytest_kwait.clock import Clock, Deadline
 
 JSON = "application/json"
@@ -66,7 +67,7 @@ class Transport:
     the client's own requests are not affected. Nothing is retried or redirected.
 
     Args:
-        client: the official client, synchronous.
+        client: the official client, synchronous, or one with a certificate.
         clock: for dates in Retry-After.
         on_headers: called with the headers of each answer.
 
@@ -76,7 +77,7 @@ class Transport:
 
     def __init__(
         self,
-        client: ApiClient,
+        client: ApiClient | CertificateClient,
         clock: Clock,
         on_headers: Callable[[Mapping[str, str]], None] = lambda headers: None,
     ) -> None:
@@ -274,8 +275,14 @@ class Transport:
         """Close idle connections."""
         with self._lock:
             own, self._own, self._source = self._own, None, None
-        if own is not None:
-            own.clear()
+        if own is None:
+            return
+        with own.pools.lock:
+            pools = [*map(own.pools.__getitem__, own.pools.keys())]
+        own.clear()
+        for pool in pools:
+            # Otherwise its connections stay open until nothing refers to it, as a traceback does.
+            pool.close()
 
     def _exchange(
         self,

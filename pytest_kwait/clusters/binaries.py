@@ -1,7 +1,7 @@
 """The control plane of binaries: etcd and kube-apiserver of envtest, as processes of this machine.
 
 As in envtest there are no controllers, no scheduler and no nodes, unless the embedded cluster's are
-requested: `pytest_kwait.simulator.remote`, a third process.
+requested: `pytest_kwait.remote`, a third process.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LOG_LINES = 15
 _PORTS = range(20000, 30000)
 """Below the ports of outgoing connections, which could take one meanwhile."""
 
-_CONTROLLERS_COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.simulator.remote")
+_CONTROLLERS_COMMAND = (sys.executable, "-P", "-m", "pytest_kwait.remote")
 _READY_FILE = "controllers.ready"
 _EGRESS_FILE, _TUNNEL_SOCKET = "egress.json", "tunnel"
 _ETCD_CLIENT, _ETCD_PEER = "unix://etcd:1", "unix://etcd:2"
@@ -416,7 +416,7 @@ class _ControlPlane:
         ]
 
     def _describe_egress(self) -> dict[str, object]:
-        """Return the way of kube-apiserver to nodes and pods: see `simulator.remote.tunnel`."""
+        """Return the way of kube-apiserver to nodes and pods: see `remote.tunnel`."""
         socket_name = str(self._folder / _TUNNEL_SOCKET)
         connection = {
             "proxyProtocol": "HTTPConnect",

@@ -12,9 +12,13 @@ the objects.
 - `scheme`, `codec/`, `managedfields/`, `patch` and `apiextensions/` know types and schemas;
 - `aggregator/`, `controllers/` and `kubelet/` act on the cluster in-process;
 - `network/` knows names and services, and serves them to programs;
-- `container_runtime/` runs programs of mapped images as processes, for the kubelet;
+- `runtimes/` runs containers for the kubelet: interpreted, scripted, or as processes;
 - `components` is the table of what runs; `server_main` is the program; `replay` serves a recording;
-- `remote/` runs controllers, scheduler and kubelets without it, on a real API server.
+- `kubelet_server` is the kubelets' port, to which a real API server connects.
+
+`pytest_kwait.remote` runs controllers, scheduler and kubelets on a real API server. It implements
+the interface of the cluster (`cluster_protocol`) with the types that this names, and gets the rest
+from the functions here.
 """
 
 from __future__ import annotations
@@ -22,8 +26,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.kubelet_server import KubeletServer
+    from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.protocol.recording.files import Recording
     from pytest_kwait.simulator.protocol.replay import ReplayedCluster, ReplayedServer
+    from pytest_kwait.simulator.scheme import Kind
 
 
 def replay_recording(recording: Recording) -> tuple[ReplayedCluster, ReplayedServer]:
@@ -43,6 +53,75 @@ def find_missing_isolation() -> tuple[str, ...]:
     """
     import asyncio
 
-    from pytest_kwait.simulator.container_runtime.runtime import detect_isolation
+    from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
 
     return asyncio.run(detect_isolation()).missing
+
+
+def start_controllers(cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes]) -> None:
+    """Start the controllers, the scheduler and the kubelets on a cluster with an API server.
+
+    Args:
+        nodes: the number of nodes.
+        authority: the certificate and key that sign certificates, as PEM.
+    """
+    from pytest_kwait.simulator.components import start_controllers
+
+    start_controllers(cluster, nodes=nodes, authority=authority)
+
+
+async def wait_nodes_ready(cluster: Cluster, nodes: int) -> None:
+    """Return when that many nodes are Ready.
+
+    Raises:
+        TimeoutError: they are not in time.
+    """
+    from pytest_kwait.simulator.components import wait_nodes_ready
+
+    await wait_nodes_ready(cluster, nodes)
+
+
+def make_kubelet_server(
+    cluster: Cluster, certificate: tuple[Path, Path], authority: Path
+) -> KubeletServer:
+    """Return the ports of a cluster's kubelets; see `KubeletServer`.
+
+    Raises:
+        OSError: a file cannot be used.
+    """
+    from pytest_kwait.simulator.kubelet_server import KubeletServer
+
+    return KubeletServer(cluster, certificate, authority)
+
+
+def kinds_of_definition(spec: Obj) -> list[Kind]:
+    """Return a kind for each served or stored version of a custom resource, in version priority.
+
+    Args:
+        spec: the spec of its definition, with the accepted names.
+    """
+    from pytest_kwait.simulator.apiextensions.controller import kinds_of_definition
+
+    return kinds_of_definition(spec)
+
+
+def is_deletion_complete(kind: Kind, obj: Obj) -> bool:
+    """Return whether a write has removed an object that was being deleted.
+
+    Args:
+        obj: the object of the answer.
+    """
+    from pytest_kwait.simulator.registry.rest_storages import storage_class
+
+    return storage_class(kind).should_delete_during_update(obj)
+
+
+def sign_legacy_token(account: Obj, secret: Obj, key: bytes) -> str:
+    """Return the token of a service account's Secret.
+
+    Args:
+        key: the private key of tokens, as PEM.
+    """
+    from pytest_kwait.simulator.authentication.service_accounts import sign_legacy_token
+
+    return sign_legacy_token(account, secret, key)

@@ -117,6 +117,15 @@ def conflict(group: str, kind: str, name: str, why: str) -> StatusError:
     return StatusError(409, "Conflict", message, _details(group, kind, name))
 
 
+def object_modified(group: str, plural: str, name: str) -> StatusError:
+    """Return a 409 for an object that was changed since it was read."""
+    why = (
+        "the object has been modified; please apply your changes to the latest version and try "
+        "again"
+    )
+    return conflict(group, plural, name, why)
+
+
 def forbidden(
     group: str, plural: str, name: str, why: str, causes: Sequence[Obj] | None = None
 ) -> StatusError:

@@ -7,7 +7,7 @@ and clients' own time agree. Only the pauses that controllers make are scaled.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_kwait.apimachinery.times import format_micro_time, format_time
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.exploration.exploration import Exploration
-
-T = TypeVar("T")
 
 FAST = 0.05
 REAL = 1.0
@@ -56,22 +54,14 @@ class SimClock:
 
     def __init__(self, scale: float = REAL, clock: Clock = SYSTEM_CLOCK) -> None:
         self.scale = scale
-        self.may_suspend: Callable[[], bool] = _never
-        """Returns whether calls may be suspended while a webhook answers."""
         self.exploration: Exploration | None = None
         """What perturbs the cluster; None for nothing."""
-        self._shared: dict[type, object] = {}
+        self.run: Callable[..., object] = _run
+        """Makes a call that is due."""
         self._clock = clock
         self._stamped = (-1, "")
         self._ahead = 0.0
         self._jump_listeners: list[Callable[[], None]] = []
-
-    def get_shared(self, kind: type[T], make: Callable[[], T]) -> T:
-        """Return the cluster's only object of a class, made on first use."""
-        shared_object = self._shared.get(kind)
-        if not isinstance(shared_object, kind):
-            shared_object = self._shared[kind] = make()
-        return shared_object
 
     def time(self) -> float:
         """Seconds since the epoch."""
@@ -116,30 +106,14 @@ class SimClock:
         pause = seconds * self.scale if scaled else seconds
         if pause <= 0:
             return self.call_soon(call, *args)
-        handle = asyncio.get_running_loop().call_later(pause, self._call, call, *args)
+        handle = asyncio.get_running_loop().call_later(pause, self.run, call, *args)
         return ScheduledCall(self.monotonic() + pause, handle)
 
     def call_soon(self, call: Callable[..., object], *args: object) -> ScheduledCall:
         """Schedule a call in the next iteration of the running event loop."""
-        handle = asyncio.get_running_loop().call_soon(self._call, call, *args)
+        handle = asyncio.get_running_loop().call_soon(self.run, call, *args)
         return ScheduledCall(self.monotonic(), handle)
 
-    def call_large(self, call: Callable[[], object]) -> None:
-        """Call a function that works on a large object; the loop goes on beside its long parts."""
-        # Not at import: few clusters have large objects.
-        from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
 
-        SuspendableTask(call, raise_error, large=True)
-
-    def _call(self, call: Callable[..., object], *args: object) -> None:
-        if self.may_suspend():
-            # Not at import: few clusters have webhooks.
-            from pytest_kwait.simulator.suspendable import SuspendableTask, raise_error
-
-            SuspendableTask(lambda: call(*args), raise_error)
-        else:
-            call(*args)
-
-
-def _never() -> bool:
-    return False
+def _run(call: Callable[..., object], *args: object) -> None:
+    call(*args)

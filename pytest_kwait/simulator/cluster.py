@@ -13,17 +13,14 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.admission.chain import AdmissionChain
 from pytest_kwait.simulator.admission.priority import system_priority_classes
-from pytest_kwait.simulator.api_errors import not_found, resource_not_found
 from pytest_kwait.simulator.authentication.pki import FrontProxy
 from pytest_kwait.simulator.authentication.service_accounts import ServiceAccountTokens
 from pytest_kwait.simulator.authorization.rbac import RBACAuthorizer, install_bootstrap_objects
 from pytest_kwait.simulator.clock import FAST, SimClock
+from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 from pytest_kwait.simulator.conversion import to_storage_version, to_version
-from pytest_kwait.simulator.faults import ActiveFaults
+from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import clone, name_of, namespace_of
-from pytest_kwait.simulator.protocol.container_scripts import ScriptRules
-from pytest_kwait.simulator.protocol.egress import EgressTargets
-from pytest_kwait.simulator.protocol.image_mapping import ImageMappings
 from pytest_kwait.simulator.protocol.options import TIME_SCALES
 from pytest_kwait.simulator.registry.core_services import ServiceAllocator
 from pytest_kwait.simulator.registry.generic_store import GenericStore, retry_on_conflict
@@ -31,15 +28,13 @@ from pytest_kwait.simulator.registry.rest_storages import storage_class
 from pytest_kwait.simulator.registry.strategy import Strategy, decode, decode_change, strategy_of
 from pytest_kwait.simulator.registry.subresources import bind_pod, store_scale
 from pytest_kwait.simulator.request_info import Caller, internal_caller, server_caller
-from pytest_kwait.simulator.scheme import Scheme
-from pytest_kwait.simulator.store import Change, Entry, Store, key_of
+from pytest_kwait.simulator.store import Entry, Store, key_of
 from pytest_kwait.simulator.suspendable import beside_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pytest_kwait.simulator.apiextensions.controller import DefinitionController
-    from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -53,7 +48,7 @@ _WEBHOOK_CONFIGURATIONS = tuple(
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-class SimulatedCluster:
+class SimulatedCluster(ApiServerCluster):
     """The objects of one cluster and the rules for changing them.
 
     Args:
@@ -69,29 +64,17 @@ class SimulatedCluster:
         *,
         disabled_plugins: Collection[str] = (),
     ) -> None:
-        self.clock = clock or SimClock()
+        super().__init__(clock or SimClock(), store or Store())
         self.time_scale = TIME_SCALES["fast" if self.clock.scale == FAST else "real"]
-        self.store = store or Store()
-        self.kinds = Scheme()
         self.admission = AdmissionChain(self, disabled_plugins)
         self.addresses = ServiceAllocator(self)
-        self.kubelets: dict[str, KubeletApi] = {}
-        self.scripts = ScriptRules()
-        self.images = ImageMappings()
-        self.egress = EgressTargets()
-        self.private_paths: tuple[str, ...] = ()
-        self.server_address = ("127.0.0.1", 0)
         self.rbac = RBACAuthorizer(self)
-        self.faults = ActiveFaults()
         self.accounts = ServiceAccountTokens(self)
-        self.root_ca = ""
-        """The CA certificate for clients inside the cluster, as PEM."""
         self._definitions: DefinitionController | None = None
         self._strategies: dict[tuple[str, str], Strategy] = {}
         self._storages: dict[tuple[str, str, str | None], GenericStore] = {}
         self._webhooks = tuple(map(self.store.present, _WEBHOOK_CONFIGURATIONS))
         self.before_write: list[Callable[[Kind, Obj, Obj | None], None]] = []
-        """Called with each object before it is stored, with the one that it replaces or None."""
 
     @cached_property
     def front_proxy(self) -> FrontProxy:
@@ -119,24 +102,13 @@ class SimulatedCluster:
             from pytest_kwait.simulator.apiextensions.controller import DefinitionController
 
             self._definitions = DefinitionController(self)
-        if self.clock.may_suspend():
+        if self.tasks.may_suspend():
             # Later changes are delivered only after the handlers of this one have returned.
             self.clock.call_soon(self._definitions.on_change, event, new, old)
         else:
             self._definitions.on_change(event, new, old)
 
-    # -- reading
-
-    def kind_of(self, resource: str) -> Kind:
-        """Return the kind of `pods` or `jobs.batch`.
-
-        Raises:
-            StatusError: 404, the resource is not served.
-        """
-        kind = self.kinds.find(resource)
-        if kind is None:
-            raise resource_not_found()
-        return kind
+    # -- decoding
 
     def strategy(self, kind: Kind) -> Strategy:
         """Return the strategy of `kind`."""
@@ -154,71 +126,6 @@ class SimulatedCluster:
             rest = storage_class(kind, subresource or "")
             storage = self._storages[key] = rest(self, kind, subresource or "")
         return storage
-
-    def entry(self, kind: Kind, name: str, namespace: str = "") -> Entry:
-        """Return the stored entry of an object.
-
-        Raises:
-            StatusError: 404, the object does not exist.
-        """
-        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-        if entry is None:
-            raise not_found(kind.group, kind.plural, name)
-        return entry
-
-    def get(self, resource: str, name: str, namespace: str = "") -> Obj:
-        """Return the object.
-
-        Raises:
-            StatusError: 404, the object does not exist.
-        """
-        return self.entry(self.kind_of(resource), name, namespace).obj
-
-    def find(self, resource: str, name: str, namespace: str = "") -> Obj | None:
-        """Return the object, None if it does not exist."""
-        kind = self.kind_of(resource)
-        entry = self.store.get(kind.bucket, key_of(name, namespace if kind.namespaced else ""))
-        return None if entry is None else entry.obj
-
-    def find_live(self, resource: str, name: str, namespace: str = "") -> Obj | None:
-        """As `find`: the objects are here."""
-        return self.find(resource, name, namespace)
-
-    def list(self, resource: str, namespace: str | None = None) -> list[Obj]:
-        """Return the objects in the order of their keys; None means all namespaces."""
-        return [entry.obj for entry in self.store.entries(self.kind_of(resource).bucket, namespace)]
-
-    # -- subscribing
-
-    def subscribe(
-        self, resource: str, handler: Callable[[str, Obj, Obj | None], None]
-    ) -> Callable[[], None]:
-        """Call `handler(type, new, old)` for each present object, then for each change.
-
-        Returns:
-            A function that ends the subscription.
-        """
-        bucket = self.kind_of(resource).bucket
-        for entry in self.store.entries(bucket):
-            handler("ADDED", entry.obj, None)
-
-        def on_change(change: Change) -> None:
-            handler(change.type, change.new.obj, change.old.obj if change.old else None)
-
-        return self.store.watch(bucket, on_change)
-
-    def subscribe_all(self, handler: Callable[[str, str, Obj, Obj | None], None]) -> None:
-        """Call `handler(resource, type, new, old)` for each object, then for each change."""
-        for resource in self.store.resources():
-            for entry in self.store.entries(resource):
-                handler(resource, "ADDED", entry.obj, None)
-
-        def on_change(resource: str, change: Change) -> None:
-            handler(resource, change.type, change.new.obj, change.old.obj if change.old else None)
-
-        self.store.listen(on_change)
-
-    # -- decoding
 
     def decode(self, kind: Kind, obj: Obj, caller: Caller, *, keeps_nulls: bool = False) -> Obj:
         """Return `obj` in its storage version: typed, pruned, defaulted.
@@ -280,14 +187,6 @@ class SimulatedCluster:
         entry = self.entry(kind, name, namespace)
         return self.replace(kind, entry, obj, subresource, caller)
 
-    def update_status(self, resource: str, obj: Obj, *, caller: Caller | None = None) -> Obj:
-        """Replace an object's status and return the object as stored.
-
-        Raises:
-            StatusError: 404 not found, 409 conflict.
-        """
-        return self.update(resource, obj, subresource="status", caller=caller)
-
     def modify(
         self,
         resource: str,
@@ -311,6 +210,16 @@ class SimulatedCluster:
 
         kind = self.kind_of(resource)
         return self._write_own(kind, name, namespace, changed, subresource, caller)
+
+    def apply(self, resource: str, configuration: Obj, *, manager: str) -> Obj:
+        """Apply a configuration, even against other field managers; return the object as stored.
+
+        Raises:
+            StatusError: the request is invalid or denied.
+        """
+        kind = self.kind_of(resource)
+        caller = Caller(manager=manager)
+        return apply_object(self, kind, configuration, None, caller, force=True)[0]
 
     def scale(self, kind: Kind, name: str, namespace: str, replicas: int) -> Obj:
         """Set an object's replicas by its Scale and return the object as stored.

@@ -255,28 +255,25 @@ def _encode_log(
     return _encoder.encode(line) + b"\n"
 
 
-class _ActiveJournals:
-    """The journals of a cluster by folder."""
+class Recordings:
+    """The recordings of a cluster's history that are active, by folder."""
 
-    def __init__(self) -> None:
-        self.by_folder: dict[str, HistoryJournals] = {}
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._by_folder: dict[str, HistoryJournals] = {}
 
+    def record(self, folder: Path) -> HistoryJournals:
+        """Record into a folder from now on; a recording that is active is written up to now."""
+        journals = self._by_folder.get(str(folder))
+        if journals is None:
+            journals = self._by_folder[str(folder)] = HistoryJournals(self._cluster, folder)
+            journals.start()
+        else:
+            journals.flush()
+        return journals
 
-def record_history(cluster: Cluster, folder: Path) -> HistoryJournals:
-    """Record into a folder from now on; a recording that is active is written up to now."""
-    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
-    journals = active.get(str(folder))
-    if journals is None:
-        journals = active[str(folder)] = HistoryJournals(cluster, folder)
-        journals.start()
-    else:
-        journals.flush()
-    return journals
-
-
-def stop_recording(cluster: Cluster) -> None:
-    """Write everything up to now, and record no more."""
-    active = cluster.clock.get_shared(_ActiveJournals, _ActiveJournals).by_folder
-    for journals in active.values():
-        journals.stop()
-    active.clear()
+    def stop(self) -> None:
+        """Write everything up to now, and record no more."""
+        for journals in self._by_folder.values():
+            journals.stop()
+        self._by_folder.clear()

@@ -51,6 +51,7 @@ from pytest_kwait.simulator.server_names import (
     get_advertised_address,
     server_names,
 )
+from pytest_kwait.simulator.suspendable import SuspendableTasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
 
 _SERVICE_NAMES = (
@@ -159,7 +160,7 @@ def _error_prefix(name: str) -> Iterator[None]:
 
 
 async def _proxy_to_aggregated_server(
-    cluster: Cluster, request: ApiRequest, obj: Obj
+    cluster: ApiServerCluster, request: ApiRequest, obj: Obj
 ) -> web.StreamResponse:
     # The HTTP client is loaded with the first aggregated group.
     from pytest_kwait.simulator.aggregator.handler_proxy import proxy_request
@@ -195,7 +196,7 @@ async def serve(arguments: _Arguments) -> int:
     except OSError as error:  # an SSLError is one, too
         sys.stderr.write(f"the certificates cannot be used: {error}\n")
         return 1
-    cluster.clock.may_suspend = cluster.has_webhooks
+    cluster.use_tasks(SuspendableTasks(cluster.has_webhooks))
     cluster.root_ca = authority.pem
     cluster.images = arguments.images
     cluster.egress = EgressTargets(options.egress)
@@ -242,26 +243,9 @@ async def serve(arguments: _Arguments) -> int:
         if arguments.owner_folder is not None and ended.is_set():
             # A killed owner cannot remove it.
             shutil.rmtree(arguments.owner_folder, ignore_errors=True)
-        _stop_recording(cluster)
-        await _close_programs(cluster)
+        await cluster.services.close()
         await server.stop()
     return 0
-
-
-def _stop_recording(cluster: SimulatedCluster) -> None:
-    """Complete the journals of the cluster's history, if any are recorded."""
-    # Not at import: few clusters are recorded.
-    from pytest_kwait.simulator.history import stop_recording
-
-    stop_recording(cluster)
-
-
-async def _close_programs(cluster: SimulatedCluster) -> None:
-    """End the programs of mapped images, if any were started."""
-    # Not at import: an API server alone has no kubelet.
-    from pytest_kwait.simulator.kubelet.program_container import close_programs
-
-    await close_programs(cluster)
 
 
 def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: asyncio.Event) -> None:

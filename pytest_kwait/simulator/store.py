@@ -189,15 +189,24 @@ class Store:
             written: the object without the defaults of its schema, with the same metadata.
         """
         self.revision += 1
-        bucket = self._bucket(resource)
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        old = bucket.entries.get(key)
         entry = Entry(key, obj, self.revision, written)
-        bucket.entries[key] = entry
-        if old is None:
-            insort(bucket.keys, key)
-        self._record(resource, Change("MODIFIED" if old else "ADDED", self.revision, entry, old))
+        self._place(resource, entry)
         return entry
+
+    def put_copy(self, resource: str, key: str, obj: Obj, revision: int) -> None:
+        """Store an object of another server, under the revision that it has there."""
+        self.revision = max(self.revision, revision)
+        self._place(resource, Entry(key, obj, revision))
+
+    def _place(self, resource: str, entry: Entry) -> None:
+        bucket = self._bucket(resource)
+        old = bucket.entries.get(entry.key)
+        bucket.entries[entry.key] = entry
+        if old is None:
+            insort(bucket.keys, entry.key)
+        change = Change("MODIFIED" if old else "ADDED", entry.revision, entry, old)
+        self._record(resource, change)
 
     def read_again(self, resource: str, read: Callable[[Obj], Obj]) -> None:
         """Read all objects of `resource` again, after a change of its schema; no watch sees it."""
@@ -213,12 +222,20 @@ class Store:
     def remove(self, resource: str, key: str) -> Entry:
         """Remove the object; the change carries its last state under the next revision."""
         self.revision += 1
+        last = with_revision(self._bucket(resource).entries[key].obj, self.revision)
+        return self._discard(resource, Entry(key, last, self.revision))
+
+    def remove_copy(self, resource: str, key: str, last: Obj, revision: int) -> None:
+        """Remove an object of another server, with the last state and revision that it had."""
+        self.revision = max(self.revision, revision)
+        self._discard(resource, Entry(key, last, revision))
+
+    def _discard(self, resource: str, last: Entry) -> Entry:
         bucket = self._bucket(resource)
-        old = bucket.entries.pop(key)
-        del bucket.keys[bisect_left(bucket.keys, key)]
-        entry = Entry(key, with_revision(old.obj, self.revision), self.revision)
-        self._record(resource, Change("DELETED", self.revision, entry, old))
-        return entry
+        old = bucket.entries.pop(last.key)
+        del bucket.keys[bisect_left(bucket.keys, last.key)]
+        self._record(resource, Change("DELETED", last.revision, last, old))
+        return last
 
     def forget_history(self) -> None:
         """Make every earlier revision too old for watches."""

@@ -179,6 +179,51 @@ class SuspendableTask(Generic[Result]):
             asking.add_done_callback(self._resume)
 
 
+class Tasks:
+    """How a cluster runs the work of its components: at once, in the caller.
+
+    `SuspendableTasks` are those of a cluster that serves requests.
+    """
+
+    def may_suspend(self) -> bool:
+        """Return whether work may be suspended while a webhook answers."""
+        return False
+
+    def run(self, call: Callable[..., object], *args: object) -> None:
+        """Call a function."""
+        call(*args)
+
+    def run_large(self, call: Callable[[], object]) -> None:
+        """Call a function that works on a large object."""
+        call()
+
+
+class SuspendableTasks(Tasks):
+    """Work in suspendable tasks of the running event loop.
+
+    Args:
+        may_suspend: returns whether work may have to wait for a webhook.
+    """
+
+    def __init__(self, may_suspend: Callable[[], bool]) -> None:
+        self._may_suspend = may_suspend
+
+    def may_suspend(self) -> bool:
+        """Return whether work may be suspended while a webhook answers."""
+        return self._may_suspend()
+
+    def run(self, call: Callable[..., object], *args: object) -> None:
+        """Call a function, in a task if it may be suspended."""
+        if self._may_suspend():
+            SuspendableTask(lambda: call(*args), raise_error)
+        else:
+            call(*args)
+
+    def run_large(self, call: Callable[[], object]) -> None:
+        """Call a function that works on a large object; the loop goes on beside its long parts."""
+        SuspendableTask(call, raise_error, large=True)
+
+
 def await_result(make: Callable[[], Awaitable[Result]]) -> Result:
     """Return the result of an awaitable; the task that calls this is suspended meanwhile.
 

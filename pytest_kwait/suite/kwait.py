@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
-from pytest_kwait.apimachinery.arguments import check_text
-from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.apimachinery.arguments import check_flag, check_instance, check_text
+from pytest_kwait.apimachinery.selectors import (
+    format_label_selector,
+    normalize_field_selector,
+    normalize_label_selector,
+)
 from pytest_kwait.apimachinery.times import Duration, format_duration, to_seconds
 from pytest_kwait.apimachinery.validation import (
     check_name,
@@ -30,6 +34,7 @@ from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import Step
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
+from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
 from pytest_kwait.engine.retry import request_with_retry
 from pytest_kwait.errors import (
     ApiError,
@@ -44,10 +49,16 @@ from pytest_kwait.framework.named_objects import (
     parse_object_argument,
     strip_kind,
 )
-from pytest_kwait.framework.operations.drain import scheduling_change, taints_change
+from pytest_kwait.framework.operations.drain import (
+    check_drain,
+    scheduling_change,
+    taints_change,
+)
 from pytest_kwait.framework.operations.edit import (
     annotations_change,
     change_object,
+    check_patch,
+    check_subresource,
     labels_change,
     send_patch,
     user_change,
@@ -85,7 +96,6 @@ if TYPE_CHECKING:
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import ObjectList
     from pytest_kwait.clusters.cluster import Cluster
-    from pytest_kwait.engine.options import WaitOptions
     from pytest_kwait.framework.named_objects import KubernetesObject
     from pytest_kwait.framework.objects.combinators import ConditionInput
     from pytest_kwait.framework.operations.edit import Change, PatchType
@@ -110,6 +120,7 @@ _Result = TypeVar("_Result")
 if TYPE_CHECKING:
     NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
     """Creates the requested namespace, and returns a `Kwait` for it."""
+_MAX_PORT = 65535
 _LIMIT_REACHED = 0.5
 """Seconds left of a test's limit below which a timeout is attributed to it."""
 
@@ -404,9 +415,9 @@ class Kwait(WaitMethods):
             ApiError: not found (status 404), or refused.
             InvalidArgument: not `kind/name`, or an unknown kind.
         """
-        resource, name = self._target(target)
         if as_model is not None:
             check_model(as_model)
+        resource, name = self._target(target, namespace)
         obj = self._request(
             lambda deadline: self._session.get(
                 resource, name, self._place(resource, namespace), deadline=deadline
@@ -440,13 +451,16 @@ class Kwait(WaitMethods):
         check_text("kind", kind)
         if as_model is not None:
             check_model(as_model)
+        label_selector = normalize_label_selector(selector)
+        fields = normalize_field_selector(field_selector)
+        self._other_namespace(namespace)
         resource = self._resolve(kind)
         listed = self._request(
             lambda deadline: self._session.list(
                 resource,
                 self._place(resource, namespace),
-                label_selector=selector,
-                field_selector=field_selector,
+                label_selector=label_selector,
+                field_selector=fields,
                 deadline=deadline,
             )
         )
@@ -475,11 +489,13 @@ class Kwait(WaitMethods):
             ApiError: not found (status 404), or refused.
             InvalidArgument: not `kind/name`, or an unknown kind.
         """
-        resource, name = self._target(target)
         if propagation not in ("Background", "Foreground", "Orphan"):
             raise InvalidArgument(
                 "propagation", propagation, "use Background, Foreground or Orphan"
             )
+        if grace_period is not None:
+            check_count("grace_period", grace_period)
+        resource, name = self._target(target, namespace)
         self._request(
             lambda deadline: self._session.delete(
                 resource,
@@ -506,7 +522,7 @@ class Kwait(WaitMethods):
         """
         fields = None
         if target is not None:
-            resource, name = self._target(target)
+            resource, name = self._target(target, namespace)
             fields = {"involvedObject.kind": resource.kind, "involvedObject.name": name}
         listed = self._request(
             lambda deadline: self._session.list(
@@ -541,6 +557,13 @@ class Kwait(WaitMethods):
         Raises:
             ApiError: no such pod or container, or it has not started.
         """
+        if container is not None:
+            check_text("container", container)
+        for flag, value in (("previous", previous), ("timestamps", timestamps)):
+            check_flag(flag, value)
+        for limit, count in (("tail", tail), ("since", since)):
+            if count is not None:
+                check_count(limit, count)
         name = self._pod(target, namespace, _logging_order)
         return self._request(
             lambda deadline: self._session.logs(
@@ -581,6 +604,14 @@ class Kwait(WaitMethods):
         """
         if not command:
             raise InvalidArgument("command", command, "name a program, for example 'true'")
+        if not all(isinstance(word, str) for word in command):
+            raise InvalidArgument("command", command, "use texts: the program and its arguments")
+        if container is not None:
+            check_text("container", container)
+        if stdin is not None and not isinstance(stdin, bytes | str):
+            raise InvalidArgument("stdin", stdin, "use bytes or a text")
+        if timeout is not None:
+            to_seconds(timeout, what="timeout", allow_zero=False)
         return self._session.exec(
             self._other_namespace(namespace),
             self._pod(target, namespace, _attach_order),
@@ -611,6 +642,10 @@ class Kwait(WaitMethods):
             InvalidArgument: the service has no such port, or the pod none of that name.
             OSError: the local port is taken.
         """
+        _check_port("port", port)
+        if isinstance(local_port, bool) or local_port not in range(_MAX_PORT + 1):
+            valid = f"use a number up to {_MAX_PORT}, 0 for any free port"
+            raise InvalidArgument("local_port", local_port, valid)
         pod, number = self._find_port(target, port, namespace)
         # A forward has no deadline; only the request for the pod has.
         forward = self._session.port_forward(
@@ -647,6 +682,11 @@ class Kwait(WaitMethods):
             ApiError: no such object, it has no pods, or its pod is not running.
             InvalidArgument: no such port, or several ports and `port` names none.
         """
+        if port is not None:
+            _check_port("port", port)
+        check_instance("path", path, str, "use a text, for example '/healthz'")
+        if scheme not in ("http", "https"):
+            raise InvalidArgument("scheme", scheme, "use 'http' or 'https'")
         pod, number = self._find_port(target, port, namespace)
         forward = self.port_forward(pod, number, namespace=namespace)
         return f"{scheme}://127.0.0.1:{forward.port}/{path.removeprefix('/')}"
@@ -782,9 +822,10 @@ class Kwait(WaitMethods):
             ApiError: the object does not exist, or the server refuses.
             KwaitError: the object belongs to the cluster, and the test is not serial.
         """
-        resource, name = self._target(target)
-        where = self._place(resource, namespace)
+        check_patch(patch, type, subresource)
         deadline = self._deadline(timeout)
+        resource, name = self._target(target, namespace)
+        where = self._place(resource, namespace)
         record = None
         if where is None:
             record = self._record_patch(resource, name, patch, type, subresource, deadline)
@@ -823,6 +864,7 @@ class Kwait(WaitMethods):
             KwaitError: the object belongs to the cluster, and the test is not serial.
         """
         changed = user_change(change)
+        check_subresource(subresource)
         return self._change(
             target, changed, namespace, timeout, subresource=subresource, replace=True
         )
@@ -965,6 +1007,10 @@ class Kwait(WaitMethods):
                 budgets.
         """
         node = _node_name(name)
+        check_drain(ignore_daemon_sets, delete_empty_dir_data, force, selector, grace_period)
+        options_of_waits = WaitOptions.__annotations__
+        known = {name: value for name, value in options.items() if name in options_of_waits}
+        resolve_options(known, timeout="pod_deletion")
         self.cordon(node)
         drained = self._verb("drain")(
             node,
@@ -1173,7 +1219,8 @@ class Kwait(WaitMethods):
         replace: bool = False,
     ) -> dict[str, Any]:
         """Change an object; one of the cluster is recorded, and restored at the end."""
-        resource, name = self._target(target)
+        deadline = self._deadline(timeout)
+        resource, name = self._target(target, namespace)
         where = self._place(resource, namespace)
         if where is None:
             change = self._guarded(resource, change, records=subresource is None)
@@ -1188,7 +1235,7 @@ class Kwait(WaitMethods):
             name,
             where,
             learned,
-            self._deadline(timeout),
+            deadline,
             subresource=subresource,
             replace=replace,
         )
@@ -1274,7 +1321,11 @@ class Kwait(WaitMethods):
             deadline,
         )
 
-    def _target(self, target: str | KubernetesObject) -> tuple[Resource, str]:
+    def _target(
+        self, target: str | KubernetesObject, namespace: str | None = None
+    ) -> tuple[Resource, str]:
+        """Return the kind and the name of a target, once target and namespace are valid."""
+        self._other_namespace(namespace)
         kind, slash, name = _format_target(target).partition("/")
         if not (kind and slash and name) or "/" in name:
             raise InvalidArgument("target", target, "use kind/name, for example 'job/pi'")
@@ -1350,7 +1401,7 @@ class Kwait(WaitMethods):
         """
         if isinstance(target, str) and "/" not in target:
             return target
-        resource, name = self._target(target)
+        resource, name = self._target(target, namespace)
         if resource.qualified == PODS.qualified:
             return name
         if resource not in (*CONTROLLERS, SERVICES):
@@ -1497,6 +1548,17 @@ def _node_name(name: str | KubernetesObject) -> str:
     """Return the name of a node that is given by name, as `node/name` or as an object."""
     parsed = parse_object_argument("name", name, NODES)
     return check_name("name", strip_kind(name, NODES) if parsed is None else parsed.value)
+
+
+def _check_port(what: str, port: object) -> None:
+    """Check the number or name of a port.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    is_name = isinstance(port, str) and port != ""
+    if isinstance(port, bool) or not (is_name or port in range(1, _MAX_PORT + 1)):
+        raise InvalidArgument(what, port, f"use a number from 1 to {_MAX_PORT}, or a port's name")
 
 
 def _choose_port(

@@ -26,6 +26,16 @@ PATIENCE = 60.0
 """Seconds of real time after which a test that waits for a thread gives up."""
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Return once other threads have made the condition true."""
+    paused = threading.Event()
+    for _ in range(int(PATIENCE / 0.005)):
+        if condition():
+            return
+        paused.wait(0.005)
+    raise AssertionError("it did not come")
+
+
 def pod_at(
     name: str,
     version: int | str = 1,

@@ -34,6 +34,7 @@ from tests.cache.fakes import (
     pod_at,
     pods_of,
     raw,
+    until,
 )
 
 if TYPE_CHECKING:
@@ -352,15 +353,6 @@ def inform() -> Iterator[Callable[..., cache.SharedInformer]]:
         informer.stop()
         assert informer.join(PATIENCE)
     assert listwatch.SHARED_WATCHES._of_session == {}
-
-
-def until(condition: Callable[[], object]) -> None:
-    paused = threading.Event()
-    for _ in range(int(PATIENCE / 0.005)):
-        if condition():
-            return
-        paused.wait(0.005)
-    raise AssertionError("it did not come")
 
 
 def leading(live: Live, inform: Inform) -> tuple[cache.SharedInformer, LiveWatch]:

@@ -10,6 +10,7 @@ import pytest
 from pytest_kwait import wait
 from pytest_kwait.cache import Reflector, VeryShortWatchError
 from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
+from pytest_kwait.cache.listwatch import SHARED_WATCHES
 from pytest_kwait.clock import Deadline
 from tests.cache.fakes import (
     Live,
@@ -574,3 +575,23 @@ def test_a_half_open_watch_is_opened_again_where_it_was_once_it_is_noticed() -> 
         ("watch", 90.0, "20"),
     ]
     assert told[:2] == [silent, silent]
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_a_watch_is_shared_or_kept_to_itself(publishes: bool) -> None:
+    script = Script()
+    script.lists.append(listed(version=10))
+    script.watches.append((event("ADDED", pod_at("a", 11)),))
+    pods = pods_of(script)
+    followed: list[bool] = []
+
+    class Following(Told):
+        def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
+            follower = SHARED_WATCHES.follow(
+                script, pods.collection, "10", deadline=Deadline.after(1, script.clock), shape=None
+            )
+            followed.append(follower is not None)
+
+    reflector = reflector_of(script, Following(), publishes=publishes)
+    reflector.run()
+    assert followed == [publishes]

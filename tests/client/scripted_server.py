@@ -231,6 +231,12 @@ class ScriptedServer:
                     return
 
 
+def trickle_body(exchange: Exchange) -> None:
+    """Answer with a body that does not end in time."""
+    exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
+    exchange.trickle(b" " * 60_000)
+
+
 def encoded(value: object) -> bytes:
     """Return a value as Go would write it on a line: JSON without spaces."""
     return json.dumps(value, separators=(",", ":")).encode() + b"\n"

@@ -13,7 +13,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.testing import FakeClock
 from pytest_kwait.wait import DeadlineExceeded
-from tests.client.scripted_server import Exchange, ScriptedServer, answer
+from tests.client.scripted_server import Exchange, ScriptedServer, answer, trickle_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,11 +36,6 @@ def trickle_headers(exchange: Exchange) -> None:
 def stall_after_headers(exchange: Exchange) -> None:
     exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
     exchange.hold()
-
-
-def trickle_body(exchange: Exchange) -> None:
-    exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
-    exchange.trickle(b" " * 60_000)
 
 
 def stall_after_connection_close(exchange: Exchange) -> None:

@@ -347,3 +347,21 @@ def test_threads_share_a_session(soon: Deadline) -> None:
             thread.join()
         assert seen == [POD] * 40
         session.close()
+
+
+def test_idle_connections_are_closed_whatever_still_refers_to_them(soon: Deadline) -> None:
+    closed = threading.Event()
+
+    def refuse(exchange: Exchange) -> None:
+        exchange.answer(status=404)
+        exchange.hold()
+        closed.set()
+
+    with ScriptedServer(refuse) as server:
+        session = ApiSession(server.client())
+        with pytest.raises(ApiError) as caught:
+            session.get(PODS, "p", "a", deadline=soon)
+        session.close()
+        assert closed.wait(60)
+    # The traceback of the error has frames of the request.
+    assert caught.value.__traceback__ is not None

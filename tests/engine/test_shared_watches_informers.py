@@ -14,22 +14,12 @@ from pytest_kwait.client.resource import JOBS, PODS
 from pytest_kwait.engine.pod_fields import PodFields
 from pytest_kwait.errors import ApiError
 from pytest_kwait.framework.registry import condition_of
+from tests.cache.fakes import PATIENCE, until
 from tests.engine.test_shared_watches import PatientSession, RecordingSubscriber, web
 from tests.objects import created_job, job_pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-PATIENCE = 60.0
-
-
-def until(condition: Callable[[], object]) -> None:
-    paused = threading.Event()
-    for _ in range(int(PATIENCE / 0.005)):
-        if condition():
-            return
-        paused.wait(0.005)
-    raise AssertionError("it did not come")
 
 
 class Running:

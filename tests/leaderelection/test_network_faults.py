@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kwait.clock import SYSTEM_CLOCK
 from pytest_kwait.leaderelection import LeaderElector, LeaseLock
-from tests.client.scripted_server import ScriptedServer
+from tests.client.scripted_server import ScriptedServer, trickle_body
 
 if TYPE_CHECKING:
     from tests.client.scripted_server import Exchange, Handler
@@ -33,11 +33,6 @@ def trickling_headers(exchange: Exchange) -> None:
     exchange.trickle(b"HTTP/1.1 200 OK\r\nX-Wait: " + b"a" * 60_000)
 
 
-def trickling_body(exchange: Exchange) -> None:
-    exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
-    exchange.trickle(b" " * 60_000)
-
-
 def reset(exchange: Exchange) -> None:
     exchange.close()
 
@@ -46,7 +41,7 @@ def busy(exchange: Exchange) -> None:
     exchange.answer({"kind": "Status", "code": 429}, status=429, headers={"Retry-After": "600"})
 
 
-@pytest.mark.parametrize("trouble", [half_open, trickling_headers, trickling_body, reset, busy])
+@pytest.mark.parametrize("trouble", [half_open, trickling_headers, trickle_body, reset, busy])
 def test_it_always_ends_in_stopped(trouble: Handler) -> None:
     stopped: list[float] = []
     with ScriptedServer(missing, stored, stored, trouble) as server:

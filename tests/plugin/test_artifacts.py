@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.plugin.outputs import hide_random_parts, read_files
+
 FakeCluster = Callable[[], str]
 
 _WAITING = """
@@ -21,16 +23,6 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     return pytester.runpytest("--kwait-artifacts=art", "--kwait-run-id=r1", *options)
 
 
-def plain(text: str) -> str:
-    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
-
-
-def files(pytester: pytest.Pytester) -> dict[str, str]:
-    root = pytester.path / "art"
-    found = sorted(each for each in root.rglob("*") if each.is_file())
-    return {plain(each.relative_to(root).as_posix()): each.read_text() for each in found}
-
-
 def test_a_failed_test_has_a_folder_with_everything(
     pytester: pytest.Pytester, fake_cluster: FakeCluster
 ) -> None:
@@ -38,7 +30,7 @@ def test_a_failed_test_has_a_folder_with_everything(
     result = run(pytester)
     result.assert_outcomes(passed=1, failed=1)
     assert "kwait: artifacts of 1 failed test: art" in result.stdout.str().splitlines()
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
@@ -47,8 +39,8 @@ def test_a_failed_test_has_a_folder_with_everything(
         f"{folder}/{space}/objects/configmaps.yaml",
         f"{folder}/{space}/objects/serviceaccounts.yaml",
     ]
-    failure = plain(found[f"{folder}/failure.txt"])
-    shown = plain(result.stdout.str())
+    failure = hide_random_parts(found[f"{folder}/failure.txt"])
+    shown = hide_random_parts(result.stdout.str())
     middle = failure[failure.index("    def test_it") : failure.index("test_it.py:4: WaitTimeout")]
     # The summary has the same, in fewer lines.
     headline = "WaitTimeout: job t-it-########/pi did not become complete within 100ms: not"
@@ -60,7 +52,7 @@ def test_a_failed_test_has_a_folder_with_everything(
         "token=(hidden)\n"
     )
     assert "name: mine" in found[f"{folder}/{space}/objects/configmaps.yaml"]
-    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    evidence = json.loads(hide_random_parts(found[f"{folder}/evidence.json"]))
     (wait,) = evidence.pop("waits")
     assert evidence == {
         "test": "test_it.py::test_it",
@@ -108,7 +100,7 @@ def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: F
     result = run(pytester)
     result.assert_outcomes(passed=1, failed=1, errors=3)
     assert "kwait: artifacts of 3 failed tests: art" in result.stdout.str().splitlines()
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     places = [name.split("/", 1) for name in found]
     assert [rest for folder, rest in places if "test_setup" in folder] == [
         "evidence.json",
@@ -128,7 +120,9 @@ def test_setup_and_teardown_that_fail(pytester: pytest.Pytester, fake_cluster: F
     ]
     folder = f"test_it-test_teardown-########/{space}"
     assert "name: mine" in found[f"{folder}/objects/configmaps.yaml"]
-    evidence = json.loads(plain(found["test_it-test_teardown-########/evidence-teardown.json"]))
+    evidence = json.loads(
+        hide_random_parts(found["test_it-test_teardown-########/evidence-teardown.json"])
+    )
     assert evidence["namespaces"] == [space]
     assert evidence["headline"] == "ValueError: no way out"
     # As it was when the test first failed, once.
@@ -167,9 +161,9 @@ def test_teardown_of_shared_fixtures(
         """
     )
     run(pytester).assert_outcomes(passed=2, errors=1)
-    assert [name for name in files(pytester) if name.endswith("namespace.yaml")] == [
-        "test_it-test_two-########/t-shared-########/namespace.yaml"
-    ]
+    assert [
+        name for name in read_files(pytester.path / "art") if name.endswith("namespace.yaml")
+    ] == ["test_it-test_two-########/t-shared-########/namespace.yaml"]
 
 
 def test_a_namespace_that_is_given(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
@@ -189,7 +183,7 @@ def test_a_namespace_that_is_given(pytester: pytest.Pytester, fake_cluster: Fake
     )
     run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
     # This run's own Leases are there as well.
-    assert "test_it-test_it-########/mine/namespace.yaml" in files(pytester)
+    assert "test_it-test_it-########/mine/namespace.yaml" in read_files(pytester.path / "art")
 
 
 def test_tests_that_have_nothing_to_do_with_us_have_folders_too(
@@ -215,7 +209,7 @@ def test_tests_that_have_nothing_to_do_with_us_have_folders_too(
         """
     )
     run(pytester).assert_outcomes(failed=2, xfailed=1, skipped=1)
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     assert list(found) == [
         "test_it-test_behind-########/evidence.json",
         "test_it-test_behind-########/failure.txt",
@@ -249,14 +243,14 @@ def test_another_attempt_and_another_run_have_folders_of_their_own(
     pytester.syspathinsert()
     for _ in range(2):
         run(pytester, "-p", "conftest_twice").assert_outcomes(failed=2)
-    folders = sorted(plain(each.name) for each in (pytester.path / "art").iterdir())
+    folders = sorted(hide_random_parts(each.name) for each in (pytester.path / "art").iterdir())
     assert folders == [
         "test_it-test_it-########",
         "test_it-test_it-########-2",
         "test_it-test_it-########-attempt-2",
         "test_it-test_it-########-attempt-2-2",
     ]
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     again = json.loads(found["test_it-test_it-########-attempt-2/evidence.json"])
     assert again["attempt"] == 2
     assert sum(name.endswith("namespace.yaml") for name in found) == 4
@@ -279,7 +273,7 @@ def test_workers_write_their_own_and_the_controller_tells(
     result = run(pytester, "-n2", "--max-worker-restart=1", "--junitxml=junit.xml")
     result.assert_outcomes(failed=4)
     assert "kwait: artifacts of 4 failed tests: art" in result.stdout.str().splitlines()
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     assert sum(name.endswith("namespace.yaml") for name in found) == 3
     assert all(re.search(r"-gw\d/", name) for name in found)
     (killed,) = (found[name] for name in found if re.search("test_killed.*/failure.txt", name))
@@ -309,7 +303,7 @@ def test_the_tests_own_timeout_leaves_time_for_artifacts(
         result = run(pytester, f"--timeout-method={method}", "-k", method)
         result.assert_outcomes(failed=1)
         assert "Timeout (>" not in result.stdout.str()
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     assert sum(name.endswith("namespace.yaml") for name in found) == 2
     assert not any(name.endswith("problems.txt") for name in found)
     assert fake_cluster().count("DELETE /api/v1/namespaces/") == 2
@@ -351,8 +345,8 @@ def test_exhausted_time_is_reported_instead_of_artifacts(
         """
     )
     run(pytester).assert_outcomes(failed=1)
-    found = files(pytester)
-    assert plain(found["test_it-test_it-########/problems.txt"]) == (
+    found = read_files(pytester.path / "art")
+    assert hide_random_parts(found["test_it-test_it-########/problems.txt"]) == (
         "namespaces t-it-######## are left out: the test's own timeout leaves no time\n"
     )
     assert not any(name.endswith(".yaml") for name in found)
@@ -371,7 +365,7 @@ def test_a_test_that_ran_out_of_its_own_time(
         """
     )
     run(pytester).assert_outcomes(failed=1)
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     # Versions of pytest-timeout word the rest in different ways.
     assert "Failed: Timeout " in found["test_it-test_it-########/failure.txt"]
     assert sum(name.endswith("namespace.yaml") for name in found) == 1
@@ -383,7 +377,9 @@ def test_a_run_gathers_for_so_long_only(
     monkeypatch.setattr("pytest_kwait.plugin.artifacts.CRASH_DUMPS_TIMEOUT", 0.0)
     pytester.makepyfile(test_it="def test_it(kwait): assert False")
     run(pytester).assert_outcomes(failed=1)
-    assert plain(files(pytester)["test_it-test_it-########/problems.txt"]) == (
+    assert hide_random_parts(
+        read_files(pytester.path / "art")["test_it-test_it-########/problems.txt"]
+    ) == (
         "namespaces t-it-######## are left out: what was gathered for tests before it "
         "leaves no time\n"
     )
@@ -454,7 +450,7 @@ def test_a_folder_that_was_removed_is_made_again(
         """
     )
     run(pytester).assert_outcomes(failed=1)
-    assert "test_it-test_it-########/failure.txt" in files(pytester)
+    assert "test_it-test_it-########/failure.txt" in read_files(pytester.path / "art")
 
 
 def test_foreign_client_is_no_error(pytester: pytest.Pytester, fake_cluster: FakeCluster) -> None:
@@ -472,7 +468,7 @@ def test_foreign_client_is_no_error(pytester: pytest.Pytester, fake_cluster: Fak
         """
     )
     run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
-    found = files(pytester)
+    found = read_files(pytester.path / "art")
     assert found["test_it-test_it-########/problems.txt"].startswith(
         "namespaces mine are left out: client=<object object at "
     )
@@ -483,7 +479,7 @@ def test_junit_has_properties_and_attachments(
 ) -> None:
     pytester.makepyfile(test_it=_WAITING + "\n\ndef test_good(kwait): pass")
     run(pytester, "--junitxml=junit.xml").assert_outcomes(passed=1, failed=1)
-    xml = plain((pytester.path / "junit.xml").read_text())
+    xml = hide_random_parts((pytester.path / "junit.xml").read_text())
     folder = "art/test_it-test_it-########"
     assert (
         "<properties>"
@@ -502,7 +498,7 @@ def test_junit_without_artifacts_names_namespace_and_run(
 ) -> None:
     pytester.makepyfile(test_it=_WAITING + "\n\ndef test_plain(): assert False")
     pytester.runpytest("--kwait-run-id=r1", "--junitxml=junit.xml").assert_outcomes(failed=2)
-    xml = plain((pytester.path / "junit.xml").read_text())
+    xml = hide_random_parts((pytester.path / "junit.xml").read_text())
     assert (
         '<properties><property name="kwait_namespace" value="t-it-########" />'
         '<property name="kwait_run_id" value="r1" /></properties>'

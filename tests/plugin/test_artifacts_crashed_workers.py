@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.plugin.given_cluster import given
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests.plugin.outputs import hide_random_parts, read_files
 
 FakeCluster = Callable[[], str]
 
@@ -100,15 +96,6 @@ def run(pytester: pytest.Pytester, *options: str) -> pytest.RunResult:
     )
 
 
-def plain(text: str) -> str:
-    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
-
-
-def files(root: Path) -> dict[str, str]:
-    found = sorted(each for each in root.rglob("*") if each.is_file())
-    return {plain(each.relative_to(root).as_posix()): each.read_text() for each in found}
-
-
 @pytest.mark.parametrize(
     "death",
     ["os._exit(3)", "os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGSEGV)"],
@@ -134,7 +121,7 @@ def test_it(kwait, wait_for_job_complete):
     output = result.stdout.str()
     assert "kwait: artifacts of 1 failed test: art" in output.splitlines()
     assert "INTERNALERROR" not in output
-    found = files(pytester.path / "art")
+    found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########-gw0", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
@@ -152,7 +139,7 @@ def test_it(kwait, wait_for_job_complete):
     # While it was there: the run has removed it since.
     assert "deletionTimestamp" not in found[f"{folder}/{space}/namespace.yaml"]
     assert "kwait: the janitor removed 1 namespace and 0 other objects of 1 run" in output
-    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    evidence = json.loads(hide_random_parts(found[f"{folder}/evidence.json"]))
     (wait,) = evidence.pop("waits")
     assert evidence == {
         "test": "test_it.py::test_it",
@@ -171,7 +158,7 @@ def test_it(kwait, wait_for_job_complete):
         "outcome": "unfinished",
         "reason": None,
     }
-    xml = plain((pytester.path / "junit.xml").read_text())
+    xml = hide_random_parts((pytester.path / "junit.xml").read_text())
     assert (
         f"[[ATTACHMENT|art/{folder}/failure.txt]]\n[[ATTACHMENT|art/{folder}/evidence.json]]" in xml
     )
@@ -195,7 +182,7 @@ def test_it(shared, kwait):
 """
     )
     run(pytester).assert_outcomes(failed=1)
-    found = files(pytester.path / "art")
+    found = read_files(pytester.path / "art")
     folder = "test_it-test_it-########-gw0"
     assert "name: mine" in found[f"{folder}/t-it-########/objects/configmaps.yaml"]
     assert f"{folder}/t-shared-########/namespace.yaml" in found
@@ -207,7 +194,7 @@ def test_given_namespace_is_dumped(pytester: pytest.Pytester, shared_cluster: Fa
     (pytester.path / "requests.log.objects").write_text(json.dumps([mine, 1]))
     pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
     run(pytester, "--kwait-namespace=mine").assert_outcomes(failed=1)
-    found = files(pytester.path / "art")
+    found = read_files(pytester.path / "art")
     assert "test_it-test_it-########-gw0/mine/namespace.yaml" in found
 
 
@@ -217,8 +204,8 @@ def test_unreachable_cluster_is_reported(
     monkeypatch.setenv("FAKE_TROUBLE", "no answer within 10s")
     pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
     run(pytester).assert_outcomes(failed=1)
-    found = files(pytester.path / "art")
-    assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
+    found = read_files(pytester.path / "art")
+    assert hide_random_parts(found["test_it-test_it-########-gw0/problems.txt"]) == (
         "namespaces t-it-######## are left out: no answer within 10s\n"
     )
 
@@ -229,8 +216,8 @@ def test_collection_time_of_a_run_is_limited(
     monkeypatch.setattr("pytest_kwait.plugin.artifacts.CRASH_DUMPS_TIMEOUT", 0.0)
     pytester.makepyfile(test_it=_MINE + "def test_it(kwait): os._exit(1)")
     run(pytester).assert_outcomes(failed=1)
-    found = files(pytester.path / "art")
-    assert plain(found["test_it-test_it-########-gw0/problems.txt"]) == (
+    found = read_files(pytester.path / "art")
+    assert hide_random_parts(found["test_it-test_it-########-gw0/problems.txt"]) == (
         "namespaces t-it-######## are left out: what was gathered for tests "
         "before it leaves no time\n"
     )
@@ -244,7 +231,7 @@ def test_remote_worker_has_only_its_failure(
     result = run(pytester)
     result.assert_outcomes(failed=1)
     assert "INTERNALERROR" not in result.stdout.str()
-    found = files(pytester.path / "art")
+    found = read_files(pytester.path / "art")
     folder = "test_it-test_it-########-gw0"
     assert list(found) == [f"{folder}/evidence.json", f"{folder}/failure.txt"]
     evidence = json.loads(found[f"{folder}/evidence.json"])
@@ -288,7 +275,7 @@ def test_it(kwait, kwait_cluster):
     )
     result = pytester.runpytest_subprocess("--kwait-artifacts=art", "--kwait-run-id=r1", timeout=60)
     assert result.ret == 1
-    found = files(pytester.path / "art")
+    found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
         f"{folder}/evidence.json",
@@ -297,7 +284,7 @@ def test_it(kwait, kwait_cluster):
         f"{folder}/{space}/objects/configmaps.yaml",
         f"{folder}/{space}/objects/serviceaccounts.yaml",
     ]
-    lines = plain(result.stdout.str()).splitlines()
+    lines = hide_random_parts(result.stdout.str()).splitlines()
     assert f"kwait: artifacts of the test that ran out of time: art/{folder}" in lines
     assert any(" Timeout " in line for line in lines)
     failure = found[f"{folder}/failure.txt"]
@@ -305,7 +292,7 @@ def test_it(kwait, kwait_cluster):
         "the test's own timeout of 3s (pytest-timeout) ended the process; where the test was:\n\n"
     )
     assert failure.endswith("while True: time.sleep(0.1)\n")
-    evidence = json.loads(plain(found[f"{folder}/evidence.json"]))
+    evidence = json.loads(hide_random_parts(found[f"{folder}/evidence.json"]))
     (wait,) = evidence["waits"]
     assert (evidence["phase"], evidence["attempt"]) == ("expired", 1)
     assert evidence["namespaces"] == [space]

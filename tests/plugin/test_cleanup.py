@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import pytest
 from pytest_kwait.plugin import cleanup
 from pytest_kwait.plugin.cluster_source import ClusterServer, OwnedSource, RemoteSource
 from pytest_kwait.suite.config.settings import Settings
+from tests.plugin.outputs import list_lines
 
 if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
@@ -179,7 +179,9 @@ def test_what_a_test_could_not_remove_is_tried_again_at_the_end(
     result.assert_outcomes(passed=1, errors=1)
     assert fake_cluster().splitlines().count("DELETE /api/v1/nodes/n") == 2
     assert [line.split()[0] for line in leases(pytester)][-2:] == ["PATCH", "DELETE"]
-    assert "kwait: the janitor removed 0 namespaces and 1 other object of 1 run" in shown(result)
+    assert "kwait: the janitor removed 0 namespaces and 1 other object of 1 run" in list_lines(
+        result
+    )
 
 
 class _Pulse:
@@ -252,12 +254,6 @@ def test_workers_that_ask_at_once_get_one_registration(monkeypatch: pytest.Monke
     assert list(registrations.registrations.values()) == [first]
 
 
-def shown(result: pytest.RunResult) -> list[str]:
-    return re.sub(
-        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
-    ).splitlines()
-
-
 _TWO_TESTS = """
 def test_good(kwait): pass
 def test_bad(kwait): assert False
@@ -274,7 +270,7 @@ def test_kept_namespaces_are_listed(
     pytester.makepyfile(test_it=_TWO_TESTS)
     result = pytester.runpytest(f"--kwait-keep={keep}", "--kwait-run-id=r1")
     result.assert_outcomes(passed=1, failed=1)
-    lines = shown(result)
+    lines = list_lines(result)
     told = [
         f"namespace t-{name}-######## is kept; look: kubectl --kubeconfig /fake/kubeconfig "
         f"get all,events --namespace t-{name}-########"
@@ -349,7 +345,7 @@ def test_embedded_cluster_refuses_to_keep_namespaces_with_advice(
     pytester.makepyfile(test_it="def test_it(kwait): assert False")
     result = pytester.runpytest("--kwait-keep=failed", "--kwait-run-id=r1")
     assert (
-        shown(result).count(
+        list_lines(result).count(
             "namespace t-it-######## is kept; the embedded cluster ends with the run, "
             "though: start one with `kwait up` and give its kubeconfig with --kwait-kubeconfig"
         )

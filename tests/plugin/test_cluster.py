@@ -21,8 +21,8 @@ from pytest_kwait.plugin.cluster_source import (
     RemoteRegistration,
     RemoteSource,
 )
-from pytest_kwait.simulator.container_runtime import runtime
-from pytest_kwait.simulator.container_runtime.runtime import Isolation
+from pytest_kwait.simulator.runtimes.processes import runtime
+from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from pytest_kwait.suite.config.settings import Settings
 from pytest_kwait.wait import DeadlineExceeded
 from tests.objects import secret

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.plugin.outputs import list_lines
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -118,12 +120,6 @@ _MESSAGE = [
 ]
 
 
-def shown(result: pytest.RunResult) -> list[str]:
-    return re.sub(
-        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
-    ).splitlines()
-
-
 def message(name: str, margin: str = "") -> list[str]:
     return [margin + line.format(name=name) for line in _MESSAGE]
 
@@ -152,7 +148,7 @@ def test_a_failed_wait_shows_the_users_line_and_its_message_once(
     )
     result = pytester.runpytest("--kwait-run-id=r1")
     result.assert_outcomes(failed=1)
-    lines = shown(result)
+    lines = list_lines(result)
     assert f">       {call}" in lines
     assert sum("within 100ms" in line for line in lines) == 1
     assert sum("limit  " in line for line in lines) == 1
@@ -178,7 +174,7 @@ def test_a_failed_precondition_is_a_setup_error_with_the_same_message(
     )
     result = pytester.runpytest("--kwait-run-id=r1")
     result.assert_outcomes(failed=1, errors=1)
-    lines = shown(result)
+    lines = list_lines(result)
     start = next(i for i, line in enumerate(lines) if "ERROR at setup of test_mark" in line)
     assert lines[start + 1 : start + 3] == message("mark")
     body = [line.removeprefix("E       ") for line in lines if line.startswith("E       ")]
@@ -205,7 +201,7 @@ def test_an_error_in_a_users_fixture_shows_its_line(
     )
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)
-    lines = shown(result)
+    lines = list_lines(result)
     assert '>       return kwait.get("job-pi")' in lines
     assert "test_it.py:5: InvalidArgument" in lines
     assert not any("suite/kwait.py" in line for line in lines)
@@ -245,7 +241,7 @@ def test_the_terminal_shows_a_short_message_and_files_the_whole_one(
 ) -> None:
     pytester.makepyfile(test_it=_LOST)
     result = pytester.runpytest("--kwait-run-id=r1", "--kwait-artifacts=art", *workers)
-    lines = shown(result)
+    lines = list_lines(result)
     start = next(at for at, line in enumerate(lines) if line.startswith("E "))
     folder = next((pytester.path / "art").glob("test_it*"))
     name = re.sub("-[0-9a-f]{8}", "-########", folder.name)
@@ -274,7 +270,7 @@ def test_verbose_shows_the_whole_message(
     pytester: pytest.Pytester, fake_cluster: Callable[[], str]
 ) -> None:
     pytester.makepyfile(test_it=_LOST)
-    lines = shown(pytester.runpytest("-v"))
+    lines = list_lines(pytester.runpytest("-v"))
     assert "E         awaited   job pi to finish" in lines
     assert "E           | line 0" in lines
     assert not any("more: -v" in line for line in lines)
@@ -285,7 +281,7 @@ def test_a_first_failure_takes_25_lines(
 ) -> None:
     long = _LOST.replace('"it is lost"', '"it is lost " * 90').replace("line {at}", "x " * 99)
     pytester.makepyfile(test_it=long.replace("    error.add_note", "    # error.add_note"))
-    lines = shown(pytester.runpytest())
+    lines = list_lines(pytester.runpytest())
     message = [line for line in lines if line.startswith("E ")]
     assert 10 < len(message) <= 17
     assert max(map(len, message)) <= 80

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.plugin.outputs import hide_random_parts, list_lines
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -43,12 +45,8 @@ def step_summary(
     return path
 
 
-def plain(text: str) -> str:
-    return re.sub(r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", text)
-
-
 def told(result: pytest.RunResult) -> list[str]:
-    return [line for line in plain(result.stdout.str()).splitlines() if line.startswith("::")]
+    return [line for line in list_lines(result) if line.startswith("::")]
 
 
 def test_failures_are_annotated_and_summed_up(
@@ -65,7 +63,7 @@ def test_failures_are_annotated_and_summed_up(
         "::error file=test_it.py,line=10,title=test_it.py%3A%3Atest_setup (setup)::ValueError: no",
     ]
     link = '<a href="https://github.com/o/r/actions/runs/5#artifacts"><code>art/test&#95;it-'
-    assert plain(step_summary.read_text()).splitlines() == [
+    assert hide_random_parts(step_summary.read_text()).splitlines() == [
         "before",
         "### pytest-kwait: 2 failed, 1 error, 1 passed",
         "",

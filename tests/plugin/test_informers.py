@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.plugin.outputs import join_failure
+
 FakeCluster = Callable[[], str]
 
 SUITE = """
@@ -46,11 +48,6 @@ def test_no_bench_is_made_for_who_looks_elsewhere(kwait_informers, request):
 """
 
 
-def message_of(result: pytest.RunResult) -> str:
-    """The message of the only failure, on one line."""
-    return " ".join(line[1:].strip() for line in result.outlines if line.startswith("E  "))
-
-
 def test_informers_of_a_test_start_synced_and_stop_with_it(
     pytester: pytest.Pytester,
 ) -> None:
@@ -88,7 +85,7 @@ def test_invalid_arguments_are_refused(
     pytester.makepyfile(f"def test_it(kwait_informers): kwait_informers{call}")
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    assert message_of(result).endswith(message)
+    assert join_failure(result).endswith(message)
 
 
 def test_a_refused_list_fails_the_test_with_its_reason(
@@ -107,7 +104,7 @@ def test_a_refused_list_fails_the_test_with_its_reason(
     )
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    assert message_of(result).endswith(
+    assert join_failure(result).endswith(
         "WaitFailed: the cache of secrets in namespace ci cannot sync: list failed: "
         "403 Forbidden: not for you"
     )

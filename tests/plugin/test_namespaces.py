@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.plugin.given_cluster import given
+from tests.plugin.outputs import hide_random_parts, list_lines
 
 Log = Callable[[], str]
 
@@ -197,11 +198,7 @@ def test_the_number_of_namespaces_is_bounded(pytester: pytest.Pytester, fake_clu
         "--kwait-namespace-limit=2", "--kwait-timeout=namespace_deletion=200ms", "--kwait-run-id=r1"
     )
     result.assert_outcomes(failed=1)
-    shown = re.sub(
-        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b",
-        "-########",
-        " ".join(result.stdout.str().split()),
-    )
+    shown = " ".join(hide_random_parts(result.stdout.str()).split())
     assert re.search(
         r"namespace t-one-too-many-test-three-at-once-######## could not be created "
         r"within \S+: the run (E )?has 2 namespaces, 0 of them being deleted, and (E )?may have 2 ",
@@ -277,9 +274,7 @@ def test_end_of_the_run_awaits_deletions_and_names_finalizers(
     result = pytester.runpytest("--kwait-deletion-wait=1600ms", "--kwait-run-id=r1")
     # Remaining objects are no failure of a test.
     assert result.ret == pytest.ExitCode.OK
-    lines = re.sub(
-        r"-([0-9a-f]{8}|[b-df-hj-np-tv-xz2-9]{5})\b", "-########", result.stdout.str()
-    ).splitlines()
+    lines = list_lines(result)
     assert "kwait: waiting up to 1.6s until 1 namespace is gone" in lines
     start = lines.index("kwait: 1 namespace is not gone after 1.6s; the server is still deleting:")
     assert lines[start + 1] == (

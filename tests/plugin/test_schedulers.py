@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.plugin.outputs import join_failure
+
 FakeCluster = Callable[[], str]
 
 SUITE = """
@@ -42,11 +44,6 @@ def test_several(kwait, kwait_scheduler, wait_for_pod_scheduled):
     for scheduler in (one, two):
         wait_for_pod_scheduled(scheduler.name)
 """
-
-
-def message_of(result: pytest.RunResult) -> str:
-    """The message of the only failure, on one line."""
-    return " ".join(line[1:].strip() for line in result.outlines if line.startswith("E  "))
 
 
 def test_schedulers_of_a_test_run_and_end_with_it(pytester: pytest.Pytester) -> None:
@@ -89,7 +86,7 @@ def test_invalid_arguments_are_refused(
     pytester.makepyfile(f"def test_it(kwait_scheduler): kwait_scheduler({call})")
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    assert message_of(result).endswith(f"InvalidArgument: {message}")
+    assert join_failure(result).endswith(f"InvalidArgument: {message}")
 
 
 def test_refused_pods_fail_the_test_with_the_reason_and_once(
@@ -107,7 +104,7 @@ def test_refused_pods_fail_the_test_with_the_reason_and_once(
     )
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    assert message_of(result).endswith(
+    assert join_failure(result).endswith(
         "WaitFailed: the cache of pods cannot sync: list failed: 403 Forbidden: not for you"
     )
 

@@ -62,9 +62,6 @@ class ManualClock(SimClock):
     def call_soon(self, call: Callable[..., object], *args: object) -> ScheduledCall:
         return self.call_later(0.0, call, *args)
 
-    def call_large(self, call: Callable[[], object]) -> None:
-        call()
-
     def leap(self, seconds: float) -> None:
         """Let time pass in which nothing is called, as for a process that is stopped."""
         self._now += seconds

@@ -12,8 +12,6 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator import history
 from pytest_kwait.simulator.history import (
     HistoryJournals,
-    record_history,
-    stop_recording,
 )
 from pytest_kwait.simulator.protocol.recording import journal
 from pytest_kwait.simulator.protocol.recording.files import read_recording
@@ -327,14 +325,14 @@ def test_a_cluster_flushes_by_itself_and_stops_once(
     monkeypatch.setattr(history, "_FLUSH_SECONDS", 0.0)
 
     async def record() -> None:
-        first = record_history(api, tmp_path)
+        first = api.services.recordings.record(tmp_path)
         add_namespace(api)
         api.create("pods", pod(), "t-1")
         while not (tmp_path / "namespaces" / "t-1.jsonl").exists():
             await async_sleep(0)
-        assert record_history(api, tmp_path) is first
-        stop_recording(api)
-        stop_recording(api)
+        assert api.services.recordings.record(tmp_path) is first
+        api.services.recordings.stop()
+        api.services.recordings.stop()
 
     asyncio.run(record())
     assert (0.0, "STATE", "serviceaccounts/t-1/default") in own(read_recording(tmp_path).lines)

@@ -12,6 +12,8 @@ import pytest
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.suspendable import (
     SuspendableTask,
+    SuspendableTasks,
+    Tasks,
     await_result,
     beside_loop,
     on_loop,
@@ -241,3 +243,39 @@ def test_errors_beside_the_loop_end_the_task() -> None:
 
     with pytest.raises(ValueError, match="bad"):
         asyncio.run(run_suspendable(work, large=True))
+
+
+@pytest.mark.parametrize("may_suspend", [True, False])
+def test_calls_run_in_tasks_while_they_may_be_suspended(may_suspend: bool) -> None:
+    async def run() -> None:
+        tasks, made = SuspendableTasks(lambda: may_suspend), list[tuple[str, bool]]()
+
+        def call(name: str) -> None:
+            made.append((name, SuspendableTask.current() is not None))
+
+        assert tasks.may_suspend() is may_suspend
+        tasks.run(call, "a")
+        tasks.run_large(lambda: call("large"))
+        assert made == [("a", may_suspend), ("large", True)]
+
+    asyncio.run(run())
+
+
+def test_calls_run_in_the_caller_without_an_event_loop() -> None:
+    tasks, made = Tasks(), list[str]()
+    tasks.run(made.append, "a")
+    tasks.run_large(lambda: made.append("large"))
+    assert (made, tasks.may_suspend()) == (["a", "large"], False)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_errors_of_calls_are_raised(large: bool) -> None:
+    def fail() -> None:
+        raise LookupError("gone")
+
+    async def run() -> None:
+        tasks = SuspendableTasks(lambda: True)
+        with pytest.raises(LookupError, match="gone"):
+            tasks.run_large(fail) if large else tasks.run(fail)
+
+    asyncio.run(run())

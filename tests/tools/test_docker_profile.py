@@ -11,7 +11,7 @@ from tools import docker_profile
 
 _PROBE = """
 import errno, json, os, sys, threading
-from pytest_kwait.simulator.container_runtime import system_calls
+from pytest_kwait.simulator.runtimes.processes import system_calls
 
 def call(function, *arguments):
     try:

@@ -12,7 +12,8 @@ import yaml
 from e2e.conftest import PROGRAMS
 from e2e.programs.go_controller.build import NOT_BUILT, find_program
 from e2e.programs.operators import fill_in, make_certificate
-from pytest_kwait import ApiError, WaitTimeout
+from e2e.raising import times_out
+from pytest_kwait import ApiError, wait
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -128,7 +129,11 @@ def test_a_missing_right_is_in_its_log(kwait: Kwait) -> None:
     kwait.apply(*manifests)
     kwait.wait_for_deployment_complete("sites")
     kwait.create(site(kwait))
-    with pytest.raises(WaitTimeout):
-        kwait.wait_for("deployment/home", "create", timeout="10s")
-    logs = [kwait.logs(pod["metadata"]["name"]) for pod in kwait.list("pods", selector="app=sites")]
-    assert 'cannot create resource \\"deployments\\"' in "".join(logs)
+
+    def is_logged() -> bool:
+        pods = kwait.list("pods", selector="app=sites")
+        logs = "".join(kwait.logs(pod["metadata"]["name"]) for pod in pods)
+        return 'cannot create resource \\"deployments\\"' in logs
+
+    wait.poll_immediate("200ms", "1m", is_logged)
+    times_out("created within LIMIT: not found yet", kwait.wait_for, "deployment/home", "create")

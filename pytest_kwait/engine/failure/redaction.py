@@ -422,19 +422,24 @@ def learn_namespace(
     namespace: str,
     max_age: float | None = 1.0,
     deadline: Deadline | None = None,
+    *,
+    resource_version: str | None = None,
 ) -> ApiError | DeadlineExceeded | None:
     """Mask the values of the Secrets of a namespace; return the error of their list, if any.
 
     Args:
         max_age: the age in seconds from which an earlier list is outdated; None for never.
         deadline: the deadline of the list, which takes at most 2 s.
+        resource_version: as of `ApiSession.list`.
     """
     seconds = _LIST_TIMEOUT if deadline is None else min(_LIST_TIMEOUT, deadline.remaining)
     end = Deadline.after(seconds, session.clock)
     with SECRET_VALUES.listing(session, namespace, max_age, end) as is_outdated:
         if is_outdated:
             try:
-                listed = session.list(SECRETS, namespace, deadline=end)
+                listed = session.list(
+                    SECRETS, namespace, resource_version=resource_version, deadline=end
+                )
             except (ApiError, DeadlineExceeded) as error:
                 return error
             for item in listed.items:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
-from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.apimachinery.selectors import Selector, normalize_label_selector
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.apimachinery.validation import (
     check_name,
@@ -23,7 +23,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.active_waits import ACTIVE_WAITS, ActiveWait
 from pytest_kwait.engine.failure.wait_report import Timeline
-from pytest_kwait.engine.options import WaitOptions, check_count, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_bool, check_count, resolve_options
 from pytest_kwait.engine.pod_fields import is_finished
 from pytest_kwait.engine.retry import ErrorAction, ErrorLog, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import sleep_until_stopped, wait_for_condition
@@ -138,6 +138,7 @@ def taints_change(taints: str | Sequence[str], overwrite: bool) -> Change:
                 "effect": effect,
                 **({"value": value} if value else {}),
             }
+    check_bool("overwrite", overwrite)
 
     def changed(node: Obj) -> Obj:
         spec = node.setdefault("spec", {})
@@ -270,8 +271,9 @@ def drain(
     """
     session = ApiSession.of(client)
     name = check_name("node", name)
-    if grace_period is not None:
-        check_count("grace_period", grace_period)
+    label_selector = check_drain(
+        ignore_daemon_sets, delete_empty_dir_data, force, selector, grace_period
+    )
     settings = resolve_options(options, timeout="pod_deletion", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, f"node {name} could not be drained"):
@@ -280,9 +282,7 @@ def drain(
             lambda attempt_deadline: session.list(
                 PODS,
                 field_selector={"spec.nodeName": name},
-                label_selector=format_label_selector({"matchLabels": dict(selector)})
-                if isinstance(selector, Mapping)
-                else selector,
+                label_selector=label_selector,
                 deadline=attempt_deadline,
             ),
             deadline,
@@ -299,6 +299,26 @@ def drain(
     subject = f"node {name}"
     _Eviction(session, subject, "be drained", settings, deadline, grace_period).run(pods)
     return drained
+
+
+def check_drain(
+    ignore_daemon_sets: object,
+    delete_empty_dir_data: object,
+    force: object,
+    selector: Selector | None,
+    grace_period: object,
+) -> str | None:
+    """Check the arguments of `drain`; return the selector as text, None for all pods.
+
+    Raises:
+        InvalidArgument: one of them is not valid.
+    """
+    check_bool("ignore_daemon_sets", ignore_daemon_sets)
+    check_bool("delete_empty_dir_data", delete_empty_dir_data)
+    check_bool("force", force)
+    if grace_period is not None:
+        check_count("grace_period", grace_period)
+    return normalize_label_selector(selector)
 
 
 def _select_pods(

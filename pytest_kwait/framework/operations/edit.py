@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.validation import (
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from pytest_kwait.clock import Deadline
-from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_bool, resolve_options
 from pytest_kwait.engine.retry import (
     ErrorAction,
     make_retry_backoff,
@@ -76,11 +76,40 @@ def patch(
     """
     session = ApiSession.of(client)
     check_namespace(namespace)
+    check_patch(patch, type, subresource)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be patched"):
         resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
         return send_patch(session, resource, name, where, patch, type, subresource, deadline)
+
+
+def check_patch(patch: object, type: object, subresource: object) -> None:
+    """Check the arguments of `patch` that need no server.
+
+    Raises:
+        InvalidArgument: the type is unknown, or does not fit the patch; or no subresource.
+    """
+    if type is not None and type not in get_args(PatchType):
+        raise InvalidArgument("type", type, "use 'strategic', 'merge', 'json' or 'apply'")
+    is_list = isinstance(patch, Sequence) and not isinstance(patch, str | bytes)
+    if not (is_list or isinstance(patch, Mapping)) or (
+        type is not None and is_list != (type == "json")
+    ):
+        valid = "use a list of operations with type='json', a mapping of fields with any other"
+        raise InvalidArgument("patch", patch, valid)
+    check_subresource(subresource)
+
+
+def check_subresource(subresource: object) -> None:
+    """Check the name of a subresource, or None.
+
+    Raises:
+        InvalidArgument: it is no name.
+    """
+    if subresource is not None and not (isinstance(subresource, str) and subresource):
+        valid = "use the name of a subresource, for example 'status'"
+        raise InvalidArgument("subresource", subresource, valid)
 
 
 def send_patch(
@@ -95,22 +124,11 @@ def send_patch(
     *,
     dry_run: bool = False,
 ) -> Obj:
-    """Send a patch; the arguments are those of `patch`.
+    """Send a patch; the arguments are those of `patch`, as `check_patch` takes them.
 
     Args:
         dry_run: whether the server only returns what the patch would store.
-
-    Raises:
-        InvalidArgument: the type is unknown, or does not fit the patch.
     """
-    if type is not None and type not in get_args(PatchType):
-        raise InvalidArgument("type", type, "use 'strategic', 'merge', 'json' or 'apply'")
-    is_list = isinstance(patch, Sequence) and not isinstance(patch, str | bytes)
-    if not (is_list or isinstance(patch, Mapping)) or (
-        type is not None and is_list != (type == "json")
-    ):
-        valid = "use a list of operations with type='json', a mapping of fields with any other"
-        raise InvalidArgument("patch", patch, valid)
     common: dict[str, Any] = {"subresource": subresource, "dry_run": dry_run}
     if type == "apply" and isinstance(patch, Mapping):
         metadata = {**(dict(patch).get("metadata") or {}), "name": name}
@@ -123,7 +141,7 @@ def send_patch(
             deadline,
             WriteErrors(session),
         )
-    if is_list:
+    if not isinstance(patch, Mapping):
         return request_with_retry(
             lambda attempt_deadline: session.patch(
                 resource,
@@ -220,6 +238,7 @@ def update(
     session = ApiSession.of(client)
     check_namespace(namespace)
     changed = user_change(change)
+    check_subresource(subresource)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be updated"):
         resource, name = resolve_target(session, target, deadline)
@@ -321,6 +340,7 @@ def _metadata_change(field: str, values: Mapping[str, str | None], overwrite: bo
             not isinstance(value, str) or (field == "labels" and label_value_texts(value))
         ):
             raise InvalidArgument(f"{field} {name}", value, f"not a value; {valid}")
+    check_bool("overwrite", overwrite)
 
     def changed(obj: Obj) -> Obj:
         metadata = obj["metadata"]

@@ -16,7 +16,7 @@ from pytest_kwait.client.resource import PODS
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import make_redactor, redact_log
-from pytest_kwait.engine.options import WaitOptions, resolve_options
+from pytest_kwait.engine.options import WaitOptions, check_bool, resolve_options
 from pytest_kwait.engine.retry import create_once, request_with_retry, within_deadline
 from pytest_kwait.engine.waiter import wait_for_condition
 from pytest_kwait.errors import ApiError, InvalidArgument, WaitFailed, describe_value
@@ -85,6 +85,7 @@ def run(
     session = ApiSession.of(client)
     check_namespace(namespace)
     settings = resolve_options(options, timeout="pod", session=session)
+    check_bool("check", check)
     manifest, counted = _make_pod(image, command, env, container)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, "the pod could not be created"):
@@ -123,9 +124,7 @@ def _make_pod(
     container: str | None,
 ) -> tuple[dict[str, Any], str]:
     """Return the pod to create, and the container that counts."""
-    value: object = command
-    if isinstance(value, str) or not all(isinstance(word, str) for word in command):
-        raise InvalidArgument("command", command, "use texts: the program and its arguments")
+    _check_command_and_env(command, env)
     if isinstance(image, str):
         if not image:
             raise InvalidArgument("image", image, "name an image, or give a Pod")
@@ -156,6 +155,21 @@ def _make_pod(
         metadata["name"] = f"{metadata.pop('generateName', 'run-')}{uuid4().hex[:8]}"
     made = {**image, "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
     return made, container or names[0]
+
+
+def _check_command_and_env(command: object, env: object) -> None:
+    if (
+        isinstance(command, str)
+        or not isinstance(command, Sequence)
+        or not all(isinstance(word, str) for word in command)
+    ):
+        raise InvalidArgument("command", command, "use texts: the program and its arguments")
+    if env is None:
+        return
+    if not isinstance(env, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, str) for name, value in env.items()
+    ):
+        raise InvalidArgument("env", env, 'use a mapping of names to texts: {"COLOUR": "red"}')
 
 
 def _exit_code(pod: Mapping[str, Any], container: str) -> int | None:

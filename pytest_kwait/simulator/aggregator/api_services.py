@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.simulator.authentication.pki import FrontProxy
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 
 _SERVICES = "apiservices.apiregistration.k8s.io"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -74,7 +74,7 @@ def local_condition(stamp: str) -> Obj:
 class AutoRegistrationController:
     """Creates and updates the APIServices of local groups."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ApiServerCluster) -> None:
         self._cluster = cluster
         self._custom: set[str] = set()
         for group, version in [*cluster.kinds.group_versions()]:
@@ -141,7 +141,7 @@ class AggregatedServer:
     authority: str
     name: str
     front_proxy: FrontProxy
-    service_of: Cluster | None = None
+    service_of: ApiServerCluster | None = None
 
     @property
     def url(self) -> str:
@@ -163,7 +163,7 @@ class AggregatedServer:
         return context
 
 
-def resolve_backend(cluster: Cluster, obj: Obj) -> AggregatedServer | None:
+def resolve_backend(cluster: ApiServerCluster, obj: Obj) -> AggregatedServer | None:
     """Return the server of an APIService, None without one."""
     spec = obj["spec"]
     reference = spec["service"]
@@ -185,7 +185,7 @@ def resolve_backend(cluster: Cluster, obj: Obj) -> AggregatedServer | None:
     )
 
 
-def check_availability(cluster: Cluster, obj: Obj) -> Availability | None:
+def check_availability(cluster: ApiServerCluster, obj: Obj) -> Availability | None:
     """Return reason and message of an unavailable service; None for an available one."""
     reference = obj["spec"].get("service")
     if reference is None:
@@ -242,16 +242,14 @@ class AvailabilityController:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         check: Callable[
             [AggregatedServer, Obj, Callable[[Availability, list[Obj] | None], None]], None
         ],
     ) -> None:
         self._cluster = cluster
         self._check = check
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "apiservice-availability"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "apiservice-availability")
         cluster.subscribe(_SERVICES, self._changed)
         for resource in ("services", _SLICES):
             cluster.subscribe(resource, self._behind_changed)

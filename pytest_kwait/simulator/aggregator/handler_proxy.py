@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 
 _VERSION = "metrics.k8s.io/v1beta1"
 _WINDOW = "15s"
@@ -73,14 +73,14 @@ _HEADER_CHARACTERS = "!#$&'*+^`|"
 _tasks: set[asyncio.Task[None]] = set()
 
 
-def register_metrics_api(cluster: Cluster) -> None:
+def register_metrics_api(cluster: ApiServerCluster) -> None:
     """Serve the group from now on."""
     key = ("metrics.k8s.io", "v1beta1")
     cluster.kinds.elsewhere[key] = METRICS_API_SERVICE
     cluster.kinds.discovered[key] = to_aggregated(_discovery()["resources"], *key)
 
 
-def serve_metrics(cluster: Cluster, request: ApiRequest) -> web.Response:
+def serve_metrics(cluster: ApiServerCluster, request: ApiRequest) -> web.Response:
     """Answer a request for metrics of nodes or pods, or for discovery.
 
     Raises:
@@ -125,7 +125,7 @@ def _discovery() -> Obj:
     }
 
 
-def _pod_metrics(cluster: Cluster, target: RequestInfo) -> Iterator[Obj]:
+def _pod_metrics(cluster: ApiServerCluster, target: RequestInfo) -> Iterator[Obj]:
     for pod in cluster.list("pods", target.namespace):
         used = read_container_usage(pod)
         if not used or (target.name and name_of(pod) != target.name):
@@ -136,7 +136,7 @@ def _pod_metrics(cluster: Cluster, target: RequestInfo) -> Iterator[Obj]:
         yield {**_metrics_metadata(cluster, pod), "containers": containers}
 
 
-def _node_metrics(cluster: Cluster, target: RequestInfo) -> Iterator[Obj]:
+def _node_metrics(cluster: ApiServerCluster, target: RequestInfo) -> Iterator[Obj]:
     """Return the usage of nodes: the sum of their pods."""
     for node in cluster.list("nodes"):
         if target.name and name_of(node) != target.name:
@@ -155,7 +155,7 @@ def _usages(pods: Iterable[Obj]) -> Iterator[dict[str, int]]:
             yield from read_container_usage(pod).values()
 
 
-def _metrics_metadata(cluster: Cluster, obj: Obj) -> Obj:
+def _metrics_metadata(cluster: ApiServerCluster, obj: Obj) -> Obj:
     stamp = cluster.clock.stamp()
     metadata: Obj = {"name": name_of(obj), "creationTimestamp": stamp}
     if namespace_of(obj):
@@ -172,7 +172,7 @@ def _format_usage(usage: dict[str, int]) -> dict[str, str]:
     }
 
 
-def start_availability_controller(cluster: Cluster) -> None:
+def start_availability_controller(cluster: ApiServerCluster) -> None:
     """Start the controller of the APIServices of other servers."""
     AvailabilityController(cluster, start_availability_check)
 
@@ -238,7 +238,9 @@ def _parse_resource_list(body: bytes, group: str, version: str) -> list[Obj] | N
     return to_aggregated(entries, group, version)
 
 
-async def proxy_request(cluster: Cluster, request: ApiRequest, obj: Obj) -> web.StreamResponse:
+async def proxy_request(
+    cluster: ApiServerCluster, request: ApiRequest, obj: Obj
+) -> web.StreamResponse:
     """Forward a request with its user; 503 while the server is unavailable."""
     if obj is METRICS_API_SERVICE:
         return serve_metrics(cluster, request)

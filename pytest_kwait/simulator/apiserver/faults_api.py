@@ -34,6 +34,7 @@ from pytest_kwait.simulator.apiserver.request_bodies import read_body
 from pytest_kwait.simulator.apiserver.responses import json_only_response
 from pytest_kwait.simulator.codec.json_yaml import read_json
 from pytest_kwait.simulator.faults import FaultSelector, PullFault, RequestFault
+from pytest_kwait.simulator.no_exploration import NoExploration
 from pytest_kwait.simulator.objects import name_of
 from pytest_kwait.simulator.protocol.container_scripts import (
     ScriptError,
@@ -305,14 +306,18 @@ async def serve_faults_api(cluster: Cluster, request: ApiRequest) -> web.StreamR
             if request.method != "GET":
                 raise method_not_allowed()
             # Not at import: few clusters run programs.
-            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+            from pytest_kwait.simulator.runtimes.processes.program_container import (
+                get_cluster_programs,
+            )
 
             missing = await get_cluster_programs(cluster).list_missing_isolation()
             return json_only_response(request, {"missing": missing})
         case ["isolation", "refusal"]:
             if request.method != "GET":
                 raise method_not_allowed()
-            from pytest_kwait.simulator.kubelet.program_container import get_cluster_programs
+            from pytest_kwait.simulator.runtimes.processes.program_container import (
+                get_cluster_programs,
+            )
 
             refusal = await get_cluster_programs(cluster).find_isolation_refusal()
             return json_only_response(request, {"refusal": refusal})
@@ -353,10 +358,7 @@ async def _record_history(cluster: Cluster, request: ApiRequest) -> web.Response
     folder = body.get("folder")
     if not isinstance(folder, str) or not Path(folder).is_absolute():
         raise bad_request(f"folder: {folder!r} is invalid: use an absolute path")
-    # Few clusters are recorded.
-    from pytest_kwait.simulator.history import record_history
-
-    journals = record_history(cluster, Path(folder))
+    journals = cluster.services.recordings.record(Path(folder))
     version = cluster.kinds.version.get("gitVersion", "")
     return json_only_response(request, {"version": version, "trouble": journals.trouble})
 
@@ -372,6 +374,7 @@ async def _serve_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
     if request.method == "DELETE":
         exploration.end()
         cluster.clock.exploration = None
+        cluster.exploration = NoExploration()
     return json_only_response(request, exploration.report())
 
 
@@ -387,6 +390,7 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
     if only is not None and not is_list:
         raise bad_request(f"only: {only!r} is invalid: use a list of strings or null")
     # Not at import: few clusters explore.
+    from pytest_kwait.simulator.exploration.cluster_exploration import ClusterExploration
     from pytest_kwait.simulator.exploration.exploration import Exploration, InvalidExploration
     from pytest_kwait.simulator.exploration.requests import find_client
 
@@ -404,6 +408,7 @@ async def _start_exploration(cluster: Cluster, request: ApiRequest) -> web.Respo
     if cluster.clock.exploration is not None:
         cluster.clock.exploration.end()
     cluster.clock.exploration = exploration
+    cluster.exploration = ClusterExploration(exploration)
     return json_only_response(request, {})
 
 

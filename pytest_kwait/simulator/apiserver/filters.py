@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.scheme import Kind
 
 ADMINS = MASTERS
@@ -71,7 +71,7 @@ class AuthFilters:
         credentials: the tokens besides those of service accounts.
     """
 
-    def __init__(self, cluster: Cluster, credentials: StaticTokens) -> None:
+    def __init__(self, cluster: ApiServerCluster, credentials: StaticTokens) -> None:
         self._cluster = cluster
         self._credentials = credentials
         self._impersonation = Impersonator(cluster.rbac)
@@ -274,7 +274,7 @@ def check_timeout(request: ApiRequest) -> None:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
 
 
-def explore_request(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> None:
+def explore_request(cluster: ApiServerCluster, request: ApiRequest, target: RequestInfo) -> None:
     """Refuse a request, if an exploration decides so.
 
     Raises:
@@ -288,7 +288,7 @@ def explore_request(cluster: Cluster, request: ApiRequest, target: RequestInfo) 
 
 
 async def explore_update(
-    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, version: object
+    cluster: ApiServerCluster, request: ApiRequest, kind: Kind, target: RequestInfo, version: object
 ) -> None:
     """Hold an update until another write of its object, if an exploration decides so.
 

@@ -31,7 +31,7 @@ class FlowSchemaStatusController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "flowschema-status")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "flowschema-status")
         cluster.subscribe(FLOW_SCHEMAS, self._schema_changed)
         cluster.subscribe(_LEVELS, self._level_changed)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
@@ -269,7 +269,7 @@ def indent_json(body: bytes) -> bytes:
 
 
 def add_response_headers(
-    response: web.StreamResponse, request: ApiRequest, cluster: Cluster
+    response: web.StreamResponse, request: ApiRequest, cluster: ApiServerCluster
 ) -> None:
     """Add the common headers, how the cluster is unlike a real one, and the warnings of a stream.
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.filters import StaticTokens
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
 
-    AggregatedProxy = Callable[[Cluster, ApiRequest, Obj], Awaitable[web.StreamResponse]]
+    AggregatedProxy = Callable[[ApiServerCluster, ApiRequest, Obj], Awaitable[web.StreamResponse]]
 
 _FAULTS_PREFIX = "/kwait/v1/"
 """The embedded cluster's own API, for administrators."""
@@ -62,7 +62,7 @@ class ApiServer:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         credentials: StaticTokens,
         proxy: AggregatedProxy,
         header_seconds: float = HEADER_SECONDS,

@@ -12,13 +12,13 @@ from pytest_kwait.simulator.objects import clone, new_uid
 from pytest_kwait.simulator.request_info import server_caller
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
 
 _SYSTEM_NAMESPACE = "kube-system"
 _IDENTITY_RENEW_SECONDS = 10.0
 
 
-def create_config_maps(cluster: Cluster) -> None:
+def create_config_maps(cluster: ApiServerCluster) -> None:
     """Create the ConfigMaps of client authentication and of the use of legacy tokens.
 
     Source: pkg/controlplane/controller/clusterauthenticationtrust,
@@ -46,7 +46,7 @@ def create_config_maps(cluster: Cluster) -> None:
         cluster.create("configmaps", obj, _SYSTEM_NAMESPACE, caller=server_caller())
 
 
-def hold_identity_lease(cluster: Cluster) -> None:
+def hold_identity_lease(cluster: ApiServerCluster) -> None:
     """Create the Lease of the API server and renew it.
 
     Source: k8s.io/apiserver pkg/server/config.go, pkg/controlplane/apiserver/server.go,

@@ -257,7 +257,7 @@ class ServiceAccountTokens:
 
     def legacy(self, account: Obj, secret: Obj) -> str:
         """Return the token of a secret, valid as long as the secret exists."""
-        return self._signer.sign(make_legacy_claims(account, secret))
+        return self._signer.sign(_make_legacy_claims(account, secret))
 
     # -- verifying
 
@@ -366,7 +366,7 @@ class ServiceAccountTokens:
         return User(claims["sub"], service_account_groups(namespace), uid)
 
 
-def make_legacy_claims(account: Obj, secret: Obj) -> Obj:
+def _make_legacy_claims(account: Obj, secret: Obj) -> Obj:
     """Return the claims of the token of a secret."""
     namespace = namespace_of(account)
     return {
@@ -377,6 +377,20 @@ def make_legacy_claims(account: Obj, secret: Obj) -> Obj:
         f"{_LEGACY_CLAIM_PREFIX}service-account.uid": uid_of(account),
         "sub": f"system:serviceaccount:{namespace}:{name_of(account)}",
     }
+
+
+def sign_legacy_token(account: Obj, secret: Obj, key: bytes) -> str:
+    """Return the token of a secret, signed by a server's key.
+
+    Args:
+        key: the private key as PEM.
+    """
+    import jwt
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    private_key: Any = load_pem_private_key(key, password=None)
+    # Without a key id: the server tries its keys.
+    return jwt.encode(_make_legacy_claims(account, secret), private_key, "ES256")
 
 
 def _format_list(values: Sequence[str]) -> str:

@@ -234,9 +234,9 @@ class CertificateController:
         self._cluster = cluster
         self._authority = authority
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "certificate-controller", base_delay=_BASE_DELAY
+            cluster, self._sync, "certificate-controller", base_delay=_BASE_DELAY
         )
-        self._old: Workqueue[str] = Workqueue(cluster.clock, self._drop, "certificate-cleaner")
+        self._old: Workqueue[str] = Workqueue(cluster, self._drop, "certificate-cleaner")
         cluster.subscribe(REQUESTS, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:

@@ -13,9 +13,7 @@ from pytest_kwait.simulator.authorization.rbac import (
     aggregate_rules,
 )
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
-from pytest_kwait.simulator.managedfields.apply import apply_object
 from pytest_kwait.simulator.objects import Obj, name_of
-from pytest_kwait.simulator.request_info import Caller
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -26,9 +24,7 @@ class ClusterRoleAggregationController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "cluster-role-aggregation"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "cluster-role-aggregation")
         self._collecting: set[str] = set()
         cluster.subscribe(CLUSTER_ROLES, self._changed)
 
@@ -54,5 +50,4 @@ class ClusterRoleAggregationController:
                 "metadata": {"name": name},
                 "rules": rules,
             }
-            caller = Caller(manager=AGGREGATION_MANAGER)
-            apply_object(self._cluster, kind, configuration, None, caller, force=True)
+            self._cluster.apply(CLUSTER_ROLES, configuration, manager=AGGREGATION_MANAGER)

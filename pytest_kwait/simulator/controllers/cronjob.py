@@ -117,7 +117,7 @@ class CronJobController:
         self._cluster = cluster
         self._jobs = jobs
         self._recorder = EventRecorder(cluster, "cronjob-controller")
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "cronjob-controller")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "cronjob-controller")
         self._by_uid: dict[str, str] = {}
         cluster.subscribe(_CRON_JOBS, self._changed)
         jobs.listen(self._job_changed)

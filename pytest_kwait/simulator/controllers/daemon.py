@@ -403,7 +403,7 @@ class DaemonSetController:
         self._history = DaemonSetHistory(cluster, ControllerHistory(cluster, revisions, KIND))
         self._recorder = EventRecorder(cluster, _NAME)
         self._control = PodControl(cluster, self._recorder, *KIND)
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, _NAME)
         self._failures: dict[str, dict[str, tuple[int, float]]] = {}
         self._sets = OwnerIndex(cluster, _SETS, pods, self._queue, _PAUSE_PER_POD)
         cluster.subscribe(_SETS, self._changed)

@@ -791,7 +791,7 @@ class DeploymentController:
         self._sets = sets
         self._pods = pods
         self._recorder = EventRecorder(cluster, "deployment-controller")
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "deployment-controller")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "deployment-controller")
         self._index = OwnerIndex(cluster, DEPLOYMENT_RESOURCE, sets, self._queue)
         pods.listen(self._pod_changed)
 

@@ -52,9 +52,9 @@ class DisruptionController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._recorder = EventRecorder(cluster, "controllermanager")
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "disruption")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "disruption")
         self._stale: Workqueue[str] = Workqueue(
-            cluster.clock, self._clear_stale_disruption, "disruption stale pods"
+            cluster, self._clear_stale_disruption, "disruption stale pods"
         )
         self._selectors: dict[str, dict[str, Obj | None]] = {}
         self._pods: dict[str, dict[str, Obj]] = {}

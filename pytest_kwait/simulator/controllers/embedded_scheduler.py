@@ -243,7 +243,7 @@ class EmbeddedScheduler:
         self._pods_of_missing_nodes: dict[str, dict[str, Obj]] = {}
         self._unschedulable: dict[str, _UnschedulablePod] = {}
         self._nominated: dict[str, dict[str, Obj]] = {}
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._schedule, "scheduler")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._schedule, "scheduler")
         cluster.subscribe("nodes", self._node_changed)
         cluster.subscribe("pods", self._pod_changed)
 

@@ -334,7 +334,7 @@ class EndpointsController:
         self._cluster = cluster
         self._selected = selected
         self._recorder = EventRecorder(cluster, _NAME)
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, _NAME)
         self._times = TriggerTimeTracker()
         selected.listen(lambda key, pause: self._queue.add_after(key, pause, scaled=False))
         cluster.subscribe(ENDPOINTS, self._changed)

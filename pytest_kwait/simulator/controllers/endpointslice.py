@@ -217,7 +217,7 @@ class EndpointSliceController:
         self._selected = selected
         self._recorder = EventRecorder(cluster, "endpoint-slice-controller")
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "endpoint-slice-controller", base_delay=_BASE_DELAY
+            cluster, self._sync, "endpoint-slice-controller", base_delay=_BASE_DELAY
         )
         self._slices = SliceIndex(cluster, _SLICE_CONTROLLER, self._queue)
         self._times = TriggerTimeTracker()
@@ -389,7 +389,7 @@ class EndpointSliceMirroringController:
         self._cluster = cluster
         self._selected = selected
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock,
+            cluster,
             self._sync,
             "endpoint-slice-mirroring-controller",
             base_delay=_BASE_DELAY,

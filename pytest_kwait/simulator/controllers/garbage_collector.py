@@ -57,10 +57,10 @@ class GarbageCollector:
         self._dependents: dict[str, dict[_ObjectRef, None]] = {}
         self._left: list[_ObjectRef] = []
         self._delete: Workqueue[_ObjectRef] = Workqueue(
-            cluster.clock, self._attempt_to_delete, "garbage collector"
+            cluster, self._attempt_to_delete, "garbage collector"
         )
         self._finalize: Workqueue[_ObjectRef] = Workqueue(
-            cluster.clock, self._process_owner, "garbage collector owners"
+            cluster, self._process_owner, "garbage collector owners"
         )
         cluster.subscribe_all(self._changed)
 
@@ -283,7 +283,7 @@ class PodGCController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "pod-garbage-collector")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "pod-garbage-collector")
         self._by_node: dict[str, dict[str, None]] = {}
         cluster.subscribe("pods", self._pod_changed)
         cluster.subscribe("nodes", self._node_changed)
@@ -362,7 +362,7 @@ class TTLAfterFinishedController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "ttl-after-finished-controller"
+            cluster, self._sync, "ttl-after-finished-controller"
         )
         cluster.subscribe("jobs.batch", self._changed)
 

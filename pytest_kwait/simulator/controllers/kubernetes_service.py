@@ -142,7 +142,7 @@ class IPAddressController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._owners: dict[str, tuple[str, str]] = {}
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "ipallocator")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "ipallocator")
         cluster.subscribe(_SERVICES, self._service_changed)
         cluster.subscribe(_ADDRESSES, self._address_changed)
 
@@ -189,9 +189,7 @@ class ServiceCIDRController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "service-cidr-controller"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "service-cidr-controller")
         cluster.subscribe(_SERVICE_CIDRS, lambda _change, new, _old: self._enqueue(new))
         for resource in ("services", _ADDRESSES):
             cluster.subscribe(resource, self._on_address_change)

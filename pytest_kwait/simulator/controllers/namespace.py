@@ -123,10 +123,10 @@ class NamespaceDefaults:
         self._cluster = cluster
         # These are two controllers upstream: neither waits for the other.
         self._accounts: Workqueue[str] = Workqueue(
-            cluster.clock, self._create_account, "namespace-accounts"
+            cluster, self._create_account, "namespace-accounts"
         )
         self._certificates: Workqueue[str] = Workqueue(
-            cluster.clock, self._publish_certificates, "namespace-certificates"
+            cluster, self._publish_certificates, "namespace-certificates"
         )
         cluster.subscribe("namespaces", self._namespace_changed)
         cluster.subscribe("serviceaccounts", self._account_changed)
@@ -140,7 +140,7 @@ class NamespaceDefaults:
             (self._certificates, self._publish_certificates),
         ):
             # Changes stay invisible while the subscribers of this one wait for webhooks.
-            if self._cluster.clock.may_suspend() or self._cluster.clock.exploration is not None:
+            if self._cluster.tasks.may_suspend() or self._cluster.clock.exploration is not None:
                 queue.add(name_of(new))
                 continue
             try:
@@ -196,7 +196,7 @@ class NamespaceController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "namespace-controller", max_delay=_MAX_DELAY
+            cluster, self._sync, "namespace-controller", max_delay=_MAX_DELAY
         )
         self._going: set[str] = set()
         self._stop_following_pods: Callable[[], None] | None = None
@@ -341,7 +341,7 @@ class TokensController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[tuple[str, str]] = Workqueue(
-            cluster.clock, self._sync, "service-account-tokens"
+            cluster, self._sync, "service-account-tokens"
         )
         cluster.subscribe("secrets", self._secret_changed)
         cluster.subscribe("serviceaccounts", self._account_changed)

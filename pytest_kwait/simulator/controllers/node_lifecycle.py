@@ -98,9 +98,7 @@ class NodeTaintController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "node-lifecycle-controller"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "node-lifecycle-controller")
         cluster.subscribe("nodes", self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:

@@ -397,7 +397,7 @@ class HorizontalController:
         self._recorder = EventRecorder(cluster, "horizontal-pod-autoscaler")
         self._histories: dict[str, ScalingHistory] = {}
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "horizontal-pod-autoscaler-controller"
+            cluster, self._sync, "horizontal-pod-autoscaler-controller"
         )
         cluster.subscribe(_AUTOSCALERS, self._changed)
 

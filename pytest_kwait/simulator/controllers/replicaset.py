@@ -242,7 +242,7 @@ class ReplicaSetController:
         self._control = PodControl(
             cluster, EventRecorder(cluster, kind.component), kind.api_version, kind.kind
         )
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, kind.component)
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, kind.component)
         # Registered before the owners' handlers, which read these counts.
         self._tallies = PodCounters(pods)
         OwnerIndex(cluster, kind.resource, pods, self._queue, _PAUSE_PER_POD)

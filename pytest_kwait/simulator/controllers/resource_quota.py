@@ -42,9 +42,7 @@ class ResourceQuotaController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "resource-quota-controller"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "resource-quota-controller")
         self._by_namespace: dict[str, set[str]] = {}
         cluster.subscribe(_QUOTAS, self._quota_changed)
         cluster.subscribe_all(self._changed)

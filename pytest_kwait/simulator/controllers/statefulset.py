@@ -659,7 +659,7 @@ class StatefulSetController:
         self._recorder = EventRecorder(cluster, _NAME)
         self._claims = ClaimControl(cluster, self._recorder)
         self._history = ControllerHistory(cluster, revisions, KIND)
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, _NAME)
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, _NAME)
         OwnerIndex(cluster, _SETS, pods, self._queue, _PAUSE_PER_POD)
 
     def _sync(self, key: str) -> None:

@@ -57,9 +57,7 @@ class TaintEvictionController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._recorder = EventRecorder(cluster, "taint-eviction-controller")
-        self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._evict, "taint-eviction-controller"
-        )
+        self._queue: Workqueue[str] = Workqueue(cluster, self._evict, "taint-eviction-controller")
         self._taints: dict[str, list[Obj]] = {}
         self._planned: dict[str, _ScheduledEviction] = {}
         self._marked: dict[str, str] = {}

@@ -187,7 +187,7 @@ class PolicyStatusController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock, self._sync, "validatingadmissionpolicy-status"
+            cluster, self._sync, "validatingadmissionpolicy-status"
         )
         cluster.subscribe(POLICIES, self._changed)
 

@@ -15,7 +15,8 @@ from pytest_kwait.simulator.objects import name_of, namespace_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_kwait.simulator.clock import ScheduledCall, SimClock
+    from pytest_kwait.simulator.clock import ScheduledCall
+    from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.exploration.queues import ExploredQueue
     from pytest_kwait.simulator.objects import Obj
@@ -64,7 +65,7 @@ class Workqueue(Generic[Key]):
     for the end of that work.
 
     Args:
-        clock: the time; delays are constants of controllers and scale with it.
+        cluster: its time scales the delays, which are constants of controllers.
         handle: does the work for one key.
         name: the name in the log.
         base_delay: the delay in seconds after the first failure.
@@ -73,14 +74,15 @@ class Workqueue(Generic[Key]):
 
     def __init__(
         self,
-        clock: SimClock,
+        cluster: Cluster,
         handle: Callable[[Key], None],
         name: str,
         *,
         base_delay: float = BASE_DELAY,
         max_delay: float = MAX_DELAY,
     ) -> None:
-        self._clock = clock
+        self._cluster = cluster
+        self._clock = cluster.clock
         self._handle = handle
         self._name = name
         self._delays = (base_delay, max_delay)
@@ -93,7 +95,7 @@ class Workqueue(Generic[Key]):
         self._timed: set[Key] = set()
         """Delayed keys that wait for a moment of the wall clock."""
         self._explored: ExploredQueue[Key] | None = None
-        clock.listen_to_jumps(self._on_jump)
+        cluster.clock.listen_to_jumps(self._on_jump)
 
     def __len__(self) -> int:
         """Return the number of due and delayed keys, without suspended ones."""
@@ -202,7 +204,7 @@ class Workqueue(Generic[Key]):
                 continue
             if key in self._suspended:
                 self._suspended[key] = True
-            elif self._clock.may_suspend():
+            elif self._cluster.tasks.may_suspend():
                 self._begin(key)
             else:
                 self._one(key)

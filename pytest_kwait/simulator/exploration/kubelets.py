@@ -17,6 +17,15 @@ _TERMINATION_BY_KUBELET = "TerminationByKubelet"
 """The reason of a `DisruptionTarget` that a kubelet has written, not an eviction."""
 
 
+def hold_renewal(exploration: Exploration, node: str, renew: Callable[[], object]) -> bool:
+    """Return whether the lease of a node is renewed later, by `renew`."""
+    seconds = exploration.decide("heartbeat-delay", exploration.event(f"renew {node}"))
+    if seconds is None:
+        return False
+    exploration.hold(seconds, renew)
+    return True
+
+
 def hold_sync(exploration: Exploration, pod: Obj, begin: Callable[[], object]) -> bool:
     """Return whether a sync of a pod begins later, by `begin`."""
     event = exploration.event(f"sync {make_stable_name(name_of(pod))}", namespace_of(pod))

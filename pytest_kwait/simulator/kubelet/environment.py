@@ -1,11 +1,8 @@
-"""Environment of a pod's containers: variables, host names, files in `/etc`, `/proc` and `/sys`.
-
-The files of the kernel are limits of the cgroup, OOM score and sysctls, in simulated containers.
+"""Environment of a pod's containers: variables, host names, files in `/etc`, and resources.
 
 Source: kubelet_pods.go, `GeneratePodHostNameAndDomain`, `generatePodHostsFile`,
 `getServiceEnvVarMap`; pkg/kubelet/envvars/envvars.go; pkg/util/node; network/dns/dns.go;
-kubelet/cm/helpers_linux.go; kubelet/qos/policy.go; opencontainers/cgroups utils.go,
-`ConvertCPUSharesToCgroupV2Value`; containerd pkg/cri/server/sandbox_run_linux.go.
+kubelet/cm/helpers_linux.go; kubelet/qos/policy.go.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import Quantity, parse_quantity
-from pytest_kwait.simulator.busybox.os.files import Directory, File, GeneratedFile
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError, LinuxContainerResources
 from pytest_kwait.simulator.kubelet.restart_policy import is_sidecar
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.protocol.addresses import (
@@ -27,9 +24,8 @@ from pytest_kwait.simulator.protocol.addresses import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.cluster_protocol import Cluster
 
 NODE_HOSTS = (
@@ -43,18 +39,7 @@ NODE_HOSTS = (
 
 _PERIOD_MICROSECONDS, _MIN_QUOTA = 100_000, 1000
 _MIN_SHARES, _MAX_SHARES, _SHARES_PER_CPU = 2, 262_144, 1024
-_MAX_WEIGHT = 10_000
 _GUARANTEED_SCORE, _BEST_EFFORT_SCORE = -997, 1000
-_CONTROLLERS = "cpuset cpu io memory hugetlb pids rdma misc"
-# Safe sysctls, with the values that a container has by default.
-_SYSCTLS = {
-    "kernel.shm_rmid_forced": "0",
-    "net.ipv4.ip_local_port_range": "32768\t60999",
-    "net.ipv4.ip_unprivileged_port_start": "0",
-    "net.ipv4.ping_group_range": "0\t2147483647",
-    "net.ipv4.tcp_syncookies": "1",
-}
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_HOSTNAME = 63
 _MAX_QUALIFIED_HOSTNAME = 64
 _MAX_NAMESERVERS = 3
@@ -202,10 +187,6 @@ def make_resolver_config(pod: Obj) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-class ContainerConfigError(Exception):
-    """An object or key that a container refers to is missing; `str` is the kubelet's text."""
-
-
 def expand(text: str, env: dict[str, str]) -> str:
     """Replace `$(NAME)` by its value and `$$` by `$`; unknown names stay.
 
@@ -221,22 +202,24 @@ def expand(text: str, env: dict[str, str]) -> str:
 
 
 def make_environment(
-    cluster: Cluster, pod: Obj, container: Obj, node: dict[str, str], path: str | None = None
+    cluster: Cluster,
+    pod: Obj,
+    container: Obj,
+    node: dict[str, str],
+    image_env: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the environment variables of a container.
 
     Args:
         node: values of the `fieldRef` paths that belong to the node, such as `status.hostIP`.
-        path: the image's `PATH`; None for the container runtime's default, empty for none.
+        image_env: variables of the image that those of the container may refer to.
 
     Raises:
         ContainerConfigError: a config map, a secret or a key is missing.
 
     Source: kubelet_pods.go, `makeEnvironmentVariables`.
     """
-    env = {"PATH": _PATH if path is None else path, "HOSTNAME": get_hostname(pod)}
-    if not env["PATH"]:
-        del env["PATH"]
+    env = {**image_env, "HOSTNAME": get_hostname(pod)}
     env.update(make_service_variables(cluster, pod))
     for source in container.get("envFrom") or ():
         for key, value in _read_env_from(cluster, pod, source):
@@ -382,64 +365,36 @@ def get_sub_path(mount: Obj, env: dict[str, str]) -> str:
     return part
 
 
-def make_kernel_files(
-    pod: Obj, get_container: Callable[[], Obj], node_memory: int
-) -> dict[str, Inode]:
-    """Return the files and folders of a container by path.
-
-    Args:
-        get_container: returns the container with its current resources.
-        node_memory: the memory of the node in bytes.
-    """
-    contents: dict[str, Callable[[], str]] = {
-        "cgroup.controllers": lambda: _CONTROLLERS,
-        "cpu.max": lambda: _format_quota(get_container()),
-        "cpu.weight": lambda: str(_find_weight(get_container())),
-        "memory.max": lambda: str(_find_amount(get_container(), "limits", "memory") or "max"),
-    }
-    cgroup = Directory()
-    cgroup.entries.update({name: GeneratedFile(read) for name, read in contents.items()})
-    folder = Directory(read_only=True)
-    folder.entries["cgroup"] = cgroup
-    cgroup.read_only = True
-    system = Directory(read_only=True)
-    system.entries["fs"] = folder
-    kernel_files: dict[str, Inode] = {
-        "/sys": system,
-        "/proc/1/oom_score_adj": GeneratedFile(
-            lambda: str(find_oom_score(pod, get_container(), node_memory))
-        ),
-    }
-    pod_sysctls = (pod["spec"].get("securityContext") or {}).get("sysctls") or ()
-    sysctls = {**_SYSCTLS, **{sysctl["name"]: sysctl["value"] for sysctl in pod_sysctls}}
-    for name, value in sysctls.items():
-        kernel_files[f"/proc/sys/{name.replace('.', '/')}"] = File(f"{value}\n".encode())
-    return kernel_files
-
-
 def _find_amount(container: Obj, kind: str, name: str, scale: int = 1) -> int:
     """Return an amount of a container's resources, rounded up; 0 if it is not set."""
     text = ((container.get("resources") or {}).get(kind) or {}).get(name)
     return math.ceil(parse_quantity(text).amount * scale) if text is not None else 0
 
 
-def _format_quota(container: Obj) -> str:
+def make_resources(pod: Obj, container: Obj, node_memory: int) -> LinuxContainerResources:
+    """Return the resources of a container.
+
+    Args:
+        node_memory: the memory of the node in bytes.
+
+    Source: kuberuntime_container_linux.go, `generateLinuxContainerResources`.
+    """
     limit = _find_amount(container, "limits", "cpu", 1000)
-    quota = max(limit * _PERIOD_MICROSECONDS // 1000, _MIN_QUOTA) if limit else "max"
-    return f"{quota} {_PERIOD_MICROSECONDS}"
+    quota = max(limit * _PERIOD_MICROSECONDS // 1000, _MIN_QUOTA) if limit else None
+    request = _find_amount(container, "requests", "cpu", 1000) or limit
+    return LinuxContainerResources(
+        cpu_period=_PERIOD_MICROSECONDS,
+        cpu_quota=quota,
+        cpu_shares=min(max(request * _SHARES_PER_CPU // 1000, _MIN_SHARES), _MAX_SHARES),
+        memory_limit_in_bytes=get_memory_limit(container),
+        oom_score_adj=find_oom_score(pod, container, node_memory),
+    )
 
 
-def _find_weight(container: Obj) -> int:
-    request = _find_amount(container, "requests", "cpu", 1000)
-    request = request or _find_amount(container, "limits", "cpu", 1000)
-    shares = max(request * _SHARES_PER_CPU // 1000, _MIN_SHARES)
-    if shares >= _MAX_SHARES:
-        return _MAX_WEIGHT
-    if shares == _MIN_SHARES:
-        return 1
-    # A quadratic function that fits minimum, maximum and default.
-    size = math.log2(shares)
-    return math.ceil(10 ** ((size * size + 125 * size) / 612 - 7 / 34))
+def get_memory_limit(container: Obj) -> int | None:
+    """Return the memory limit of a container in bytes; None without one."""
+    limit = ((container.get("resources") or {}).get("limits") or {}).get("memory")
+    return math.ceil(parse_quantity(limit).amount) if limit is not None else None
 
 
 def find_oom_score(pod: Obj, container: Obj, node_memory: int) -> int:

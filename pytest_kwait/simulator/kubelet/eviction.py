@@ -213,7 +213,7 @@ class EvictionManager:
                 continue
             runtime = worker.runtime_manager
             if self._syncs % _STORAGE_SYNC_EVERY == 0 or not volumes:
-                volumes.update(runtime.volumes.sizes())
+                volumes.update(runtime.volumes.in_memory.sizes())
             message = find_excess_usage(
                 worker.pod,
                 volumes,
@@ -309,7 +309,7 @@ def _rank_pod(worker: EvictablePod, resource: str) -> tuple[float, ...]:
     requested = PodRequests(worker.pod, started=True).total().get(resource, 0)
     used = sum(_get_usage(worker, container["name"], resource) for container in spec["containers"])
     if resource != "memory":
-        used += sum(worker.runtime_manager.volumes.sizes().values())
+        used += sum(worker.runtime_manager.volumes.in_memory.sizes().values())
     return (0 if used > requested else 1, float(spec.get("priority") or 0), requested - used)
 
 

@@ -18,14 +18,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
+from pytest_kwait.simulator.busybox.os.streams import ProcessSession
 from pytest_kwait.simulator.kubelet.grpc_health import check_grpc_health
 from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from pytest_kwait.simulator.busybox.os.network import Network, ProgramDialer
-    from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
@@ -341,34 +341,35 @@ def make_dialer(worker: PodContext) -> Dial:
             network = worker.node.find_network(host)
             if network is None:
                 return None
-        session = network.connect(port)
-        if session is not None:
-            done(DialResult(session=session))
-        elif network.programs is None:
+        connection = network.dial(port, tls=tls)
+        if connection is None:
             done(DialResult(f"dial tcp {where}: connect: connection refused"))
+        elif isinstance(connection, ProcessSession):
+            done(DialResult(session=connection))
         else:
-            return _dial_program(network.programs, where, port, done, tls=tls)
+            return _await_connection(connection, where, done, tls=tls)
         return None
 
     return dial
 
 
-def _dial_program(
-    programs: ProgramDialer, where: str, port: int, done: Callable[[DialResult], None], *, tls: bool
-) -> asyncio.Future[None]:
-    """Connect to a real program."""
+def _await_connection(
+    connection: Awaitable[ProcessSession], where: str, done: Callable[[DialResult], None], *,
+    tls: bool,
+) -> asyncio.Future[None]:  # fmt: skip
+    """Call `done` with a connection that is being made."""
 
     async def connect() -> None:
         try:
-            session = await programs.connect(port, tls=tls)
+            session = await connection
         except (ssl.SSLError, ConnectionResetError) as error:
-            connection = DialResult(_describe_tls_error(error))
+            result = DialResult(_describe_tls_error(error))
         except OSError as error:
             why = _describe_connect_error(error)
-            connection = DialResult(f"dial tcp {where}: connect: {why}")
+            result = DialResult(f"dial tcp {where}: connect: {why}")
         else:
-            connection = DialResult(session=session, is_tls=tls)
-        done(connection)
+            result = DialResult(session=session, is_tls=tls)
+        done(result)
 
     return asyncio.ensure_future(connect())
 
@@ -629,7 +630,7 @@ def start_probe(
     """
     clock = worker.node.clock
     timeout = float(probe.get("timeoutSeconds") or 1)
-    if container.is_unsimulated:
+    if container.is_assumed:
         return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in probe:
 
@@ -694,7 +695,7 @@ def start_hook(
         return _schedule_result(
             clock, done, HandlerResult(ResultKind.SUCCESS), float(handler["sleep"]["seconds"])
         )
-    if container.is_unsimulated and not _reaches_program(worker, handler):
+    if container.is_assumed and not _reaches_program(worker, handler):
         return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in handler:
         argv = handler["exec"].get("command") or []
@@ -712,7 +713,7 @@ def start_hook(
 
         def answered(outcome: HandlerResult) -> None:
             is_answered = outcome.is_success or outcome.text.startswith("HTTP probe failed")
-            if not is_answered and not container.is_unsimulated:
+            if not is_answered and not container.is_assumed:
                 text = f"HTTP lifecycle hook ({action.get('path', '')}) {of} {outcome.text}"
                 done(HandlerResult(outcome.kind, text))
             else:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.kubelet.cri import Runtimes
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet_api import KubeletApi
 
@@ -188,10 +189,12 @@ class Kubelet:
 
     Args:
         number: from 1; addresses are derived from it.
+        runtimes: the container runtimes.
     """
 
-    def __init__(self, cluster: Cluster, name: str, number: int) -> None:
+    def __init__(self, cluster: Cluster, name: str, number: int, runtimes: Runtimes) -> None:
         self.cluster = cluster
+        self.runtimes = runtimes
         self.clock = cluster.clock
         self.name = name
         self.address = f"172.30.{number // 250}.{number % 250 + 1}"
@@ -291,13 +294,8 @@ class Kubelet:
         self.cluster.create("leases.coordination.k8s.io", lease, _LEASES, caller=caller)
 
     def _renew(self) -> None:
-        exploration, late = self.clock.exploration, None
-        if exploration is not None:
-            late = exploration.decide("heartbeat-delay", exploration.event(f"renew {self.name}"))
-        if exploration is None or late is None:
+        if not self.cluster.exploration.hold_renewal(self.name, self._renew_if_connected):
             self._renew_if_connected()
-        else:
-            exploration.hold(late, self._renew_if_connected)
         self.clock.call_later(_RENEW_SECONDS, self._renew)
 
     def _renew_if_connected(self) -> None:
@@ -432,7 +430,7 @@ class Kubelet:
 
     def _forget(self, worker: PodWorker, pod: Obj) -> None:
         self.release_pod(worker.pod)
-        worker.runtime_manager.volumes.close()
+        worker.runtime_manager.remove_all()
         uid = uid_of(pod)
         self._workers.pop(uid, None)
         self._dirty.pop(worker, None)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.kubelet.kubelet import Kubelet
 from pytest_kwait.simulator.kubelet.server import KubeletServer
+from pytest_kwait.simulator.runtimes.table import ClusterRuntimes
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
@@ -18,9 +19,10 @@ def start_kubelets(cluster: Cluster, nodes: int) -> None:
     One subscription serves them all, so a pod's change costs the same with any number of nodes.
     """
     kubelets: dict[str, Kubelet] = {}
+    runtimes = ClusterRuntimes(cluster)
     for number in range(1, nodes + 1):
         name = f"kwait-node-{number}"
-        kubelets[name] = Kubelet(cluster, name, number)
+        kubelets[name] = Kubelet(cluster, name, number, runtimes)
     for kubelet in kubelets.values():
         kubelet.peers = kubelets
         kubelet.register()

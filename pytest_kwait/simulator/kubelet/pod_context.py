@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pytest_kwait.simulator.kubelet.cri import PodHost
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.event_recorder import EventRecorder
+    from pytest_kwait.simulator.kubelet.cri import Runtimes
     from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
     from pytest_kwait.simulator.objects import Obj
 
@@ -54,6 +57,10 @@ class NodeContext(Protocol):
         """The ports of the node."""
 
     @property
+    def runtimes(self) -> Runtimes:
+        """The container runtimes."""
+
+    @property
     def backoff(self) -> KeyedBackoff:
         """The back-off of restarts and image pulls."""
 
@@ -92,29 +99,16 @@ class NodeContext(Protocol):
         """Sync a pod, whose containers changed, with the next relist."""
 
 
-class PodContext(Protocol):
+class PodContext(PodHost, Protocol):
     """A pod on its node."""
 
     pod: Obj
     """The pod with its allocated resources."""
-    pod_ip: str
     evicted: TerminationReason | None
 
     @property
     def node(self) -> NodeContext:
         """The node."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """The cluster."""
-
-    @property
-    def network(self) -> Network:
-        """The ports of the pod."""
-
-    @property
-    def deleted(self) -> bool:
-        """Return whether the pod's deletion has begun."""
 
     @property
     def finished(self) -> bool:
@@ -129,15 +123,6 @@ class PodContext(Protocol):
 
     def sync_in(self, seconds: float | None) -> None:
         """Replace the planned sync by one in real `seconds`; None: by none."""
-
-    def resume_waiting(self) -> None:
-        """Resume a sync that waits for a container."""
-
-    def record_event(self, severity: str, reason: str, message: str) -> None:
-        """Record an event about the pod."""
-
-    def record_container_event(self, name: str, severity: str, reason: str, message: str) -> None:
-        """Record an event about a container of the pod."""
 
     def get_container_spec(self, name: str) -> Obj:
         """Return a container's part of the spec."""

@@ -22,31 +22,29 @@ from pytest_kwait.simulator.kubelet.runtime_manager import (
     record_sandbox_failure,
     terminate_containers,
 )
-from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts
 from pytest_kwait.simulator.kubelet.status import (
     OWN_CONDITIONS,
     TERMINAL_PHASES,
     PodStatusGenerator,
 )
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume
-from pytest_kwait.simulator.network.pod_network import get_pod_networks
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from pytest_kwait.simulator.clock import ScheduledCall
-    from pytest_kwait.simulator.exploration.exploration import Held
     from pytest_kwait.simulator.kubelet.allocation import DeferredResizes
     from pytest_kwait.simulator.kubelet.container import Container
+    from pytest_kwait.simulator.kubelet.cri import Call
     from pytest_kwait.simulator.kubelet.pod_context import NodeContext
+    from pytest_kwait.simulator.kubelet.volume_manager import VolumeManager
+    from pytest_kwait.simulator.no_exploration import Held
 
 _log = logging.getLogger(__name__)
 
-# Measured seconds, scaled: creation of a sandbox with its network, its teardown, and the time
-# from the end of a deleted pod to its removal.
-_SANDBOX_SECONDS = 0.3
+# Measured seconds, scaled: the teardown of a sandbox, and the time from the end of a deleted pod to
+# its removal.
 _TEARDOWN_SECONDS = 1.1
 _REMOVAL_SECONDS = 0.4
 # Seconds between attempts to mount a volume; they double up to the maximum.
@@ -77,14 +75,16 @@ class PodWorker:
         self.allocation = PodAllocation(self, resizes)
         self.pod_ip = ""
         self.network = node.network if pod["spec"].get("hostNetwork") else Network()
-        self._scripts = ContainerScripts(self, lambda: self.runtime_manager.list_running())
+        self._scripts = node.runtimes.make_scripts(
+            self, lambda: self.runtime_manager.list_running()
+        )
         self.runtime_manager: RuntimeManager = RuntimeManager(self, self._scripts)
         self._status = PodStatusGenerator(self, self.runtime_manager, self.allocation)
         self._sandbox = False
         self._begun = False
         self._mount_delay = _MOUNT_BACKOFF_INITIAL
         self.evicted: TerminationReason | None = None
-        self._task: Generator[float | None, None, None] | None = None
+        self._task: Call[None] | None = None
         self._is_dirty = False
         self._is_scheduled = False
         self._retry: ScheduledCall | None = None
@@ -137,8 +137,25 @@ class PodWorker:
         self._task = None
         self._scripts.stop()
         self.runtime_manager.kill_all()
-        self.runtime_manager.programs.stop()
-        self._leave_network()
+        self.runtime_manager.stop_sandboxes()
+
+    @property
+    def volumes(self) -> VolumeManager:
+        """The volumes of the pod."""
+        return self.runtime_manager.volumes
+
+    def assign_address(self) -> str:
+        """Connect the pod to the network, and return its address."""
+        self.pod_ip = self.network.address = self.node.assign_address(self.pod)
+        if self.network.external is None:
+            self.network.external = ClusterNetwork(
+                self.cluster, self.node.find_network, self.node.name
+            )
+        return self.pod_ip
+
+    def on_container_stopped(self, container_id: str) -> None:
+        """Handle the end of a container."""
+        self.runtime_manager.on_container_stopped(container_id)
 
     def sync(self) -> None:
         """Schedule a sync."""
@@ -157,14 +174,8 @@ class PodWorker:
             self.node.clock.call_later(0, self._interrupt)
 
     def _schedule_begin(self) -> None:
-        exploration = self.node.clock.exploration
-        if exploration is not None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.kubelets import hold_sync
-
-            if hold_sync(exploration, self.pod, self._begin):
-                return
-        self.node.clock.call_later(0, self._begin)
+        if not self.cluster.exploration.hold_sync(self.pod, self._begin):
+            self.node.clock.call_later(0, self._begin)
 
     def sync_in(self, seconds: float | None) -> None:
         """Replace the planned sync by one in real `seconds`; None: by none."""
@@ -205,15 +216,15 @@ class PodWorker:
         if self._idle and self._task is not None:
             self._advance(self._task)
 
-    def _advance(self, task: Generator[float | None, None, None]) -> None:
+    def _advance(self, task: Call[None]) -> None:
         if self._task is not task or self._removed:
             return
         if len(self.pod["spec"]["containers"]) < _MANY_CONTAINERS:
             self._step(task)
         else:
-            self.node.clock.call_large(lambda: self._step(task))
+            self.cluster.tasks.run_large(lambda: self._step(task))
 
-    def _step(self, task: Generator[float | None, None, None]) -> None:
+    def _step(self, task: Call[None]) -> None:
         self._idle = False
         self._stepping = True
         try:
@@ -239,7 +250,7 @@ class PodWorker:
 
     # -- one sync
 
-    def _sync(self) -> Generator[float | None, None, None]:
+    def _sync(self) -> Call[None]:
         if self._finished:
             if self._must_publish:
                 self._publish()
@@ -267,26 +278,12 @@ class PodWorker:
                 self.record_event(WARNING, "FailedCreatePodSandBox", message)
                 self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
                 return
-            exploration = self.node.clock.exploration
-            if exploration is not None:
-                # Not at import: few clusters explore.
-                from pytest_kwait.simulator.exploration.kubelets import delay_step
-
-                yield from delay_step(
-                    exploration, "sandbox-delay", "sandbox", self.pod, self.resume_waiting
-                )
-            if self.runtime_manager.programs.is_needed():
-                self.pod_ip = self.pod_ip or self.node.assign_address(self.pod)
-                failure = yield from self.runtime_manager.programs.run_sandbox()
-                if failure:
-                    record_sandbox_failure(self, failure)
-                    self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
-                    return
-            else:
-                yield _SANDBOX_SECONDS
-                self.pod_ip = self.node.assign_address(self.pod)
-                if self.network is not self.node.network:
-                    get_pod_networks(self.cluster).add_simulated(self.pod_ip, self.network)
+            yield from self.cluster.exploration.delay_sandbox(self.pod, self.resume_waiting)
+            failure = yield from self.runtime_manager.run_sandbox()
+            if failure:
+                record_sandbox_failure(self, failure)
+                self.sync_in(SYNC_RETRY_SECONDS * self.node.clock.scale)
+                return
             self._sandbox = True
             self._write(self._status.with_sandbox())
             if self._removed:
@@ -306,7 +303,7 @@ class PodWorker:
         self.sync_in(self._mount_delay * self.node.clock.scale)
         self._mount_delay = min(self._mount_delay * 2, _MOUNT_BACKOFF_MAX)
 
-    def _terminate(self, phase: str) -> Generator[float | None, None, None]:
+    def _terminate(self, phase: str) -> Call[None]:
         """Stop the containers, publish the final status, and remove a deleted pod."""
         self._terminating = True
         self.sync_in(None)
@@ -321,22 +318,16 @@ class PodWorker:
             yield _TEARDOWN_SECONDS if over else _REMOVAL_SECONDS
         self._sandbox = False
         self._finished = True
-        self.runtime_manager.programs.stop()
+        self.runtime_manager.stop_sandboxes()
         self._publish()
-        self._leave_network()
         self.node.release_pod(self.pod)
-        self.runtime_manager.volumes.close()
+        self.runtime_manager.volumes.in_memory.close()
         if self.deleted:
             if running:
                 yield _REMOVAL_SECONDS
             self._remove()
 
-    def _leave_network(self) -> None:
-        """Close the ports of simulated containers to programs of other pods."""
-        if self.pod_ip and self.network is not self.node.network:
-            get_pod_networks(self.cluster).remove_simulated(self.pod_ip)
-
-    def _stop(self, running: list[Container]) -> Generator[float | None, None, None]:
+    def _stop(self, running: list[Container]) -> Call[None]:
         """Terminate containers within their grace period."""
         for number, container in enumerate(running, 1):
             message = f"Stopping container {container.name}"
@@ -429,12 +420,8 @@ class PodWorker:
             return
         self._must_publish = False
         self._status.written = status
-        exploration = self.node.clock.exploration
-        if exploration is not None and self._held_write is None:
-            # Not at import: few clusters explore.
-            from pytest_kwait.simulator.exploration.kubelets import hold_status
-
-            self._held_write = hold_status(exploration, self.pod, self._write_held)
+        if self._held_write is None:
+            self._held_write = self.cluster.exploration.hold_status(self.pod, self._write_held)
         if self._held_write is None:
             self._write_latest()
 

@@ -1,45 +1,39 @@
 """The runtime manager of a pod: starts, restarts and terminates its containers.
 
-It keeps a record of each container, runs postStart and preStop hooks, enforces security contexts,
-and terminates sidecars after the containers that they serve.
+It keeps a record of each container, runs postStart and preStop hooks, and terminates sidecars after
+the containers that they serve. Which container runtime has a container is the choice of
+`cri.Runtimes`; nothing here depends on it.
 
-Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go;
-kuberuntime/security_context_others.go, `verifyRunAsNonRoot`; kuberuntime/helpers.go,
-`getSeccompProfile`.
+Source: kuberuntime_container.go, `killContainer`; kuberuntime_termination_order.go.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pytest_kwait.apimachinery.quantities import parse_quantity
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
-from pytest_kwait.simulator.busybox.os.syscalls import ProcessCredentials
 from pytest_kwait.simulator.event_recorder import NORMAL, WARNING
 from pytest_kwait.simulator.kubelet.allocation import needs_restart, record_resize
-from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
-from pytest_kwait.simulator.kubelet.environment import (
-    ContainerConfigError,
-    expand,
-    get_hostname,
-    make_environment,
-    make_hosts_file,
-    make_kernel_files,
-    make_resolver_config,
-)
-from pytest_kwait.simulator.kubelet.handlers import start_hook
-from pytest_kwait.simulator.kubelet.images import Image, ImageManager, is_busybox
-from pytest_kwait.simulator.kubelet.prober import ContainerProbes
-from pytest_kwait.simulator.kubelet.program_container import (
-    PodPrograms,
-    ProgramContainer,
-    find_stop_signal,
-    get_memory_limit,
+from pytest_kwait.simulator.kubelet.container import Container
+from pytest_kwait.simulator.kubelet.container_config import (
+    find_run_as_root_error,
     make_container_config,
+    make_sandbox_config,
 )
+from pytest_kwait.simulator.kubelet.cri import (
+    SIGKILL_EXIT_CODE,
+    ContainerConfigError,
+    CreateContainerError,
+    SandboxError,
+    StartContainerError,
+)
+from pytest_kwait.simulator.kubelet.environment import make_environment, make_resources
+from pytest_kwait.simulator.kubelet.handlers import start_hook
+from pytest_kwait.simulator.kubelet.images import ImageManager
+from pytest_kwait.simulator.kubelet.prober import ContainerProbes
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
     format_go_seconds,
@@ -48,28 +42,25 @@ from pytest_kwait.simulator.kubelet.restart_policy import (
     restarts_all_containers,
     should_restart,
 )
-from pytest_kwait.simulator.kubelet.scripted_containers import ContainerScripts, ScriptedContainer
-from pytest_kwait.simulator.kubelet.volumes import (
-    PodVolumes,
-    find_read_only_paths,
-    make_container_files,
-    make_volume_files,
-)
-from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.kubelet.volume_manager import VolumeManager
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
-    from pytest_kwait.simulator.busybox.os.files import Inode
     from pytest_kwait.simulator.clock import ScheduledCall
-    from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.container_runtime.runtime import ContainerConfig
+    from pytest_kwait.simulator.kubelet.cri import (
+        Call,
+        ContainerConfig,
+        Image,
+        PodScripts,
+        PortConnection,
+        RuntimeService,
+    )
     from pytest_kwait.simulator.kubelet.handlers import Handler, HandlerResult
+    from pytest_kwait.simulator.kubelet.logs import ContainerLog
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
-    from pytest_kwait.simulator.kubelet.volumes import FileContent
     from pytest_kwait.simulator.protocol.container_scripts import Script
-    from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
 
 SYNC_RETRY_SECONDS = 12.5
 """The seconds until a failed sync is retried: 10 with up to 50 % jitter, here its mean.
@@ -80,13 +71,6 @@ Source: kubelet pod_workers.go, `backOffPeriod`, `workerBackOffPeriodJitterFacto
 # The least seconds between SIGTERM and SIGKILL.
 # Source: kuberuntime_manager.go, `minimumGracePeriodInSeconds`.
 _MIN_GRACE = 2.0
-# Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
-_SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
-_NOBODY = 65534
-
-# Seconds, scaled, to create and start a container.
-_CREATE_SECONDS = 0.1
-
 _REMOVED = "The container is removed because RestartAllContainers in place"
 
 
@@ -195,79 +179,6 @@ def terminate_containers(
             termination.close()
 
 
-def _get_setting(pod: Obj, container: Obj, field: str) -> object:
-    """Return a field of the container's security context, or else of the pod's."""
-    own: Mapping[str, object] = container.get("securityContext") or {}
-    pods: Mapping[str, object] = pod["spec"].get("securityContext") or {}
-    return own[field] if own.get(field) is not None else pods.get(field)
-
-
-def find_run_as_root_error(
-    pod: Obj, container: Obj, image: Image, mapping: ImageMapping | None = None
-) -> str:
-    """Return why `runAsNonRoot` forbids the container; empty if it does not.
-
-    busybox runs as root by default, and so do mapped images without a user. The users of other
-    images are unknown, so they are allowed.
-    """
-    if not _get_setting(pod, container, "runAsNonRoot"):
-        return ""
-    where = f"{name_of(pod)}_{namespace_of(pod)}({uid_of(pod)})"
-    of = f'(pod: "{where}", container: {container["name"]})'
-    user = _get_setting(pod, container, "runAsUser")
-    if user == 0:
-        return f"container's runAsUser breaks non-root policy {of}"
-    name = mapping.user.partition(":")[0] if mapping is not None else ""
-    if user is None and name and not name.isdigit():
-        return (
-            f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify "
-            f"user is non-root {of}"
-        )
-    runs_as_root = is_busybox(image) if mapping is None else not name or int(name) == 0
-    if user is None and runs_as_root:
-        return f"container has runAsNonRoot and image will run as root {of}"
-    return ""
-
-
-def find_user(pod: Obj, container: Obj) -> ProcessCredentials:
-    """Return the user and groups of a simulated container; root by default.
-
-    Source: containerd pkg/oci/spec_opts.go, `WithUserID`, `WithAdditionalGIDs`.
-    """
-    of_pod = pod["spec"].get("securityContext") or {}
-    user, group = (_get_setting(pod, container, name) for name in ("runAsUser", "runAsGroup"))
-    number = user if isinstance(user, int) else 0
-    # An image's own user has the group of its entry in /etc/passwd, as 65534 has in busybox.
-    own = number if number == _NOBODY else 0
-    groups = [*(of_pod.get("supplementalGroups") or ())]
-    if of_pod.get("fsGroup") is not None:
-        groups.append(of_pod["fsGroup"])
-    return ProcessCredentials(
-        number,
-        group if isinstance(group, int) else own,
-        tuple(dict.fromkeys(groups)),
-        bool((container.get("securityContext") or {}).get("privileged")),
-    )
-
-
-def find_seccomp_error(pod: Obj, container: Obj) -> str:
-    """Return why the seccomp profile of the container cannot be loaded; empty if it can.
-
-    Simulated nodes have no profile files, so a `Localhost` profile is missing. A privileged
-    container has no profile.
-    """
-    profile = _get_setting(pod, container, "seccompProfile")
-    if not isinstance(profile, dict) or profile.get("type") != "Localhost":
-        return ""
-    if (container.get("securityContext") or {}).get("privileged"):
-        return ""
-    path = f"{_SECCOMP_PROFILES}/{profile['localhostProfile']}"
-    return (
-        "failed to create containerd container: cannot load seccomp profile "
-        f'"{path}": open {path}: no such file or directory'
-    )
-
-
 @dataclass(slots=True)
 class ContainerRecord:
     """The state of one container across its instances."""
@@ -305,14 +216,16 @@ class ContainerRecord:
     @property
     def memory_held(self) -> int:
         """The bytes of memory that the container holds."""
-        return self.current.held if self.current is not None and self.current.running else 0
+        if self.current is None or not self.current.running:
+            return 0
+        return self.current.measure().memory_bytes
 
     @property
     def disk_written(self) -> int:
         """The bytes of the disk that the container has written outside volumes."""
         if self.current is None or not self.current.running:
             return 0
-        return self.current.context.files.measure_disk()
+        return self.current.measure().writable_layer_bytes
 
     @property
     def log_size(self) -> int:
@@ -322,26 +235,17 @@ class ContainerRecord:
         )
 
 
-class _ContainerSetup(NamedTuple):
-    """The environment, files and mounts that a container starts with."""
-
-    env: dict[str, str]
-    files: dict[str, FileContent]
-    mounts: dict[str, Inode]
-    config: ContainerConfig | None
-    """The program of a mapped image; None for a simulated container."""
-
-
 class RuntimeManager:
     """The containers of one pod."""
 
-    def __init__(self, worker: PodContext, scripts: ContainerScripts) -> None:
+    def __init__(self, worker: PodContext, scripts: PodScripts) -> None:
         self._worker = worker
         self._records: dict[str, ContainerRecord] = {}
-        self.volumes = PodVolumes(worker.cluster, worker.node.name)
+        self._runtimes = worker.node.runtimes
+        self._sandboxes: dict[RuntimeService, None] = {}
+        self.volumes = VolumeManager(worker, self._node_fields)
         self._scripts = scripts
-        self.programs = PodPrograms(worker, self.volumes, self._node_fields)
-        self._pulls = ImageManager(worker, self._record_image_error)
+        self._pulls = ImageManager(worker, self._runtimes, self._record_image_error)
         self._begun = False
 
     def record(self, name: str) -> ContainerRecord:
@@ -363,12 +267,7 @@ class RuntimeManager:
 
     def list_states(self) -> list[str]:
         """Return the runtime state of each instance, current and last."""
-        return [
-            "exited" if instance.exited else "running" if instance.running else "created"
-            for record in self._records.values()
-            for instance in (record.last, record.current)
-            if instance is not None
-        ]
+        return [instance.status.state.value for instance in self.list_instances()]
 
     def find_instance(self, name: str, *, previous: bool) -> Container | None:
         """Return the current or previous instance of a container."""
@@ -423,14 +322,47 @@ class RuntimeManager:
             if record.probes is not None:
                 record.probes.stop()
 
-    def on_container_ended(self, container: Container) -> None:
+    def on_container_stopped(self, container_id: str) -> None:
         """Handle the end of an instance."""
-        record = self.record(container.name)
-        if record.current is container and record.probes is not None:
-            record.probes.stop()
-            record.probes = None
+        for record in self._records.values():
+            current = record.current
+            if current is not None and current.id == container_id and record.probes is not None:
+                record.probes.stop()
+                record.probes = None
         self._worker.resume_waiting()
         self._worker.node.relist(self._worker)
+
+    def remove_all(self) -> None:
+        """Remove all containers and sandboxes from their runtimes, and the volumes."""
+        self.volumes.in_memory.close()
+        for instance in self.list_instances():
+            instance.remove()
+        for runtime in self._sandboxes:
+            runtime.remove_pod_sandbox(uid_of(self._worker.pod))
+
+    # -- the sandbox
+
+    def run_sandbox(self) -> Call[str]:
+        """Create the sandbox of the pod; return why it failed, or ""."""
+        return self._run_sandbox_in(self._runtimes.find_for_pod(self._worker.pod))
+
+    def _run_sandbox_in(self, runtime: RuntimeService) -> Call[str]:
+        self._sandboxes[runtime] = None
+        try:
+            yield from runtime.run_pod_sandbox(make_sandbox_config(self._worker.pod), self._worker)
+        except SandboxError as error:
+            return str(error)
+        return ""
+
+    def stop_sandboxes(self) -> None:
+        """End the sandbox of the pod, in every runtime that has a container of it."""
+        for runtime in self._sandboxes:
+            runtime.stop_pod_sandbox(uid_of(self._worker.pod))
+
+    def forward_port(self, port: int) -> PortConnection:
+        """Connect to a port inside the pod, whose sandbox is up."""
+        runtime = next(iter(self._sandboxes))
+        return runtime.port_forward(uid_of(self._worker.pod), port)
 
     # -- starting
 
@@ -528,34 +460,32 @@ class RuntimeManager:
             if script.start == math.inf:
                 return None
             yield script.start / clock.scale
-        mapping = None if script.replaces_command else worker.cluster.images.find(image)
-        if mapping is not None:
-            # The image may have been mapped, or the container added, after the pod's start.
-            failure = yield from self.programs.run_sandbox()
-            if failure:
-                record_sandbox_failure(worker, failure)
-                return retry
-        setup = self._prepare(spec, record, image, mapping)
-        if setup is None:
+        runtime = self._runtimes.find_for_container(image.image, script)
+        image_status = runtime.image_status(image)
+        # Another runtime may have made the pod's sandbox.
+        failure = yield from self._run_sandbox_in(runtime)
+        if failure:
+            record_sandbox_failure(worker, failure)
             return retry
-        container = self._make_container(spec, record, image, script, setup)
-        if mapping is None:
-            yield _CREATE_SECONDS
+        container = yield from self._create(spec, record, runtime, image_status, script)
+        if container is None:
+            return retry
         worker.record_container_event(name, NORMAL, "Created", "Container created")
+        if record.last is not None:
+            record.last.remove()
         record.last, record.current, record.waiting_reason = record.current, container, None
         record.restarts, record.configured, record.resized = container.restart_count, spec, False
-        failure = yield from self._launch(spec, container, setup)
-        if failure:
+        try:
+            notice = yield from runtime.start_container(container.id)
+        except StartContainerError as error:
+            failure, notice = str(error), error.notice
             self._record_failure(name, record, "RunContainerError", failure, event_text=failure)
-            if setup.config is not None and "not found in $PATH" in failure:
-                program, path = setup.config.argv[0], setup.config.env.get("PATH", "")
-                text = f'Image "{spec["image"]}" is mapped: "{program}" is in no folder of {path}'
-                worker.record_container_event(name, WARNING, "ProgramNotFound", text)
+            if notice is not None:
+                worker.record_container_event(name, *notice)
             return retry
         worker.record_container_event(name, NORMAL, "Started", "Container started")
-        if container.is_unsimulated and not script.replaces_command:
-            event_text = _describe_unsimulated(worker.cluster, spec["image"])
-            worker.record_container_event(name, NORMAL, "NotSimulated", event_text)
+        if notice is not None:
+            worker.record_container_event(name, *notice)
         handler = (spec.get("lifecycle") or {}).get("postStart")
         if handler and not (yield from self._post_start(spec, record, container, handler)):
             return retry
@@ -567,112 +497,53 @@ class RuntimeManager:
         worker.node.relist(worker)
         return None
 
-    def _prepare(
-        self, spec: Obj, record: ContainerRecord, image: Image, mapping: ImageMapping | None
-    ) -> _ContainerSetup | None:
-        """Return the environment and files of a container; None after a recorded failure."""
-        worker, name = self._worker, spec["name"]
-        cluster, pod, node_fields = worker.cluster, worker.pod, self._node_fields()
-        root_error = find_run_as_root_error(pod, spec, image, mapping)
-        config: ContainerConfig | None = None
-        files: dict[str, FileContent] = {}
-        mounts: dict[str, Inode] = {}
+    def _create(
+        self, spec: Obj, record: ContainerRecord, runtime: RuntimeService, image: Image,
+        script: Script,
+    ) -> Call[Container | None]:  # fmt: skip
+        """Create a container; None after a recorded failure."""
+        name, log = spec["name"], self._worker.cluster.services.logs.create()
         try:
-            if root_error:
-                raise ContainerConfigError(root_error)
-            path = None if mapping is None else ""
-            env = make_environment(cluster, pod, spec, node_fields, path)
-            if mapping is not None:
-                self.programs.write_volumes()
-                config = make_container_config(
-                    pod, spec, mapping, f"{name}-{self._next_count(record)}", env,
-                    self.programs.volumes.list_mounts(pod, spec, env),
-                    self._find_process_target(spec),
-                )  # fmt: skip
-            else:
-                files = make_volume_files(cluster, pod, spec, env, node_fields)
-                mounts = self._make_kernel_files(spec, record)
-                mounts |= self.volumes.mounts(pod, spec, env)
+            config = self._make_config(spec, record, image, script, log)
+            container_id = yield from runtime.create_container(uid_of(self._worker.pod), config)
         except (ContainerConfigError, FileSystemError, OSError) as error:
             self._record_failure(name, record, "CreateContainerConfigError", str(error))
             return None
-        if not any(mount["mountPath"] == "/etc/hosts" for mount in spec.get("volumeMounts") or ()):
-            files["/etc/hosts"] = make_hosts_file(pod, worker.pod_ip).encode()
-        files["/etc/hostname"] = f"{get_hostname(pod)}\n".encode()
-        files["/etc/resolv.conf"] = make_resolver_config(pod).encode()
-        seccomp_error = find_seccomp_error(pod, spec)
-        if seccomp_error:
-            self._record_failure(
-                name, record, "CreateContainerError", seccomp_error, event_text=seccomp_error
-            )
+        except CreateContainerError as error:
+            text = str(error)
+            self._record_failure(name, record, "CreateContainerError", text, event_text=text)
             return None
-        return _ContainerSetup(env, files, mounts, config)
+        return Container(runtime, container_id, config, log)
 
-    def _make_kernel_files(self, spec: Obj, record: ContainerRecord) -> dict[str, Inode]:
-        worker = self._worker
-        node = worker.cluster.find("nodes", worker.node.name) or {}
+    def _make_config(
+        self, spec: Obj, record: ContainerRecord, image: Image, script: Script, log: ContainerLog
+    ) -> ContainerConfig:
+        """Return the configuration of a container.
+
+        Raises:
+            ContainerConfigError: a part of it is missing, or its user is forbidden.
+        """
+        cluster, pod = self._worker.cluster, self._worker.pod
+        root_error = find_run_as_root_error(pod, spec, image)
+        if root_error:
+            raise ContainerConfigError(root_error)
+        env = make_environment(cluster, pod, spec, self._node_fields(), image.env)
+        return make_container_config(
+            pod, spec, image, env, attempt=self._next_count(record), log=log,
+            mounts=self.volumes.make_mounts(spec, env), node_memory=self._get_node_memory(),
+            target_id=self._find_target_id(spec), script=script,
+        )  # fmt: skip
+
+    def _get_node_memory(self) -> int:
+        node = self._worker.cluster.find("nodes", self._worker.node.name) or {}
         memory = ((node.get("status") or {}).get("capacity") or {}).get("memory", "0")
-        return make_kernel_files(
-            worker.pod, lambda: record.configured or spec, math.ceil(parse_quantity(memory).amount)
-        )
+        return math.ceil(parse_quantity(memory).amount)
 
-    def _find_process_target(self, spec: Obj) -> str | None:
-        """Return the runtime's id of an ephemeral container's target; None without one."""
+    def _find_target_id(self, spec: Obj) -> str | None:
+        """Return the id of an ephemeral container's target; None without one."""
         target = spec.get("targetContainerName")
         current = self.record(target).current if target else None
-        return current.config.id if isinstance(current, ProgramContainer) else None
-
-    def _make_container(
-        self,
-        spec: Obj,
-        record: ContainerRecord,
-        image: Image,
-        script: Script,
-        setup: _ContainerSetup,
-    ) -> Container:
-        make: Callable[..., Container] = Container
-        if setup.config is not None:
-            make = partial(
-                ProgramContainer, programs=self.programs, config=setup.config,
-                stop_signal=find_stop_signal(spec), stdin_once=bool(spec.get("stdinOnce")),
-                changed=self._worker.resume_waiting,
-            )  # fmt: skip
-        elif script.replaces_command:
-            make = partial(ScriptedContainer, script=script)
-        worker = self._worker
-        return make(
-            worker.node.clock, spec["name"], image, self._next_count(record),
-            self.on_container_ended, worker.network,
-            stdin=bool(spec.get("stdin")), tty=bool(spec.get("tty")),
-            message_path=spec.get("terminationMessagePath") or "",
-            message_from_log=spec.get("terminationMessagePolicy") == "FallbackToLogsOnError",
-            directory=spec.get("workingDir") or "", memory=get_memory_limit(spec),
-            user=find_user(worker.pod, spec),
-        )  # fmt: skip
-
-    def _launch(
-        self, spec: Obj, container: Container, setup: _ContainerSetup
-    ) -> Generator[float | None, None, str]:
-        """Start the program of a container; return why it failed, or ""."""
-        if isinstance(container, ProgramContainer):
-            container.launch()
-            while container.is_starting:
-                yield None
-            return container.failure
-        worker, network = self._worker, self._worker.network
-        hostname = get_hostname(worker.pod)
-        words = [*(spec.get("command") or ()), *(spec.get("args") or ())]
-        argv = [expand(word, setup.env) for word in words]
-        if network.external is None:
-            network.external = ClusterNetwork(
-                worker.cluster, worker.node.find_network, worker.node.name
-            )
-        network.address = worker.pod_ip
-        files = make_container_files(
-            worker.node.clock.time, hostname, network, setup.files,
-            setup.mounts, find_read_only_paths(worker.pod, spec),
-        )  # fmt: skip
-        return container.start(argv, setup.env, files, hostname)
+        return None if current is None else current.id
 
     def _node_fields(self) -> dict[str, str]:
         """Return the values of `fieldRef` that belong to the node."""
@@ -832,8 +703,9 @@ class RuntimeManager:
             record = self._records.get(spec["name"])
             if record is not None and record.current is not None and record.current.running:
                 record.configured = spec
-                if isinstance(record.current, ProgramContainer):
-                    record.current.update_memory(get_memory_limit(spec))
+                record.current.update_resources(
+                    make_resources(self._worker.pod, spec, self._get_node_memory())
+                )
 
     def _reset_all(self) -> Generator[float | None, None, None]:
         """Kill and forget all containers, so that the pod starts over in its sandbox.
@@ -847,19 +719,13 @@ class RuntimeManager:
         removed = {"exitCode": SIGKILL_EXIT_CODE, "reason": RESTARTING_ALL, "message": _REMOVED}
         for record in self._records.values():
             record.restarts = self._next_count(record)
+            for instance in (record.last, record.current):
+                if instance is not None:
+                    instance.remove()
             record.current = record.last = None
             record.removed = {"terminated": {**removed, "startedAt": None, "finishedAt": None}}
             record.waiting_reason = (RESTARTING_ALL, _REMOVED)
         worker.sync()
-
-
-def _describe_unsimulated(cluster: Cluster, image: str) -> str:
-    """Return the text of the event about a program that is not run."""
-    why = "its program is assumed to run until it is terminated"
-    near = cluster.images.find_near_pattern(image)
-    if near:
-        return f'Image "{image}" is not mapped: {why}; did you mean the pattern "{near}"?'
-    return f'Image "{image}" is not simulated: {why}'
 
 
 def record_sandbox_failure(worker: PodContext, why: str) -> None:

@@ -15,21 +15,18 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
-    from pytest_kwait.simulator.kubelet.container import Container, ContainerLog
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.kubelet import Kubelet
+    from pytest_kwait.simulator.kubelet.logs import ContainerLog
+    from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
     from pytest_kwait.simulator.objects import Obj
 
 
 class PodPorts:
-    """The ports of a pod or node: those of simulated programs, then those of real ones.
+    """The ports of a pod or node, as other hosts reach them."""
 
-    Args:
-        inside: whether to connect within the pod, as port forwarding does.
-    """
-
-    def __init__(self, network: Network, *, inside: bool = False) -> None:
+    def __init__(self, network: Network) -> None:
         self._network = network
-        self._inside = inside
 
     async def connect(self, port: int, *, tls: bool = False) -> ProcessSession | None:
         """Connect to a port; None if the connection is refused.
@@ -37,19 +34,18 @@ class PodPorts:
         Raises:
             OSError: the program's TLS fails.
         """
-        session = self._network.connect(port)
-        programs = self._network.programs
-        if session is not None and tls:
-            session.stop()
-            raise OSError("no simulated program speaks TLS")
-        if session is not None or programs is None:
-            return session
-        try:
-            if self._inside:
-                return await programs.connect_inside(port)
-            return await programs.connect(port, tls=tls)
-        except (ConnectionRefusedError, TimeoutError):
-            return None
+        return await self._network.connect_stream(port, tls=tls)
+
+
+class ForwardedPorts:
+    """The ports of a pod, as port forwarding reaches them."""
+
+    def __init__(self, runtime_manager: RuntimeManager) -> None:
+        self._runtime_manager = runtime_manager
+
+    async def connect(self, port: int) -> ProcessSession | None:
+        """Connect to a port; None if the connection is refused."""
+        return await self._runtime_manager.forward_port(port)
 
 
 class KubeletServer:
@@ -125,7 +121,7 @@ class KubeletServer:
             raise LookupError(f"container {container} not found in pod {pod}_{namespace}")
         return instance.attach(stdin=stdin)
 
-    def network_of(self, namespace: str, pod: str) -> PodPorts:
+    def network_of(self, namespace: str, pod: str) -> ForwardedPorts:
         """Return the ports of a running pod.
 
         Raises:
@@ -134,7 +130,7 @@ class KubeletServer:
         worker = self._kubelet.find_worker(namespace, pod)
         if worker is None or not worker.runtime_manager.list_running():
             raise LookupError(f'pod not found ("{pod}_{namespace}")')
-        return PodPorts(worker.network, inside=True)
+        return ForwardedPorts(worker.runtime_manager)
 
     async def dial(self, address: str, port: int, *, tls: bool = False) -> ProcessSession | None:
         """Connect to an address on this node; None if the connection is refused.
@@ -177,7 +173,7 @@ class KubeletServer:
                         "containers": [
                             {
                                 "name": instance.name,
-                                "image": instance.image.image_id,
+                                "image": instance.image_id,
                                 "resources": {},
                             }
                             for instance in running

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.kubelet.container import SIGKILL_EXIT_CODE, Container
-from pytest_kwait.simulator.kubelet.images import to_canonical_name
+from pytest_kwait.simulator.image_reference import to_canonical_name
+from pytest_kwait.simulator.kubelet.cri import SIGKILL_EXIT_CODE
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
     has_restart_all_rule,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kwait.simulator.kubelet.allocation import PodAllocation
+    from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
     from pytest_kwait.simulator.kubelet.runtime_manager import RuntimeManager
 
@@ -423,7 +424,7 @@ class PodStatusGenerator:
         status["ready"] = ready
         status["restartCount"] = record.restarts
         status["image"] = spec["image"] if current is None else to_canonical_name(spec["image"])
-        status["imageID"] = "" if current is None else current.image.image_id
+        status["imageID"] = "" if current is None else current.image_id
         if current is not None:
             status["containerID"] = current.container_id
         status["started"] = started

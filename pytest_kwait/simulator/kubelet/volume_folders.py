@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.busybox.os.files import Directory
 from pytest_kwait.simulator.busybox.os.host_files import HostEntries, HostFile
-from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
-from pytest_kwait.simulator.kubelet.environment import ContainerConfigError, get_sub_path
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError, EmptyDir, Mount
+from pytest_kwait.simulator.kubelet.environment import get_sub_path
 from pytest_kwait.simulator.kubelet.volumes import (
     find_source_error,
     get_memory_size,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.container_runtime.runtime import Sandbox
     from pytest_kwait.simulator.kubelet.volumes import PodVolumes
     from pytest_kwait.simulator.objects import Obj
 
@@ -202,10 +201,10 @@ class PodVolumeFolders:
             empty_dirs.append(EmptyDir(volume["name"], size, group))
         return tuple(empty_dirs)
 
-    def share_empty_dirs(self, pod: Obj, sandbox: Sandbox) -> None:
-        """Let the pod's simulated containers use the empty folders of its sandbox."""
+    def share_empty_dirs(self, pod: Obj, folders: Mapping[str, Path]) -> None:
+        """Let the volumes in memory use the empty folders that were made."""
         for volume in pod["spec"].get("volumes") or ():
-            path = sandbox.empty_dirs.get(volume["name"])
+            path = folders.get(volume["name"])
             if "emptyDir" in volume and path is not None:
                 self._shared.get_empty_dir(pod, volume).set_entries(HostEntries(path))
 
@@ -298,13 +297,13 @@ class PodVolumeFolders:
             target = mount["mountPath"]
             if "emptyDir" in volume:
                 mounts.append(
-                    Mount(target, empty_dir=mount["name"], sub_path=part, read_only=read_only)
+                    Mount(target, empty_dir=mount["name"], sub_path=part, readonly=read_only)
                 )
                 continue
             source = self._find_source(pod, volume)
             if part:
                 source = _resolve_sub_path(source, part, mount, container)
-            mounts.append(Mount(target, str(source), read_only=read_only))
+            mounts.append(Mount(target, str(source), readonly=read_only))
         return mounts
 
     def _find_source(self, pod: Obj, volume: Obj) -> Path:

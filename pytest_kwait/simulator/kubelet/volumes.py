@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import shutil
-from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +17,12 @@ from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os.files import (
     Directory,
     File,
-    FileSystem,
     Inode,
     StorageQuota,
     get_disk_usage,
 )
 from pytest_kwait.simulator.busybox.os.host_files import make_read_only_copy, move_to_disk
-from pytest_kwait.simulator.busybox.os.memory import get_machine
+from pytest_kwait.simulator.image_reference import InvalidImageError, parse_image
 from pytest_kwait.simulator.kubelet.environment import (
     NODE_HOSTS,
     decode_data,
@@ -32,17 +30,14 @@ from pytest_kwait.simulator.kubelet.environment import (
     extract_resource,
     get_sub_path,
 )
-from pytest_kwait.simulator.kubelet.images import InvalidImageError, parse_image
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_kwait.simulator.busybox.os.network import Network
+    from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.cluster_protocol import Cluster
-
-FileContent = bytes | Callable[[], bytes]
-"""The content of a file, or a function that makes it when the file system is built."""
+    from pytest_kwait.simulator.kubelet.cri import FileContent
 
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 # Source, resource, what a message calls it, the field of its name, what a missing key is one of.
@@ -83,14 +78,14 @@ _READ_ONLY = ("configMap", "downwardAPI", "projected", "secret")
 class PersistentFolders:
     """The folders of a cluster that outlive pods."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, machine: Machine) -> None:
         self._cluster = cluster
         self._of_nodes: dict[str, Directory] = {}
         self._of_volumes: dict[str, Directory] = {}
         self._following = False
         self._disk: Path | None = None
-        self.machine = get_machine(cluster.clock)
-        self.machine.storage_owners.add(self)
+        self.storage_owners = machine.memory.storage_owners
+        self.storage_owners.add(self)
 
     def get_host_path(self, place: str, path: str, kind: str = "") -> Inode:
         """Return the file at a path of a node, or else the folder, created if missing.
@@ -190,7 +185,7 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
 
 def get_persistent_folders(cluster: Cluster) -> PersistentFolders:
     """Return the persistent folders of a cluster."""
-    return cluster.clock.get_shared(PersistentFolders, lambda: PersistentFolders(cluster))
+    return cluster.services.persistent_folders
 
 
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:
@@ -407,7 +402,7 @@ class PodVolumes:
         self._folders: dict[str, Directory] = {}
         self._kept = persistent_folders
         self._place = place
-        persistent_folders.machine.storage_owners.add(self)
+        persistent_folders.storage_owners.add(self)
 
     def mounts(self, pod: Obj, container: Obj, env: dict[str, str]) -> dict[str, Inode]:
         """Return the folders and files mounted into a container, by path.
@@ -521,33 +516,3 @@ def find_read_only_paths(pod: Obj, container: Obj) -> list[str]:
         if any(kind in (volumes.get(mount["name"]) or {}) for kind in _READ_ONLY)
     ]
     return ["/", *paths] if root else paths
-
-
-def _make_file(content: FileContent, now: Callable[[], float]) -> File:
-    return File(content() if callable(content) else content, mtime=now())
-
-
-def make_container_files(
-    now: Callable[[], float],
-    hostname: str,
-    network: Network,
-    contents: Mapping[str, FileContent],
-    mounts: Mapping[str, Inode],
-    read_only: list[str],
-) -> FileSystem:
-    """Return the file system of a container, built on first use."""
-
-    def root() -> Directory:
-        # Loaded on first use: most containers never look at their files.
-        from pytest_kwait.simulator.busybox.applets import make_root
-
-        return make_root(hostname, lambda: network.address)
-
-    files = FileSystem(now, root)
-    for path, node in mounts.items():
-        files.mount(path, lambda node=node: node)  # type: ignore[misc]
-    for path, data in contents.items():
-        files.mount(path, partial(_make_file, data, now))
-    for path in read_only:
-        files.protect(path)
-    return files

@@ -47,7 +47,7 @@ from pytest_kwait.simulator.suspendable import beside_loop
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.codec.schema import Shape
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
@@ -168,7 +168,7 @@ def read_apply(data: bytes, kind: Kind, name: str, namespace: str, caller: Calle
 
 
 def apply_object(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     kind: Kind,
     configuration: Obj,
     subresource: str | None,
@@ -286,7 +286,7 @@ def apply_object(
     return stored, False
 
 
-def _decode_applied(cluster: Cluster, kind: Kind, obj: Obj) -> Obj:
+def _decode_applied(cluster: ApiServerCluster, kind: Kind, obj: Obj) -> Obj:
     """Decode without strictness: the type has been checked, and other fields are removed.
 
     Nulls in custom objects stay for validation: only bodies and stored objects are freed of them.

@@ -201,7 +201,7 @@ class PodNetworks:
 
 def get_pod_networks(cluster: Cluster) -> PodNetworks:
     """Return the holder of a cluster's network of programs."""
-    return cluster.clock.get_shared(PodNetworks, PodNetworks)
+    return cluster.services.pod_networks
 
 
 def is_cluster_address(cluster: Cluster, host: str) -> bool:

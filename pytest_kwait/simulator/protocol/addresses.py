@@ -11,4 +11,7 @@ NODE_DNS_ADDRESS = "172.30.0.1"
 
 POD_NETWORK = "10.244.0.0/14"
 SERVICE_NETWORK = "10.0.0.0/16"
+KUBERNETES_ADDRESS = "10.0.0.1"
+"""The cluster IP of the service `default/kubernetes`."""
+
 NODE_NETWORK = "172.30.0.0/16"

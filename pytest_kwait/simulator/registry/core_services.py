@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.api_errors import internal_error, invalid
 from pytest_kwait.simulator.objects import clone, labels_of
-from pytest_kwait.simulator.protocol.addresses import SERVICE_NETWORK
+from pytest_kwait.simulator.protocol.addresses import KUBERNETES_ADDRESS, SERVICE_NETWORK
 from pytest_kwait.simulator.registry.generic_store import GenericStore
 from pytest_kwait.simulator.registry.strategy import Strategy
 from pytest_kwait.simulator.validation.addresses import get_ip_warnings
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.registry.generic_store import FinishFunc
     from pytest_kwait.simulator.request_info import Caller
 
-_KUBERNETES_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = int(IPv4Address("10.0.0.2"))
 _LAST_ADDRESS = int(IPv4Address("10.0.255.254"))
 _FIRST_PORT, _LAST_PORT = 30000, 32767
@@ -70,7 +69,7 @@ class ServiceAllocator:
     @property
     def kubernetes_address(self) -> str:
         """The cluster IP of the service `default/kubernetes`."""
-        return _KUBERNETES_ADDRESS
+        return KUBERNETES_ADDRESS
 
     def begin_create(self, service: Obj, caller: Caller) -> FinishFunc:
         """Allocate the addresses and ports of a new service; return what releases them.

@@ -22,6 +22,7 @@ from pytest_kwait.simulator.api_errors import (
     bad_request,
     conflict,
     invalid,
+    object_modified,
 )
 from pytest_kwait.simulator.codec.go_text import parse_uint
 from pytest_kwait.simulator.conversion import to_version
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.apimachinery.field_errors import FieldError
     from pytest_kwait.simulator.admission.attributes import Operation
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.registry.deletion import DeletionPlan
     from pytest_kwait.simulator.request_info import Caller
@@ -66,10 +67,6 @@ LARGE_BYTES = 16 * 1024
 Result = TypeVar("Result")
 FinishFunc: TypeAlias = "Callable[[], None]"
 """Ends what a write has reserved."""
-
-_CONFLICT_MESSAGE = (
-    "the object has been modified; please apply your changes to the latest version and try again"
-)
 
 _DELETIONS_IN_A_ROW = 10
 """Deletions of a collection without a turn of other requests."""
@@ -98,7 +95,7 @@ class ObjectModified(StatusError):
     """409: the object changed between reading it and storing the change."""
 
     def __init__(self, kind: Kind, name: str) -> None:
-        error = conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+        error = object_modified(kind.group, kind.plural, name)
         super().__init__(error.code, error.reason, error.message, error.details)
 
 
@@ -231,7 +228,7 @@ class GenericStore:
         subresource: `status`, `scale`…; empty for the resource itself.
     """
 
-    def __init__(self, cluster: Cluster, kind: Kind, subresource: str = "") -> None:
+    def __init__(self, cluster: ApiServerCluster, kind: Kind, subresource: str = "") -> None:
         stored_kind = kind if kind.stored or kind.custom else cluster.kinds[kind.bucket]
         self.kind = kind
         self.stored_kind = stored_kind
@@ -537,7 +534,7 @@ class GenericStore:
         except ValueError as error:
             raise StatusError(500, "", str(error)) from None
         if version != before["resourceVersion"]:
-            raise conflict(kind.group, kind.plural, name, _CONFLICT_MESSAGE)
+            raise object_modified(kind.group, kind.plural, name)
 
     def _resource_prefix(self) -> str:
         """Return the path of the resource in storage, as upstream's errors show it."""
@@ -764,7 +761,7 @@ def _is_metadata_changed(metadata: Obj, before: Obj) -> bool:
 
 
 async def run_write(
-    cluster: Cluster, write: Callable[[], Result], *, retry: bool = False, size: int = 0
+    cluster: ApiServerCluster, write: Callable[[], Result], *, retry: bool = False, size: int = 0
 ) -> Result:
     """Return what `write` returns; other requests are served while it waits for webhooks.
 
@@ -786,7 +783,7 @@ async def run_write(
 
 
 async def delete_collection(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     kind: Kind,
     entries: Sequence[Entry],
     options: Obj,

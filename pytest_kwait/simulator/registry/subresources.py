@@ -36,7 +36,7 @@ from pytest_kwait.simulator.scheme import Kind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.managedfields.field_manager import Path
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -164,7 +164,11 @@ def replicas_field(kind: Kind) -> Path:
 
 
 def store_scale(
-    cluster: Cluster, kind: Kind, entry: Entry, change: Callable[[Obj], Obj], caller: Caller
+    cluster: ApiServerCluster,
+    kind: Kind,
+    entry: Entry,
+    change: Callable[[Obj], Obj],
+    caller: Caller,
 ) -> Obj:
     """Apply `change` to the object's Scale, and store and return the object.
 
@@ -192,7 +196,7 @@ def store_scale(
 
 
 def write_admitted_scale(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     kind: Kind,
     entry: Entry,
     scale: Obj,
@@ -345,7 +349,7 @@ def read_eviction_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
     return options
 
 
-def evict_pod(cluster: Cluster, pod: Obj, options: Obj) -> None:
+def evict_pod(cluster: ApiServerCluster, pod: Obj, options: Obj) -> None:
     """Delete a pod, at the cost of its disruption budget, and mark it as disrupted before.
 
     Args:

@@ -569,8 +569,14 @@ class Namespaces:
             return None
         limit = max(self._limit("pod_get")[0], _DELETION_TIMEOUT)
         limit = self._session.availability.limit_cleanup(limit)
-        # What outlives the namespace may print them later, such as a shared operator.
-        learn_namespace(self._session, name, deadline=Deadline.after(limit, self._session.clock))
+        # What outlives the namespace may print them later, such as a shared operator. The server's
+        # cache is as good: it lags by milliseconds, and a consistent list would wait up to 0.1 s.
+        learn_namespace(
+            self._session,
+            name,
+            deadline=Deadline.after(limit, self._session.clock),
+            resource_version="0",
+        )
         problem = delete_by_uid(
             self._session, belonging, Deadline.after(limit, self._session.clock)
         )

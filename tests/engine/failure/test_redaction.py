@@ -437,7 +437,7 @@ def test_lists_of_secrets_end_by_their_limit(monkeypatch: pytest.MonkeyPatch) ->
     session = FakeSession()
     given: list[float] = []
 
-    def time_out(*_: object, deadline: Any) -> None:
+    def time_out(*_: object, deadline: Any, **__: object) -> None:
         given.append(deadline.remaining)
         session.clock.sleep(0.75)
         raise DeadlineExceeded

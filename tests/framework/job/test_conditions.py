@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending
 from pytest_kwait.framework.job.wait import (
     wait_for_job_complete,
     wait_for_job_failed,
@@ -16,29 +15,12 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_pods_succeeded,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.sources import enter
+from tests.framework.job.rows import Row, enter_job
 from tests.objects import condition, created_job, job_pod
-
-if TYPE_CHECKING:
-    from pytest_kwait.framework.job.conditions import JobCondition, JobOutcome, JobPods
 
 SHORT, LONG = Grace.SHORT, Grace.LONG
 BACKOFF = {"reason": "BackoffLimitExceeded", "message": "Job has reached the limit"}
 STUCK = ("ErrImagePull", "manifest unknown")
-
-
-def enter_job(awaited: JobCondition, the_job: Any, pods: list[Any]) -> None:
-    if the_job is not None:
-        enter(awaited, the_job)
-        enter(awaited, *pods, position=1)
-
-
-@dataclass
-class Row:
-    awaited: JobPods | JobOutcome
-    verdict: Verdict
-    job: Any = field(default_factory=created_job)
-    pods: list[Any] = field(default_factory=list)
 
 
 def running(count: int) -> Any:

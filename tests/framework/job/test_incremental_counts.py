@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_kwait.engine.condition import Failed, Met, Pending
 from pytest_kwait.framework.job.wait import wait_for_job_pods_running, wait_for_job_pods_succeeded
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.job.test_conditions import enter_job
+from tests.framework.job.rows import enter_job
 from tests.objects import created_job, job_pod
 
 LOOKS = {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import pytest_kwait as kw
 from pytest_kwait.client.resource import JOBS, PODS
-from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
+from pytest_kwait.engine.condition import Failed, Grace, Met, Pending
 from pytest_kwait.errors import InvalidArgument, WaitFailed, WaitTimeout
 from pytest_kwait.framework.job.wait import (
     wait_for_all_job_pods_gone,
@@ -20,7 +19,7 @@ from pytest_kwait.framework.job.wait import (
     wait_for_job_suspend,
 )
 from pytest_kwait.framework.registry import condition_of
-from tests.framework.sources import enter
+from tests.framework.job.rows import Row, enter_job
 from tests.objects import condition, created_job, job_pod
 
 if TYPE_CHECKING:
@@ -68,14 +67,6 @@ def deleting(*finalizers: str, **more: Any) -> Any:
 def owned(name: str, uid: str, **more: Any) -> Any:
     owners = [{"uid": uid, "controller": True}]
     return job_pod(name, metadata={"ownerReferences": owners, **more})
-
-
-@dataclass
-class Row:
-    awaited: Any
-    verdict: Verdict
-    job: Any = field(default_factory=created_job)
-    pods: list[Any] = field(default_factory=list)
 
 
 STUCK = Failed("pod a: ErrImagePull: manifest unknown", SHORT, 0.0)
@@ -305,12 +296,6 @@ ROWS = {
         pods=[owned("a", "uid-before"), owned("b", "uid-sleepers")],
     ),
 }
-
-
-def enter_job(awaited: Any, the_job: Any, pods: list[Any]) -> None:
-    if the_job is not None:
-        enter(awaited, the_job)
-        enter(awaited, *pods, position=1)
 
 
 @pytest.mark.parametrize("name", ROWS)

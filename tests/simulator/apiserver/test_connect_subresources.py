@@ -12,13 +12,17 @@ import pytest
 
 from pytest_kwait.simulator.apiserver.subresources.proxy import rewrite_links
 from pytest_kwait.simulator.apiserver.subresources.spdy import header_dictionary
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
-from pytest_kwait.simulator.kubelet.container import Container
-from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.kubelet.logs import ContainerLog
 from pytest_kwait.simulator.kubelet.server import PodPorts
-from pytest_kwait.simulator.kubelet.volumes import make_container_files
+from pytest_kwait.simulator.runtimes.interpreted.container import (
+    InterpretedContainer,
+    make_container_files,
+)
 from tests.simulator.apiserver.conftest import read_metrics
+from tests.simulator.runtimes.configs import make_config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -83,14 +87,16 @@ class Kubelet:
 
     def start(self) -> None:
         """Start the container, in the server's thread."""
-        clock, image = SimClock(), parse_image("busybox:1")
+        clock = SimClock()
         files = make_container_files(clock.time, "host", self.network, {}, {}, [])
-        self.container = Container(clock, "c", image, 0, lambda _: None, self.network, stdin=True)
+        self.container = InterpretedContainer(
+            Machine(clock), make_config(ContainerLog(), stdin=True), lambda _: None, self.network
+        )
         script = (
             "mkdir -p /www; echo '<a href=/x>hi</a>' > /www/index.html; echo a > /www/a.txt; "
             "httpd -p 8080 -h /www; nc -ll -p 7 -e cat & cat"
         )
-        self.container.start(["sh", "-c", script], {}, files, "host")
+        self.container.launch(["sh", "-c", script], files, "host")
 
     def run(
         self, namespace: str, pod: str, container: str, argv: list[str], *, stdin: bool, tty: bool

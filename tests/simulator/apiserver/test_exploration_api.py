@@ -13,7 +13,8 @@ import urllib3
 
 from pytest_kwait.simulator.apiserver.handlers import watch
 from pytest_kwait.simulator.apiserver.handlers.listing import encode_continue_token
-from tests.simulator.exploration.seeds import find_seed, hold_for
+from pytest_kwait.simulator.no_exploration import NoExploration
+from tests.simulator.exploration.seeds import find_seed, hold_for, running_exploration
 
 if TYPE_CHECKING:
     from tests.simulator.apiserver.conftest import Served
@@ -47,12 +48,12 @@ def test_exploration_is_started_reported_and_ended(served: Served) -> None:
     assert answer.status == 404
     assert answer.json()["message"] == "no exploration runs: PUT starts one"
     assert served.send("DELETE", PATH).status == 404
-    assert served.api.clock.exploration is None
+    assert type(served.api.exploration) is NoExploration
 
 
 def test_exploration_replaces_the_running_one(served: Served) -> None:
     explore(served, 1)
-    first = served.api.clock.exploration
+    first = running_exploration(served.api)
     explore(served, 2, "gentle")
     assert first is not None
     assert first.has_ended
@@ -148,7 +149,7 @@ def test_updates_lists_and_watches_have_the_client(served: Served) -> None:
     }
     seed = find_seed("harsh", events.items())
     explore(served, seed, only=[f"{name}@{event}" for name, event in events.items()])
-    hold_for(served.api.clock.exploration, 0)
+    hold_for(running_exploration(served.api), 0)
     version = made["metadata"]["resourceVersion"]
     agent = {"User_Agent": "kopf/1"}
     assert served.send("PUT", f"{MAPS}/a", {**made, "data": {"a": "b"}}, **agent).status == 200
@@ -230,7 +231,7 @@ def test_update_waits_for_another_write_and_conflicts(served: Served, method: st
     made = create_map(served)
     seed = find_seed("harsh", [("update-conflict", "write configmaps a 1")])
     explore(served, seed, only=["update-conflict"])
-    hold_for(served.api.clock.exploration, 600)
+    hold_for(running_exploration(served.api), 600)
     update = Update(served, {**made, "data": {"by": "client"}}, method)
     wait_until_held(served)
     served.run(
@@ -249,7 +250,7 @@ def test_held_update_succeeds_when_nothing_else_is_written(served: Served) -> No
     made = create_map(served)
     seed = find_seed("harsh", [("update-conflict", "write configmaps a 1")])
     explore(served, seed, only=["update-conflict"])
-    hold_for(served.api.clock.exploration, 600)
+    hold_for(running_exploration(served.api), 600)
     update = Update(served, {**made, "data": {"by": "client"}})
     wait_until_held(served)
     assert len(served.json("DELETE", PATH)["applied"]) == 1
@@ -341,7 +342,7 @@ def test_late_events_are_sent_when_the_exploration_ends(served: Served) -> None:
     seed = find_seed("harsh", [("watch-delay", "watch configmaps 1 ADDED b 1")])
     version = create_map(served)["metadata"]["resourceVersion"]
     explore(served, seed, only=["watch-delay"])
-    hold_for(served.api.clock.exploration, 600)
+    hold_for(running_exploration(served.api), 600)
     events = served.watch(f"{MAPS}?watch=1&resourceVersion={version}")
     found: list[str] = []
 
@@ -364,7 +365,7 @@ def test_initial_events_of_a_watch_are_late_and_before_changes(served: Served) -
     seed = find_seed("harsh", [("watch-delay", "watch configmaps 1 ADDED a 1")])
     create_map(served)
     explore(served, seed, only=["watch-delay"])
-    hold_for(served.api.clock.exploration, 600)
+    hold_for(running_exploration(served.api), 600)
     events = served.watch(f"{MAPS}?watch=1&fieldSelector=metadata.name!=kube-root-ca.crt")
     found: list[str] = []
 
@@ -433,7 +434,7 @@ class Follower(threading.Thread):
 @pytest.mark.parametrize("seed", range(3))
 def test_clients_that_list_and_watch_miss_nothing(served: Served, seed: int) -> None:
     explore(served, seed, only=["watch-delay", "watch-end", "watch-cut", "watch-expired"])
-    hold_for(served.api.clock.exploration, 0.005)
+    hold_for(running_exploration(served.api), 0.005)
     followers = [Follower(served) for _ in range(2)]
     draw = random.Random(seed)
     for number in range(120):

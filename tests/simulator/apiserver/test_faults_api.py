@@ -12,11 +12,10 @@ from urllib3.exceptions import ProtocolError
 
 from pytest_kwait import wait
 from pytest_kwait.simulator.apiserver import faults_api
-from pytest_kwait.simulator.container_runtime.runtime import Isolation
-from pytest_kwait.simulator.history import stop_recording
-from pytest_kwait.simulator.kubelet import program_container
-from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.image_reference import parse_image
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
+from pytest_kwait.simulator.runtimes.processes import program_container
+from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from tests.simulator.apiserver.conftest import ADMIN, POWERLESS
 
 if TYPE_CHECKING:
@@ -282,7 +281,7 @@ def test_a_history_is_recorded_for_administrators_of_the_machine(
         "folder: 'here' is invalid: use an absolute path",
     )
     assert served.send("POST", path, [1]).json()["message"] == "a history is an object"
-    served.run(lambda: stop_recording(served.api))
+    served.run(lambda: served.api.services.recordings.stop())
 
 
 def _mapping(command: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pytest_kwait.simulator.busybox.applets import APPLETS, load_applet
 from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
 from pytest_kwait.simulator.busybox.shell.parser import parse
 from tests.examples import scaled
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,6 +134,87 @@ def test_no_program_holds_the_loop(steps: Steps, script: str, shown: str | None)
     assert steps.worst < MOST_CALLS
 
 
+def names(form: str) -> str:
+    return "".join(form.format(number) for number in range(MANY))
+
+
+def nest(start: str, middle: str, end: str, depth: int = 50) -> str:
+    return start * depth + middle + end * depth
+
+
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        (":;" * MANY + "echo so", "so\n"),
+        (": &&" * MANY + " echo so", "so\n"),
+        ("false ||" * MANY + " echo so", "so\n"),
+        (":" + " a" * MANY + "; echo so", "so\n"),
+        (":" + " " * 50 * MANY + "; echo so", "so\n"),
+        (":" + " \\\n" * MANY + "; echo so", "so\n"),
+        ("# a\n" * MANY + "echo so", "so\n"),
+        ("\n" * MANY + "echo so", "so\n"),
+        ("x=" + "a" * 10 * MANY + "; echo ${#x}", "200000\n"),
+        ("x=" + "\\a" * MANY + "; echo ${#x}", "20000\n"),
+        ("x=" + "'a'\"b\"" * MANY + "; echo ${#x}", "40000\n"),
+        ('x="' + "\\$" * MANY + '"; echo ${#x}', "20000\n"),
+        ("x=$'" + "\\n" * MANY + "'; echo ${#x}", "20000\n"),
+        ("y=a; x=" + "$y" * MANY + "; echo ${#x}", "20000\n"),
+        ('y=a; x="' + "$y" * MANY + '"; echo ${#x}', "20000\n"),
+        ("y=a; x=" + "${y:-'b'}" * MANY + "; echo ${#x}", "20000\n"),
+        ("x=${x:-" + "{" * MANY + "}; echo ${#x}", "20000\n"),
+        ('x="${x:-' + "{" * MANY + '}"; echo ${#x}', "20000\n"),
+        ("echo `echo " + "\\\\" * MANY + " | wc -c`", "10001\n"),
+        ("echo $(echo " + nest('"$(echo ', "so", ')"', 10) + ")", "so\n"),
+        ("echo $(" + ":;" * MANY + "echo so)", "so\n"),
+        ("echo $((" + "1+" * MANY + "1))", "20001\n"),
+        ("echo $((" + "(1)+" * MANY + "1))", "20001\n"),
+        ("echo $(" + nest("(", ":", ")", 20) + "; echo so)", "so\n"),
+        ("wc -c <<E\n" + "a\n" * MANY + "E\n", "40000\n"),
+        ("wc -c <<'E'\n" + "a\n" * MANY + "E\n", "40000\n"),
+        ("x=a; wc -c <<E\n" + "$x\n" * MANY + "E\n", "40000\n"),
+        ("case b in " + "a|" * MANY + "b) echo so;; esac", "so\n"),
+        ("case b in " + "a) ;; " * MANY + "b) echo so;; esac", "so\n"),
+        ("for x in " + "a " * MANY + "; do :; done; echo so", "so\n"),
+        ("if false; then :; " + "elif false; then :; " * MANY + "else echo so; fi", "so\n"),
+        ("f() { " + ":;" * MANY + "echo so; }; f", "so\n"),
+        ("echo so " + "2>/dev/null " * 1_000, "so\n"),
+        ("a=1 " * MANY + "; echo $a", "1\n"),
+        (names("a{}=1 ") + "; echo $a9", "1\n"),
+        (names("a{}=1 ") + "cd /; echo $a9", "\n"),
+        (names("a{}=1 ") + "nope; echo $?", "127\n"),
+        ("set -x; : " + "a " * MANY + "; echo so", "so\n"),
+        ("set -x; : " + "a" * 10 * MANY + "; echo so", "so\n"),
+        (nest("{ ", "echo so", "; }", 25), "so\n"),
+    ],
+    ids=lambda script: script[:12].strip(),
+)
+def test_no_script_holds_the_loop(steps: Steps, script: str, shown: str) -> None:
+    assert run_script(script)[0] == shown
+    assert steps.worst < MOST_CALLS
+
+
+_LINES = st.recursive(
+    st.sampled_from(
+        [":", "a=1", "x=${x%a*}", ': "$x"b', "case $x in *) ;; esac", ": `:`", "! :", ": $((1+1))"]
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map("; ".join),
+        st.tuples(st.sampled_from(["{{ {}; }}", "({})", ": $({})", ": `{}`", "! {{ {}; }}"]), inner)
+        .map(lambda pair: pair[0].format(pair[1])),
+    ),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@settings(max_examples=scaled(30), deadline=None)
+@given(line=_LINES, joint=st.sampled_from([";", "&&", "||", "\n"]), count=st.integers(1, 2_000))
+def test_no_line_holds_the_loop(line: str, joint: str, count: int) -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        steps = Steps(monkeypatch)
+        assert run_script("x=ba; " + joint.join([line] * count) + "; exit 3")[1] == 3
+    assert steps.worst < MOST_CALLS
+
+
 class Script(str):
     """A script that counts the characters of its parts."""
 
@@ -147,7 +228,7 @@ class Script(str):
 
 def test_a_long_here_document_is_read_once() -> None:
     script = Script("cat <<'E'\n" + "a line\n" * 5_000 + "E\n")
-    parse(script)
+    assert len([*parse(script)]) == 5
     assert script.copied < 2 * len(script)
 
 

@@ -26,7 +26,7 @@ class Place:
             self.api.create("namespaces", {"metadata": {"name": namespace}})
             self.api.create("serviceaccounts", {"metadata": {"name": "default"}}, namespace)
         self.looks: list[str] = []
-        queue: Workqueue[str] = Workqueue(self.clock, self.looks.append, "test")
+        queue: Workqueue[str] = Workqueue(self.api, self.looks.append, "test")
         self.owners = OwnerIndex(
             self.api, SETS, ControllerRefManager(self.api, "pods"), queue, pause
         )

@@ -20,7 +20,7 @@ from pytest_kwait.simulator.controllers.namespace import NamespaceDefaults
 from pytest_kwait.simulator.controllers.replicaset import REPLICA_SETS, ReplicaSetController
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.registry import generic_store
-from pytest_kwait.simulator.suspendable import SuspendableTask
+from pytest_kwait.simulator.suspendable import SuspendableTask, SuspendableTasks
 from tests.simulator.admission.fake_webhooks import configure, rule
 
 if TYPE_CHECKING:
@@ -71,10 +71,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 def run(test: Callable[[SimulatedCluster], Coroutine[Any, Any, None]]) -> None:
     async def within() -> None:
         api = SimulatedCluster(SimClock(FAST))
+        api.use_tasks(SuspendableTasks(api.has_webhooks))
         api.bootstrap()
         NamespaceDefaults(api)
         ReplicaSetController(api, REPLICA_SETS, ControllerRefManager(api, "pods"))
-        api.clock.may_suspend = api.has_webhooks
         await test(api)
 
     asyncio.run(within())
@@ -154,7 +154,7 @@ def test_update_uses_the_state_after_the_webhook(asked: Asked) -> None:
 
             api.modify("configmaps", "c", "default", more)
 
-        queue: Workqueue[str] = Workqueue(api.clock, count, "counting")
+        queue: Workqueue[str] = Workqueue(api, count, "counting")
         queue.add("a")
         queue.add("b")
         await asked.count(2)
@@ -179,7 +179,7 @@ def test_suspended_key_is_not_handled_concurrently(asked: Asked) -> None:
             api.create("configmaps", {"metadata": metadata}, "default")
             log.append(f"{key} ends")
 
-        queue: Workqueue[str] = Workqueue(api.clock, work, "working")
+        queue: Workqueue[str] = Workqueue(api, work, "working")
         queue.add("a")
         await asked.count(1)
         queue.add("a")
@@ -204,7 +204,7 @@ def test_suspended_keys_are_limited_by_workers(asked: Asked) -> None:
             api.create("configmaps", {"metadata": {"name": f"c-{key}"}}, "default")
             done.append(key)
 
-        queue: Workqueue[int] = Workqueue(api.clock, work, "working")
+        queue: Workqueue[int] = Workqueue(api, work, "working")
         for key in range(8):
             queue.add(key)
         await asked.count(5)

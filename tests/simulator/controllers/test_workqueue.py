@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_kwait.simulator.api_errors import bad_request
+from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.controllers.workqueue import (
     BASE_DELAY,
     MAX_DELAY,
@@ -22,7 +23,11 @@ class Work:
         self.done: list[tuple[float, str]] = []
         self.failures = 0
         self.queue: Workqueue[str] = Workqueue(
-            self.clock, self._handle, "test", base_delay=base_delay, max_delay=max_delay
+            SimulatedCluster(self.clock),
+            self._handle,
+            "test",
+            base_delay=base_delay,
+            max_delay=max_delay,
         )
 
     def _handle(self, key: str) -> None:
@@ -51,7 +56,7 @@ def test_key_added_during_work_is_handled_later() -> None:
         if key < 3:
             queue.add(key + 1)
 
-    queue: Workqueue[int] = Workqueue(clock, handle, "test")
+    queue: Workqueue[int] = Workqueue(SimulatedCluster(clock), handle, "test")
     queue.add(1)
     queue.add(10)
     clock.advance(0)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.exploration.cluster_exploration import ClusterExploration
 from pytest_kwait.simulator.exploration.exploration import Exploration
+from pytest_kwait.simulator.no_exploration import NoExploration
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from pytest_kwait.simulator.cluster import SimulatedCluster
     from pytest_kwait.simulator.exploration.exploration import Held
 
 _SEEDS = 20_000
@@ -29,9 +32,8 @@ def find_seed(
     raise AssertionError(f"none of {_SEEDS} seeds decides so at {level}: {yes}, not {no}")
 
 
-def hold_for(exploration: Exploration | None, seconds: float) -> list[float]:
+def hold_for(exploration: Exploration, seconds: float) -> list[float]:
     """Hold whatever is held for `seconds`; the list collects the decided times."""
-    assert exploration is not None
     decided: list[float] = []
     original = exploration.hold
 
@@ -41,6 +43,18 @@ def hold_for(exploration: Exploration | None, seconds: float) -> list[float]:
 
     exploration.__dict__["hold"] = hold
     return decided
+
+
+def explore(cluster: SimulatedCluster, exploration: Exploration | None) -> None:
+    """Explore a cluster from now on, or no more."""
+    cluster.clock.exploration = exploration
+    cluster.exploration = ClusterExploration(exploration) if exploration else NoExploration()
+
+
+def running_exploration(cluster: SimulatedCluster) -> Exploration:
+    """Return the exploration that runs in a cluster."""
+    assert isinstance(cluster.exploration, ClusterExploration)
+    return cluster.exploration.exploration
 
 
 def decide_always(exploration: Exploration, size: float) -> None:

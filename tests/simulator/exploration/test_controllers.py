@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from tests.simulator.cluster import Cluster, pod_spec
-from tests.simulator.exploration.seeds import find_seed, hold_for
+from tests.simulator.exploration.seeds import explore, find_seed, hold_for, running_exploration
 
 EVICTION = "work taint-eviction-controller p 1"
 TAINT = {"key": "example.com/out", "effect": "NoExecute"}
@@ -20,10 +20,8 @@ def evicting() -> Cluster:
     cluster.create("pods", "p", pod_spec("sleep", "600"))
     cluster.run(5)
     seed = find_seed("harsh", [("work-delay", EVICTION)])
-    cluster.clock.exploration = Exploration(
-        cluster.clock, seed, "harsh", [f"work-delay@{EVICTION}"]
-    )
-    hold_for(cluster.clock.exploration, 10)
+    explore(cluster.api, Exploration(cluster.clock, seed, "harsh", [f"work-delay@{EVICTION}"]))
+    hold_for(running_exploration(cluster.api), 10)
     cluster.api.modify(
         "nodes", "kwait-node-1", "", lambda node: node["spec"].update(taints=[TAINT])
     )

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.event_recorder import NORMAL, EventRecorder, SchedulingRecorder
 from pytest_kwait.simulator.exploration.exploration import Exploration
-from tests.simulator.exploration.seeds import find_seed, hold_for
+from tests.simulator.exploration.seeds import explore, find_seed, hold_for
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Room:
         seed = find_seed("harsh", [(name, event) for event in events])
         only = [f"{name}@{event}" for event in events]
         self.exploration = Exploration(self.clock, seed, "harsh", only)
-        self.clock.exploration = self.exploration
+        explore(self.api, self.exploration)
 
     def record(self, reason: str = "Done") -> None:
         self.recorder.event(self.thing, KIND, NORMAL, reason, "ok")
@@ -56,7 +56,7 @@ def test_end_writes_late_events_at_once() -> None:
     room = Room("event-delay", "event tester Done m 1")
     room.record()
     room.exploration.end()
-    room.clock.exploration = None
+    explore(room.api, None)
     room.record("After")
     room.clock.advance(0)
     assert [one["reason"] for one in room.events()] == ["Done", "After"]

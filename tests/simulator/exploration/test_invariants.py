@@ -12,6 +12,7 @@ from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.protocol.perturbations import LEVELS, PERTURBATIONS
 from tests.examples import scaled
 from tests.simulator.cluster import Cluster, template
+from tests.simulator.exploration.seeds import explore
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -41,7 +42,7 @@ class Scenario:
         self.cluster = Cluster(nodes=2, scale=FAST)
         self.cluster.run(2)  # its own controllers start with a delay
         self.exploration = Exploration(self.cluster.clock, seed, level)
-        self.cluster.clock.exploration = self.exploration
+        explore(self.cluster.api, self.exploration)
 
     def run(self) -> None:
         cluster = self.cluster
@@ -178,11 +179,9 @@ def test_nodes_stay_ready(scenario: Scenario) -> None:
 
 
 def test_leases_are_renewed_within_their_duration(scenario: Scenario) -> None:
-    clock = scenario.cluster.clock
     for lease in scenario.cluster.api.list("leases.coordination.k8s.io", "kube-node-lease"):
         assert lease["spec"]["leaseDurationSeconds"] == 40
-    assert clock.exploration is not None
-    late = [one.size for one in clock.exploration.applied if one.name == "heartbeat-delay"]
+    late = [one.size for one in scenario.exploration.applied if one.name == "heartbeat-delay"]
     assert all(size <= 15 * FAST for size in late)
 
 
@@ -230,7 +229,7 @@ def test_every_perturbation_of_the_cluster_occurs() -> None:
 def test_only_one_perturbation_is_made_alone(name: str) -> None:
     scenario = Scenario(1, "harsh")
     scenario.exploration = Exploration(scenario.cluster.clock, 1, "harsh", [name])
-    scenario.cluster.clock.exploration = scenario.exploration
+    explore(scenario.cluster.api, scenario.exploration)
     scenario.run()
     assert {one.name for one in scenario.exploration.applied} <= {name}
     assert scenario.cluster.api.find("namespaces", "t") is None
@@ -243,6 +242,6 @@ def test_end_releases_a_cluster_at_once(seed: int) -> None:
     cluster.create("pods", "p", template("sleep", "600")["spec"])
     cluster.run(0.05)
     scenario.exploration.end()
-    cluster.clock.exploration = None
+    explore(cluster.api, None)
     cluster.run(3)
     assert is_condition_true(cluster.get("pods", "p"), "Ready")

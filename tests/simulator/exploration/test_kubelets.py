@@ -11,7 +11,13 @@ from pytest_kwait.apimachinery.times import parse_time
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.exploration.kubelets import merge_conditions
 from tests.simulator.cluster import Cluster, pod_spec
-from tests.simulator.exploration.seeds import decide_always, find_seed, hold_for
+from tests.simulator.exploration.seeds import (
+    decide_always,
+    explore,
+    find_seed,
+    hold_for,
+    running_exploration,
+)
 
 Obj = dict[str, Any]
 
@@ -23,13 +29,12 @@ def explored(name: str, *events: str, unwanted: tuple[str, ...] = ()) -> Cluster
     )
     cluster = Cluster()
     only = [f"{name}@{event}" for event in events]
-    cluster.clock.exploration = Exploration(cluster.clock, seed, "harsh", only)
+    explore(cluster.api, Exploration(cluster.clock, seed, "harsh", only))
     return cluster
 
 
 def applied_size(cluster: Cluster) -> float:
-    assert cluster.clock.exploration is not None
-    (decision,) = cluster.clock.exploration.applied
+    (decision,) = running_exploration(cluster.api).applied
     return decision.size
 
 
@@ -67,7 +72,7 @@ def test_deletion_interrupts_a_delayed_step(name: str, event: str) -> None:
     cluster = explored(name, event)
     spec = pod_spec("sleep", "600", container={"image": "registry.example/app:1"})
     cluster.create("pods", "p", spec)
-    hold_for(cluster.clock.exploration, 600)
+    hold_for(running_exploration(cluster.api), 600)
     cluster.run(3)
     assert get_condition(cluster.get("pods", "p"), "Ready") is not None
     cluster.delete("pods", "p")
@@ -77,12 +82,11 @@ def test_deletion_interrupts_a_delayed_step(name: str, event: str) -> None:
 
 def test_step_goes_on_when_the_exploration_ends() -> None:
     cluster = explored("sandbox-delay", "sandbox p 1")
-    hold_for(cluster.clock.exploration, 600)
+    hold_for(running_exploration(cluster.api), 600)
     cluster.create("pods", "p", pod_spec("sleep", "600"))
     cluster.run(5)
     assert not is_condition_true(cluster.get("pods", "p"), "Ready")
-    assert cluster.clock.exploration is not None
-    cluster.clock.exploration.end()
+    running_exploration(cluster.api).end()
     cluster.run(5)
     assert is_condition_true(cluster.get("pods", "p"), "Ready")
 
@@ -93,7 +97,7 @@ def phases(cluster: Cluster) -> list[str]:
 
 def test_status_is_batched_and_skips_states() -> None:
     cluster = explored("status-batch", "status p 1")
-    hold_for(cluster.clock.exploration, 20)
+    hold_for(running_exploration(cluster.api), 20)
     cluster.create("pods", "p", pod_spec("sh", "-c", "sleep 3", restartPolicy="Never"))
     cluster.run(10)
     assert not (cluster.get("pods", "p")["status"].get("containerStatuses"))
@@ -103,7 +107,7 @@ def test_status_is_batched_and_skips_states() -> None:
 
 def test_deleted_pod_shows_its_last_status_before_it_is_removed() -> None:
     cluster = explored("status-batch", "status p 1")
-    hold_for(cluster.clock.exploration, 600)
+    hold_for(running_exploration(cluster.api), 600)
     cluster.create("pods", "p", pod_spec("sleep", "600"))
     cluster.run(5)
     cluster.delete("pods", "p", grace=1)
@@ -116,7 +120,7 @@ def test_deleted_pod_shows_its_last_status_before_it_is_removed() -> None:
 
 def test_late_status_keeps_conditions_that_others_wrote() -> None:
     cluster = explored("status-batch", "status p 1")
-    hold_for(cluster.clock.exploration, 5)
+    hold_for(running_exploration(cluster.api), 5)
     cluster.create("pods", "p", pod_spec("sleep", "600"))
     cluster.run(4)
     pod = cluster.get("pods", "p")
@@ -177,7 +181,7 @@ def test_late_heartbeats_never_make_a_node_unknown() -> None:
     # Every renewal is as late as it can be.
     longest = 15.0
     decide_always(exploration, longest)
-    cluster.clock.exploration = exploration
+    explore(cluster.api, exploration)
     gaps = []
     for _ in range(240):
         cluster.run(0.5)

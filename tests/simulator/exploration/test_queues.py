@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.controllers.workqueue import Workqueue
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from pytest_kwait.simulator.exploration.queues import QUEUE_DELAYS
-from tests.simulator.exploration.seeds import find_seed
+from tests.simulator.exploration.seeds import explore, find_seed
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -23,9 +24,10 @@ class Queue:
     ) -> None:
         self.clock = ManualClock()
         self.exploration = Exploration(self.clock, seed, level, only)
-        self.clock.exploration = self.exploration
+        self.cluster = SimulatedCluster(self.clock)
+        explore(self.cluster, self.exploration)
         self.done: list[tuple[float, str]] = []
-        self.queue: Workqueue[str] = Workqueue(self.clock, self._handle, name)
+        self.queue: Workqueue[str] = Workqueue(self.cluster, self._handle, name)
 
     def _handle(self, key: str) -> None:
         self.done.append((round(self.clock.monotonic(), 6), key))
@@ -99,7 +101,7 @@ def test_end_makes_late_keys_ready_at_once() -> None:
     queue = Queue(seed, only=["work-delay"])
     queue.queue.add("a")
     queue.exploration.end()
-    queue.clock.exploration = None
+    explore(queue.cluster, None)
     queue.clock.advance(0)
     assert queue.done == [(0.0, "a")]
 
@@ -111,7 +113,7 @@ def test_end_resumes_a_paused_controller() -> None:
     queue.clock.advance(1)
     assert queue.done == []
     queue.exploration.end()
-    queue.clock.exploration = None
+    explore(queue.cluster, None)
     queue.queue.add("b")
     queue.clock.advance(0)
     assert sorted(queue.keys()) == ["a", "b"]
@@ -122,7 +124,7 @@ def test_next_exploration_keeps_what_the_last_one_held() -> None:
     queue = Queue(seed, only=["work-delay"])
     queue.queue.add("a")
     queue.exploration.end()
-    queue.clock.exploration = Exploration(queue.clock, seed, "harsh", [])
+    explore(queue.cluster, Exploration(queue.clock, seed, "harsh", []))
     queue.queue.add("b")
     queue.clock.advance(0)
     assert sorted(queue.keys()) == ["a", "b"]

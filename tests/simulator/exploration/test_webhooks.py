@@ -13,7 +13,7 @@ from pytest_kwait.simulator.admission.webhooks.webhook_client import WebhookRepl
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.exploration.exploration import Exploration
 from tests.simulator.admission.fake_webhooks import configure
-from tests.simulator.exploration.seeds import decide_always, find_seed, hold_for
+from tests.simulator.exploration.seeds import decide_always, explore, find_seed, hold_for
 from tests.simulator.manual_clock import ManualClock
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_webhook_is_called_later_and_keeps_half_of_its_timeout(
     exploration = Exploration(api.clock, seed, "harsh", ["webhook-delay"])
     # A size that no declaration has.
     decide_always(exploration, 60.0)
-    api.clock.exploration = exploration
+    explore(api, exploration)
     call = call_webhook(api)
     assert call.delay is not None
     held = hold_for(exploration, 0)
@@ -69,9 +69,9 @@ def test_webhook_without_a_decision_is_called_at_once() -> None:
     configure(api, failurePolicy="Ignore")
     assert call_webhook(api).delay is None
     seed = find_seed("harsh", [], [EVENT])
-    api.clock.exploration = Exploration(api.clock, seed, "harsh")
+    explore(api, Exploration(api.clock, seed, "harsh"))
     api.delete("configmaps", "a", "default")
-    api.clock.exploration = Exploration(api.clock, seed, "harsh", ["webhook-delay"])
+    explore(api, Exploration(api.clock, seed, "harsh", ["webhook-delay"]))
     assert call_webhook(api).delay is None
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pytest_kwait.simulator.cluster import SimulatedCluster
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError
 from pytest_kwait.simulator.kubelet.environment import (
-    ContainerConfigError,
     expand,
     find_oom_score,
     get_sub_path,
@@ -15,8 +15,8 @@ from pytest_kwait.simulator.kubelet.environment import (
 from pytest_kwait.simulator.kubelet.volumes import find_missing_volume, make_volume_files
 from tests.objects import pod
 from tests.simulator.cluster import NAMESPACE, Cluster, pod_spec
-from tests.simulator.kubelet.container_harness import take_output
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import take_output
 
 Obj = dict[str, Any]
 _NODE = {"spec.nodeName": "n1", "status.podIP": "10.0.0.1"}
@@ -64,7 +64,7 @@ def test_variables_from_all_sources(
     api: SimulatedCluster, variable: Obj, value: str | None
 ) -> None:
     container = {"env": [variable], "resources": {"limits": {"cpu": "2"}}}
-    assert make_environment(api, _labelled_pod(), container, _NODE).get("X") == value
+    assert make_environment(api, _labelled_pod(), container, _NODE, {}).get("X") == value
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_variables_from_all_sources(
 )
 def test_missing_references_are_named(api: SimulatedCluster, part: Obj, message: str) -> None:
     with pytest.raises(ContainerConfigError) as missing:
-        make_environment(api, _labelled_pod(), part, _NODE)
+        make_environment(api, _labelled_pod(), part, _NODE, {})
     assert str(missing.value) == message
 
 
@@ -100,7 +100,7 @@ def test_single_variables_override_env_from_with_prefix(api: SimulatedCluster) -
         {"configMapRef": {"name": "nope", "optional": True}},
     ]
     container = {"envFrom": sources, "env": [{"name": "k", "value": "mine"}]}
-    env = make_environment(api, _labelled_pod(hostname="h"), container, _NODE)
+    env = make_environment(api, _labelled_pod(hostname="h"), container, _NODE, {})
     assert {name: env[name] for name in ("P_k", "P_l", "k", "HOSTNAME")} == {
         "P_k": "v",
         "P_l": "w",

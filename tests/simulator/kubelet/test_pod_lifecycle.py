@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kwait.simulator.kubelet import runtime_manager
+from pytest_kwait.simulator.kubelet import volume_manager
 from pytest_kwait.simulator.kubelet.volumes import make_volume_files
 from tests.simulator.cluster import NAMESPACE, Cluster, conditions, pod_spec
-from tests.simulator.kubelet.container_harness import take_output
+from tests.simulator.runtimes.interpreted.container_harness import take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
@@ -401,7 +401,7 @@ def test_an_unsimulated_program_ends_at_once_on_sigterm(cluster: Cluster) -> Non
 
 
 def _size() -> int:
-    from pytest_kwait.simulator.kubelet.images import parse_image
+    from pytest_kwait.simulator.image_reference import parse_image
 
     return parse_image("nginx").size
 
@@ -443,7 +443,7 @@ def test_a_failed_sync_is_retried_and_leaves_other_pods_alone(
             raise failures.pop()
         return make_volume_files(*arguments)
 
-    monkeypatch.setattr(runtime_manager, "make_volume_files", make_files)
+    monkeypatch.setattr(volume_manager, "make_volume_files", make_files)
     for name in ("broken", "other"):
         cluster.create("pods", name, pod_spec("sleep", "100"))
     cluster.run(2)

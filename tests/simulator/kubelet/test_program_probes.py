@@ -13,15 +13,14 @@ from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
 from pytest_kwait.simulator.kubelet.grpc_health import HeaderDecoder, check_grpc_health
 from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, start_probe
-from pytest_kwait.simulator.kubelet.program_network import ProgramPorts
-from pytest_kwait.simulator.kubelet.server import PodPorts
+from pytest_kwait.simulator.runtimes.processes.program_network import ProgramPorts
 from tests.simulator.network.loopback_sockets import LoopbackSockets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_kwait.simulator.container_runtime.runtime import ContainerRuntime, Sandbox
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.runtimes.processes.runtime import ContainerRuntime, Sandbox
 
 _IP = "10.244.1.2"
 _REFUSED = f"dial tcp {_IP}:80: connect: connection refused"
@@ -81,7 +80,7 @@ async def _probe(serve: Any, probe: Obj, tls: Any = None) -> HandlerResult:
         node=node, network=network, pod_ip=_IP, cluster=SimpleNamespace(kinds=version)
     )
     done: asyncio.Future[HandlerResult] = asyncio.get_running_loop().create_future()
-    container: Any = SimpleNamespace(is_unsimulated=False)
+    container: Any = SimpleNamespace(is_assumed=False)
     start_probe(worker, {"name": "c"}, container, probe, done.set_result)
     try:
         return await asyncio.wait_for(done, 30)
@@ -240,13 +239,13 @@ def test_ports_are_forwarded_within_the_pod(address: str, answers: bytes) -> Non
         programs = ProgramPorts(cast("ContainerRuntime", sockets), _IP, cast("Sandbox", sockets))
         network = Network()
         network.programs = programs
-        session = await PodPorts(network, inside=True).connect(80)
+        session = await network.connect_stream(80, inside=True)
         assert session is not None
         assert session.stdin is not None
         session.stdin.send(b"x")
         assert await session.output.take() == (1, answers)
         assert await session.output.take() is None
-        assert await PodPorts(network, inside=True).connect(81) is None
+        assert await network.connect_stream(81, inside=True) is None
         server.close()
 
     asyncio.run(forward())

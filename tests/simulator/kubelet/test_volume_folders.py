@@ -11,9 +11,8 @@ import pytest
 
 from pytest_kwait.simulator.busybox.os.files import File, FileSystemError
 from pytest_kwait.simulator.busybox.os.network import Network
-from pytest_kwait.simulator.container_runtime.runtime import EmptyDir, Mount
 from pytest_kwait.simulator.kubelet import volume_folders
-from pytest_kwait.simulator.kubelet.environment import ContainerConfigError
+from pytest_kwait.simulator.kubelet.cri import ContainerConfigError, EmptyDir, Mount
 from pytest_kwait.simulator.kubelet.volume_folders import (
     PodVolumeFolders,
     ProjectedFile,
@@ -23,9 +22,9 @@ from pytest_kwait.simulator.kubelet.volumes import (
     PodVolumes,
     get_persistent_folders,
     list_image_files,
-    make_container_files,
 )
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
+from pytest_kwait.simulator.runtimes.interpreted.container import make_container_files
 from tests.objects import pod
 from tests.simulator.manual_clock import START, ManualClock
 
@@ -72,14 +71,14 @@ def test_a_volume_of_a_mapped_image_has_its_files(api: SimulatedCluster, tmp_pat
     pod = _mounting_pod(volume)
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
     (mount,) = folders.list_mounts(pod, container, {})
-    assert mount.source is not None
-    copied = Path(mount.source)
+    assert mount.host_path is not None
+    copied = Path(mount.host_path)
     assert (copied / "model").read_bytes() == b"weights"
     assert (copied / "etc" / "words" / "words").read_bytes() == b"a b"
-    assert mount.read_only
+    assert mount.readonly
     container["volumeMounts"] = [{"name": "v", "mountPath": "/m", "subPath": "model"}]
     (mount,) = folders.list_mounts(pod, container, {})
-    assert (mount.source, mount.read_only) == (str(copied / "model"), True)
+    assert (mount.host_path, mount.readonly) == (str(copied / "model"), True)
     other = {"name": "v", "image": {"reference": "shop/other:1"}}
     assert list_image_files(api, other) == {}
 
@@ -259,12 +258,12 @@ def test_mounts_lead_to_the_folders(api: SimulatedCluster, tmp_path: Path) -> No
     folders = _folders(api, tmp_path)
     folders.write(pod, _PLACES)
     base, node = tmp_path / "pod" / "volumes", tmp_path / "kept" / "nodes" / "n"
-    assert _mounts(folders, pod, name="map") == [Mount("/m", str(base / "map"), read_only=True)]
+    assert _mounts(folders, pod, name="map") == [Mount("/m", str(base / "map"), readonly=True)]
     assert _mounts(folders, pod, name="map", subPath="k") == [
-        Mount("/m", str((base / "map" / "k").resolve()), read_only=True)
+        Mount("/m", str((base / "map" / "k").resolve()), readonly=True)
     ]
     assert _mounts(folders, pod, name="empty", subPathExpr="x/$(WHO)", readOnly=True) == [
-        Mount("/m", empty_dir="empty", sub_path="x/me", read_only=True)
+        Mount("/m", empty_dir="empty", sub_path="x/me", readonly=True)
     ]
     assert _mounts(folders, pod, name="host") == [Mount("/m", str(node / "var" / "data"))]
     assert _mounts(folders, pod, name="host", subPath="new") == [
@@ -295,7 +294,7 @@ def test_a_claims_folder_is_that_of_its_volume(api: SimulatedCluster, tmp_path: 
     pod = _mounting_pod({"name": "d", "persistentVolumeClaim": {"claimName": "c"}})
     first = _mounts(_folders(api, tmp_path), pod, name="d")
     assert first == [Mount("/m", str(tmp_path / "kept" / "volumes" / uid))]
-    assert _mode(Path(str(first[0].source))) == 0o777
+    assert _mode(Path(str(first[0].host_path))) == 0o777
     (tmp_path / "kept" / "volumes" / uid / "data").touch()
     api.delete("persistentvolumes", "v")
     api.modify("persistentvolumes", "v", "", lambda one: one["metadata"].pop("finalizers"))
@@ -318,7 +317,7 @@ def test_a_sub_path_stays_in_its_volume(
     pod = _mounting_pod({"name": "host", "hostPath": {"path": "/data"}})
     folders = _folders(api, tmp_path)
     (mount,) = _mounts(folders, pod, name="host")
-    folder = Path(str(mount.source))
+    folder = Path(str(mount.host_path))
     (folder / "up").symlink_to("/etc")
     (folder / "file").touch()
     with pytest.raises(ContainerConfigError) as error:

@@ -13,8 +13,8 @@ from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
 from pytest_kwait.simulator.protocol.addresses import CLUSTER_DNS_ADDRESS
 from pytest_kwait.simulator.protocol.egress import EgressTarget
 from tests.simulator.cluster import new_cluster
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
 from tests.simulator.network.test_egress_proxy import CLIENT, add_pod, list_events, serving
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster import SimulatedCluster

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.kubelet.images import parse_image
+from pytest_kwait.simulator.image_reference import parse_image
 from pytest_kwait.simulator.protocol.image_mapping import (
     ImageMapping,
     ImageMappings,

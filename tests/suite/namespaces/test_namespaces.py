@@ -132,6 +132,26 @@ def test_values_of_secrets_are_masked_after_the_deletion_of_their_namespace() ->
     assert SECRET_VALUES.mask("set it to gr8-p@ss") == "set it to (hidden)"
 
 
+def test_secrets_before_a_deletion_are_read_from_the_servers_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A consistent list may wait for etcd's next progress notification."""
+    transport = FakeTransport()
+    made = namespaces(transport)
+    name = made.make(_OWNER, _POLL)
+    versions = {}
+    send = transport.send
+
+    def spy(method: str, path: str, **options: Any) -> Any:
+        if method == "GET":
+            versions[path] = (options["query"] or {}).get("resourceVersion")
+        return send(method, path, **options)
+
+    monkeypatch.setattr(transport, "send", spy)
+    assert made.delete(name) is None
+    assert versions[SECRETS.path(name)] == "0"
+
+
 def test_no_default_objects_are_awaited_where_no_controller_creates_them() -> None:
     transport = FakeTransport()
     client: Any = FakeClient(transport)

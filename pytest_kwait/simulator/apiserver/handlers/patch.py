@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
@@ -113,7 +113,7 @@ def apply_patch(media: str, target: Obj, data: bytes, kind: Kind) -> Obj:
 
 
 async def patch_object(
-    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    cluster: ApiServerCluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> web.Response:
     """Serve a PATCH of an object or of its status.
 
@@ -161,7 +161,12 @@ async def patch_object(
 
 
 def _patch(
-    cluster: Cluster, kind: Kind, target: RequestInfo, media: str, data: bytes, caller: Caller
+    cluster: ApiServerCluster,
+    kind: Kind,
+    target: RequestInfo,
+    media: str,
+    data: bytes,
+    caller: Caller,
 ) -> Obj:
     """Apply the patch to the current object."""
     entry = cluster.entry(kind, target.name, target.namespace or "")
@@ -221,7 +226,9 @@ def _check_uid(kind: Kind, new: Obj, stored_object: Obj) -> None:
         raise invalid(kind.group, kind.kind, stored_object["metadata"]["name"], errors)
 
 
-def _resolve_name(cluster: Cluster, kind: Kind, configuration: Obj, target: RequestInfo) -> None:
+def _resolve_name(
+    cluster: ApiServerCluster, kind: Kind, configuration: Obj, target: RequestInfo
+) -> None:
     """Set the name of an applied configuration without one; the object must exist.
 
     Raises:
@@ -239,7 +246,7 @@ def _resolve_name(cluster: Cluster, kind: Kind, configuration: Obj, target: Requ
 
 
 def _decode_result(
-    cluster: Cluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
+    cluster: ApiServerCluster, kind: Kind, result: Obj, caller: Caller, strategic: bytes | None
 ) -> Obj:
     """Decode the patched object; errors are reported against the patch.
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
     from pytest_kwait.simulator.apiserver.subresources.handler import SubresourceHandler
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -74,7 +74,7 @@ class ResourceHandler:
     """
 
     def __init__(
-        self, cluster: Cluster, subresources: SubresourceHandler, gate: AuthFilters
+        self, cluster: ApiServerCluster, subresources: SubresourceHandler, gate: AuthFilters
     ) -> None:
         self._cluster = cluster
         self._subresources = subresources

@@ -22,7 +22,7 @@ from pytest_kwait.simulator.validation.authorization import (
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.filters import AuthFilters
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.scheme import Kind
 
@@ -34,7 +34,7 @@ class ReviewHandler:
         gate: the authentication of tokens.
     """
 
-    def __init__(self, cluster: Cluster, gate: AuthFilters) -> None:
+    def __init__(self, cluster: ApiServerCluster, gate: AuthFilters) -> None:
         self._cluster = cluster
         self._gate = gate
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.apiserver.handlers.listing import ListOptions
     from pytest_kwait.simulator.apiserver.request import ApiRequest
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.exploration.exploration import Exploration
     from pytest_kwait.simulator.exploration.watches import ExploredWatch
     from pytest_kwait.simulator.objects import Obj
@@ -190,7 +190,7 @@ def _no_op() -> None:
     pass
 
 
-class _LatestChunk:
+class LatestChunk:
     """The latest change's chunk, shared by all watches of one cluster of the same form."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _LatestChunk:
 
 
 async def serve_watch(
-    cluster: Cluster,
+    cluster: ApiServerCluster,
     request: ApiRequest,
     kind: Kind,
     namespace: str | None,
@@ -257,7 +257,7 @@ class WatchStream:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,
@@ -266,7 +266,7 @@ class WatchStream:
     ) -> None:
         self._cluster = cluster
         self._request = request
-        self._latest = cluster.clock.get_shared(_LatestChunk, _LatestChunk)
+        self._latest = cluster.services.latest_chunk
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""
@@ -530,7 +530,7 @@ class ConvertedWatchStream(WatchStream):
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: ApiServerCluster,
         request: ApiRequest,
         kind: Kind,
         namespace: str | None,

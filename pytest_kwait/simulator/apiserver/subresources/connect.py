@@ -21,7 +21,7 @@ from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster, Cluster
     from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
 
@@ -80,7 +80,7 @@ def find_kubelet(cluster: Cluster, pod: Obj) -> KubeletApi:
 
 
 async def admit_connection(
-    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo
+    cluster: ApiServerCluster, request: ApiRequest, kind: Kind, target: RequestInfo
 ) -> None:
     """Check method and parameters of a connection, and run admission.
 

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from pytest_kwait.simulator.apiserver.request import ApiRequest, RequestInfo
-    from pytest_kwait.simulator.cluster_protocol import Cluster
+    from pytest_kwait.simulator.cluster_protocol import ApiServerCluster
     from pytest_kwait.simulator.managedfields.field_manager import Path
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.request_info import Caller
@@ -85,7 +85,7 @@ _CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 
 
 async def serve_eviction(
-    cluster: Cluster, request: ApiRequest, target: RequestInfo
+    cluster: ApiServerCluster, request: ApiRequest, target: RequestInfo
 ) -> web.Response:
     """Evict a pod.
 
@@ -117,7 +117,7 @@ async def serve_eviction(
 
 
 async def serve_scale(
-    cluster: Cluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
+    cluster: ApiServerCluster, request: ApiRequest, kind: Kind, target: RequestInfo, verb: str
 ) -> web.Response:
     """Serve a request on the Scale of a workload.
 
@@ -174,14 +174,16 @@ async def _scale_response(request: ApiRequest, kind: Kind, stored: Obj) -> web.R
     )
 
 
-def _find_entry(cluster: Cluster, kind: Kind, target: RequestInfo) -> Entry:
+def _find_entry(cluster: ApiServerCluster, kind: Kind, target: RequestInfo) -> Entry:
     """Return the object in the version of the request."""
     entry = cluster.entry(kind, target.name, target.namespace or "")
     obj = to_version(kind, entry.obj) if kind.custom else entry.obj
     return entry if obj is entry.obj else Entry(entry.key, obj, entry.revision)
 
 
-def _patch_scale(cluster: Cluster, media: str, scale: Obj, data: bytes, caller: Caller) -> Obj:
+def _patch_scale(
+    cluster: ApiServerCluster, media: str, scale: Obj, data: bytes, caller: Caller
+) -> Obj:
     # JSON patches apply to the stored form, which keeps zeros.
     whole = {**scale, "spec": {"replicas": 0, **scale["spec"]}}
     changed = apply_patch(media, whole, data, SCALE_KIND)
@@ -196,7 +198,13 @@ def _patch_scale(cluster: Cluster, media: str, scale: Obj, data: bytes, caller: 
 
 
 def _apply_scale(
-    cluster: Cluster, kind: Kind, entry: Entry, applied: Obj, caller: Caller, *, force: bool
+    cluster: ApiServerCluster,
+    kind: Kind,
+    entry: Entry,
+    applied: Obj,
+    caller: Caller,
+    *,
+    force: bool,
 ) -> Obj:
     """Apply the Scale's replicas as a field manager; return the object.
 
@@ -250,7 +258,9 @@ def _owner_of_scale(owner: ManagedFieldsEntry) -> ManagedFieldsEntry:
     return replace(owner, api_version=SCALE_KIND.api_version, fields={("f:spec",), _REPLICAS})
 
 
-async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestInfo) -> web.Response:
+async def serve_binding(
+    cluster: ApiServerCluster, request: ApiRequest, target: RequestInfo
+) -> web.Response:
     """Bind a pod to a node, by its subresource or by a Binding of its name.
 
     Raises:
@@ -297,7 +307,7 @@ async def serve_binding(cluster: Cluster, request: ApiRequest, target: RequestIn
 class SubresourceHandler:
     """Serves the requests on subresources."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ApiServerCluster) -> None:
         self._cluster = cluster
 
     async def handle(

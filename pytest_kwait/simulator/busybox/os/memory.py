@@ -37,7 +37,7 @@ class MemoryAccount:
     Args:
         limit: bytes, as `resources.limits.memory`; None without one.
         files: counts the bytes of its files, except in folders of the given set, which it updates.
-        machine: the machine that all containers share.
+        machine: the memory that all containers share.
         on_out_of_memory: called when the machine is full and this container holds the most.
     """
 
@@ -56,7 +56,7 @@ class MemoryAccount:
         self,
         limit: int | None,
         files: Callable[[set[int]], int],
-        machine: Machine,
+        machine: MachineMemory,
         on_out_of_memory: Callable[[], None],
     ) -> None:
         self.limit = min(limit, _MAX_MEMORY) if limit is not None else _MAX_MEMORY
@@ -133,7 +133,7 @@ class StorageOwner(Protocol):
         """Return the folders."""
 
 
-class Machine:
+class MachineMemory:
     """The memory and disk that all containers of a cluster share."""
 
     def __init__(self, clock: SimClock) -> None:
@@ -185,11 +185,6 @@ class Machine:
             for owner in list(self.storage_owners)
             for folder in owner.folders()
         )
-
-
-def get_machine(clock: SimClock) -> Machine:
-    """Return the machine of a cluster."""
-    return clock.get_shared(Machine, lambda: Machine(clock))
 
 
 class MemoryHold:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_kwait.simulator.busybox.os.streams import Pipe
+from pytest_kwait.simulator.busybox.os.streams import Pipe, ProcessSession
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
 
-    from pytest_kwait.simulator.busybox.os.streams import ProcessSession, Sink
+    from pytest_kwait.simulator.busybox.os.streams import Sink
 
 _LOOPBACK_ADDRESSES = frozenset({"127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - a pod's own
 
@@ -147,6 +147,46 @@ class Network:
         """Connect to a port; None if the connection is refused."""
         accept = self._listeners.get(port)
         return None if accept is None else accept(Pipe(), sink)
+
+    def dial(
+        self, port: int, *, tls: bool = False, inside: bool = False
+    ) -> ProcessSession | Awaitable[ProcessSession] | None:
+        """Connect from outside: at once to a simulated program, or else to a real one.
+
+        Args:
+            tls: whether to speak TLS with a real program.
+            inside: whether to connect within the pod, as port forwarding does.
+
+        Returns:
+            a session; what makes one, or raises OSError; None if the connection is refused.
+        """
+        session = self.connect(port)
+        if session is not None or self.programs is None:
+            return session
+        if inside:
+            return self.programs.connect_inside(port)
+        return self.programs.connect(port, tls=tls)
+
+    async def connect_stream(
+        self, port: int, *, tls: bool = False, inside: bool = False
+    ) -> ProcessSession | None:
+        """Connect from outside, as `dial`; None if the connection is refused.
+
+        Raises:
+            OSError: the program's TLS fails.
+        """
+        connection = self.dial(port, tls=tls, inside=inside)
+        if connection is None:
+            return None
+        if isinstance(connection, ProcessSession):
+            if tls:
+                connection.stop()
+                raise OSError("no simulated program speaks TLS")
+            return connection
+        try:
+            return await connection
+        except (ConnectionRefusedError, TimeoutError):
+            return None
 
     # -- view from inside the pod
 

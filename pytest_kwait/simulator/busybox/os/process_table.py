@@ -75,11 +75,11 @@ class CpuCredit:
 
     __slots__ = ("__weakref__", "_clock", "_debtors", "_left", "_updated_at")
 
-    def __init__(self, clock: SimClock) -> None:
+    def __init__(self, clock: SimClock, debtors: WeakSet[CpuCredit]) -> None:
         self._clock = clock
         self._left = _MAX_CREDIT
         self._updated_at = clock.monotonic()
-        self._debtors = get_cpu_scheduler(clock).debtors
+        self._debtors = debtors
 
     def spend(self, seconds: float) -> None:
         """Subtract used CPU time."""
@@ -106,7 +106,7 @@ class CpuScheduler:
     """Runs the processes of all containers in turn."""
 
     def __init__(self, clock: SimClock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._ready: deque[tuple[ProcessTable, Task]] = deque()
         self._busy: deque[tuple[ProcessTable, Task]] = deque()
         self._planned = False
@@ -122,12 +122,12 @@ class CpuScheduler:
             self._ready.append((table, task))
             if not self._planned:
                 self._planned = True
-                self._clock.call_later(0, self._run)
+                self.clock.call_later(0, self._run)
         else:
             self._busy.append((table, task))
             if not self._debtors_planned:
                 self._debtors_planned = True
-                self._clock.call_later(_TIME_SLICE, self._run_debtors, scaled=False)
+                self.clock.call_later(_TIME_SLICE, self._run_debtors, scaled=False)
 
     def _run(self) -> None:
         self._planned = False
@@ -140,7 +140,7 @@ class CpuScheduler:
         finally:
             if self._ready and not self._planned:
                 self._planned = True
-                self._clock.call_later(0, self._run)
+                self.clock.call_later(0, self._run)
 
     def run_now(self, table: ProcessTable) -> None:
         """Run a container's processes for up to one round.
@@ -161,7 +161,7 @@ class CpuScheduler:
 
     def wake(self, table: ProcessTable, task: Task) -> None:
         """Resume a process after a sleep, at once unless many were just woken."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if now - self._woken_at > 2 * _TIME_SLICE:
             self._woken_at, self._woken = now, 0.0
         if self._woken > _TIME_SLICE:
@@ -181,28 +181,24 @@ class CpuScheduler:
         finally:
             if self._busy and not self._debtors_planned:
                 self._debtors_planned = True
-                self._clock.call_later(
+                self.clock.call_later(
                     max(spent, _TIME_SLICE) * _DEBTOR_PAUSE_FACTOR, self._run_debtors, scaled=False
                 )
 
     def run_turn(self, table: ProcessTable, task: Task) -> float:
         """Run a process until it waits; return the seconds charged."""
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         steps = table.advance(task)
-        spent = max(self._clock.monotonic() - began, steps * _MIN_STEP_SECONDS)
+        spent = max(self.clock.monotonic() - began, steps * _MIN_STEP_SECONDS)
         table.credit.spend(spent)
         return spent
-
-
-def get_cpu_scheduler(clock: SimClock) -> CpuScheduler:
-    """Return the CPU scheduler of a cluster."""
-    return clock.get_shared(CpuScheduler, lambda: CpuScheduler(clock))
 
 
 class ProcessTable:
     """The processes of one container.
 
     Args:
+        scheduler: the CPUs that all containers share.
         network: the ports of the pod.
         account: the container's memory.
         on_out_of_memory: called when the container exceeds its memory.
@@ -210,14 +206,15 @@ class ProcessTable:
 
     def __init__(
         self,
-        clock: SimClock,
+        scheduler: CpuScheduler,
         network: Network,
         account: MemoryAccount,
         on_out_of_memory: Callable[[], None],
     ) -> None:
-        self.clock = clock
+        self.clock = scheduler.clock
         self.account = account
-        self.credit = CpuCredit(clock)
+        self.credit = CpuCredit(scheduler.clock, scheduler.debtors)
+        self._scheduler = scheduler
         self._network = network
         self._on_out_of_memory = on_out_of_memory
         self._all: dict[int, Task] = {}
@@ -270,7 +267,7 @@ class ProcessTable:
         fds = {0: stdin.retain()}
         fds |= {stream: SinkEnd(sink, stream).retain() for stream in (1, 2)}
         task = self.start(make, context, name, fds, sink=sink, now=True)
-        get_cpu_scheduler(self.clock).run_now(self)
+        self._scheduler.run_now(self)
         return task
 
     def find(self, pid: int) -> Task | None:
@@ -383,12 +380,12 @@ class ProcessTable:
     def _queue(self, task: Task) -> None:
         if not task.queued and task.code is None:
             task.queued = True
-            get_cpu_scheduler(self.clock).schedule(self, task)
+            self._scheduler.schedule(self, task)
 
     def _end_sleep(self, task: Task) -> None:
         task.timer = None
         if self.credit.is_positive and not task.queued and not task.stopped:
-            get_cpu_scheduler(self.clock).wake(self, task)
+            self._scheduler.wake(self, task)
         else:
             self._queue(task)
 

@@ -60,6 +60,8 @@ _SOFT_BREAK: _Item = (None, False, True)
 # Items between two steps, and characters of an item.
 _MANY_ITEMS = 64
 _PORTION = 64
+_PART_WORK = 2
+"""The work of a part of a word."""
 _OPERAND_WORK = 10
 """The work of an operand of an arithmetic expression."""
 
@@ -288,7 +290,10 @@ def _parse_number(text: str) -> int:
 
 
 def evaluate_arithmetic(
-    text: str, get: Callable[[str], str], put: Callable[[str, str], None]
+    text: str,
+    get: Callable[[str], str],
+    put: Callable[[str, str], None],
+    meter: WorkMeter,
 ) -> Evaluation[int]:
     """Evaluate an expression.
 
@@ -296,11 +301,12 @@ def evaluate_arithmetic(
         text: the expression after parameter expansion.
         get: returns a variable's value; empty if it is unset.
         put: assigns to a variable.
+        meter: counts the work.
 
     Raises:
         ShellArithmeticError: it is invalid.
     """
-    return (yield from _Expression(text, get, put, 0, WorkMeter()).run())
+    return (yield from _Expression(text, get, put, 0, meter).run())
 
 
 def _split_portions(items: list[_Item]) -> Iterator[_Item]:
@@ -384,6 +390,8 @@ class Expander:
 
     def expand_fields(self, word: Word) -> Generator[Effect, None, list[str]]:
         """Return the arguments that a word expands to."""
+        if self._shell.meter.is_step_due(1):
+            yield STEP
         plain = word.plain
         if plain is not None and plain[:1] != "~" and not has_glob(plain):
             return [plain]
@@ -413,23 +421,28 @@ class Expander:
         """Return the single text that a word expands to, as in an assignment."""
         items = yield from self._expand_items(word, split=False, assigned=assigned)
         return "".join(
-            " " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS
+            [" " if item[0] is None else item[0] for item in items if item is not _NO_ARGUMENTS]
         )
 
     def expand_pattern(self, word: Word) -> Generator[Effect, None, str]:
         """Return the pattern that a word expands to."""
         items = yield from self._expand_items(word, split=False)
-        return "".join(
-            " " if item[0] is None else escape_glob(item[0]) if item[1] else item[0]
-            for item in items
-            if item is not _NO_ARGUMENTS
-        )
+        pieces: list[str] = []
+        for item in items:
+            yield from self._shell.meter.spend(1)
+            if item is not _NO_ARGUMENTS:
+                text = " " if item[0] is None else item[0]
+                pieces.append(escape_glob(text) if item[1] else text)
+        return "".join(pieces)
 
     def _expand_items(
         self, word: Word, *, split: bool, assigned: bool = False
     ) -> Generator[Effect, None, list[_Item]]:
         items: list[_Item] = []
+        meter = self._shell.meter
         for index, (part, quoted) in enumerate(word.parts):
+            if meter.is_step_due(_PART_WORK):
+                yield STEP
             if isinstance(part, Literal):
                 text = part.text
                 if not quoted and "~" in text and (index == 0 or assigned):
@@ -487,6 +500,7 @@ class Expander:
                     expression,
                     lambda name: self.get_value(name) or "",
                     lambda name, value: shell.variables.set(name, value),
+                    shell.meter,
                 )
             )
         except ShellArithmeticError as fault:
@@ -630,7 +644,7 @@ class Expander:
         """Replace the longest match of a pattern, or each."""
         pieces: list[str] = []
         position = 0
-        meter = WorkMeter()
+        meter = self._shell.meter
         with self._shell.context.tasks.account.hold() as hold:
             matches = compile_glob(pattern).find_matches(value) if pattern else iter(())
             for start, end in matches:

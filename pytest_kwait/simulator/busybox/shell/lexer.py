@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kwait.simulator.busybox.libbb import ESCAPES
+from pytest_kwait.simulator.busybox.libbb import ESCAPES, WorkMeter
+from pytest_kwait.simulator.busybox.os.syscalls import STEP
 from pytest_kwait.simulator.busybox.shell.tree import (
     Arithmetic,
     Literal,
@@ -18,15 +20,16 @@ from pytest_kwait.simulator.busybox.shell.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect
     from pytest_kwait.simulator.busybox.shell.tree import Node, Part
 
+    T = TypeVar("T")
+    Parsing = Generator[Effect, None, T]
+    """A part of the parser's work, which yields a step now and then."""
+
 END, NEWLINE = "", "\n"
-OPERATORS = (
-    "<<-", "&&", "||", ";;", "<<", ">>", "<&", ">&", "<>", ">|", "&>", "<", ">", "|", "&", ";", "(",
-    ")",
-)  # fmt: skip
 
 _WORD_ENDS = frozenset(" \t\n;&|<>()")
 _SPECIAL_PARAMETERS = frozenset("?$!#@*-")
@@ -34,7 +37,25 @@ _PARAMETER_OPERATORS: tuple[str, ...] = (
     ":-", ":=", ":?", ":+", "%%", "##", "//", "-", "=", "?", "+", "%", "#", "/", ":",
 )  # fmt: skip
 _MAX_NESTING = 60
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.,]+")
+# No match is longer than this, so that each is little work.
+_RUN = "{1,65536}"
+_BLANKS = re.compile(rf"[ \t]{_RUN}")
+_OPERATOR = re.compile(r"<<-|&&|\|\||;;|<<|>>|<&|>&|<>|>\||&>|[<>|&;()]")
+_STREAM = re.compile(r"[0-9]{1,4096}(?=[<>])")
+# A word without quotes and expansions, and whole.
+_PLAIN_WORD = re.compile(r"[^\\'\"$` \t\n;&|<>()#][^\\'\"$` \t\n;&|<>()]{0,255}(?=[ \t\n;&|()]|\Z)")
+_PLAIN = re.compile(rf"[^\\'\"$` \t\n;&|<>()]{_RUN}")
+_PLAIN_IN_BRACES = re.compile(rf"[A-Za-z0-9_.,]{_RUN}")
+_PLAIN_IN_QUOTES = re.compile(rf"[^\\\"$`]{_RUN}")
+_PLAIN_IN_TEXT = re.compile(rf"[^\\$`]{_RUN}")
+_PLAIN_IN_BACKQUOTES = re.compile(rf"[^\\`]{_RUN}")
+_PLAIN_ESCAPED = re.compile(rf"[^\\']{_RUN}")
+_PARENTHESES = re.compile(r"[()]")
+_SEARCHED_AT_ONCE = 1 << 16
+_NAME = re.compile(rf"[A-Za-z0-9_]{_RUN}")
+_SIMPLE_PARAMETER = re.compile(
+    r"\$(?:([A-Za-z_][A-Za-z0-9_]{0,255})(?![A-Za-z0-9_])|([0-9?$!#@*-]))"
+)
 
 
 @dataclass(slots=True)
@@ -54,20 +75,47 @@ class Token:
     line: int
 
 
-def join_parts(parts: list[tuple[Part, bool]]) -> tuple[tuple[Part, bool], ...]:
-    """Merge adjacent texts."""
-    merged_parts: list[tuple[Part, bool]] = []
-    texts: list[str] = []
-    for index, (part, quoted) in enumerate(parts):
-        if not isinstance(part, Literal):
-            merged_parts.append((part, quoted))
-            continue
-        texts.append(part.text)
-        following = parts[index + 1] if index + 1 < len(parts) else None
-        if following is None or not isinstance(following[0], Literal) or following[1] != quoted:
-            merged_parts.append((Literal("".join(texts)), quoted))
-            texts.clear()
-    return tuple(merged_parts)
+class _WordBuilder:
+    """Collects the parts of a word; adjacent texts become one."""
+
+    __slots__ = ("_parts", "_quoted", "_texts")
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Part, bool]] = []
+        self._texts: list[str] = []
+        self._quoted = False
+
+    def add_text(self, text: str, *, quoted: bool) -> None:
+        """Add a text; an empty one, quoted, makes an empty word a word."""
+        if self._texts and self._quoted != quoted:
+            self._end_text()
+        self._quoted = quoted
+        self._texts.append(text)
+
+    def add(self, part: Part, *, quoted: bool) -> None:
+        """Add an expansion."""
+        self._end_text()
+        self._parts.append((part, quoted))
+
+    def _end_text(self) -> None:
+        if self._texts:
+            self._parts.append((Literal("".join(self._texts)), self._quoted))
+            self._texts.clear()
+
+    def build(self) -> Word:
+        """Return the word."""
+        self._end_text()
+        return Word(tuple(self._parts))
+
+
+@functools.lru_cache(maxsize=1024)
+def _make_plain_word(text: str) -> Word:
+    return Word(((Literal(text), False),))
+
+
+@functools.lru_cache(maxsize=1024)
+def _make_parameter(name: str) -> Parameter:
+    return Parameter(name)
 
 
 def is_name(text: str) -> bool:
@@ -94,17 +142,24 @@ class Lexer:
     Args:
         source: the script.
         parse: parses the script of `$(…)` at the current position.
+        meter: counts its work.
         nesting: the nesting level of the script.
         line: the number of its first line.
     """
 
     def __init__(
-        self, source: str, parse: Callable[[Lexer], Node], nesting: int = 0, line: int = 1
+        self,
+        source: str,
+        parse: Callable[[Lexer], Parsing[Node]],
+        meter: WorkMeter,
+        nesting: int = 0,
+        line: int = 1,
     ) -> None:
         self.source = source
         self.position = 0
         self.line = line
         self.nesting = nesting
+        self.meter = meter
         self._parse = parse
         self._documents: list[tuple[Redirect, Word, bool]] = []
 
@@ -122,230 +177,267 @@ class Lexer:
         """Read a here-document from the next line into the target of `redirect`."""
         self._documents.append((redirect, end, tabs))
 
-    def read_token(self) -> Token:
+    def read_token(self) -> Parsing[Token]:
         """Return the next word or operator."""
-        self._skip_blanks()
-        line = self.line
-        if self.position >= len(self.source):
-            self._read_documents()
-            return Token(END, None, None, line)
-        if self.source[self.position] == "\n":
-            self.position += 1
-            self.line += 1
-            self._read_documents()
-            return Token(NEWLINE, None, None, line)
-        for operator in OPERATORS:
-            if self.source.startswith(operator, self.position):
-                self.position += len(operator)
-                return Token(operator, None, None, line)
-        end = self.position
-        while end < len(self.source) and self.source[end].isdigit():
-            end += 1
-        if end > self.position and self.source[end : end + 1] in ("<", ">"):
-            stream = int(self.source[self.position : end])
-            self.position = end
-            return Token(self.read_token().text, None, min(stream, 1023), line)
-        word = self._read_word()
-        return Token(word.plain, word, None, line)
-
-    def _skip_blanks(self) -> None:
-        while self.position < len(self.source):
-            char = self.source[self.position]
-            if char in " \t":
-                self.position += 1
-            elif char == "\\" and self.source[self.position + 1 : self.position + 2] == "\n":
+        if self.meter.is_step_due(1):
+            yield STEP
+        source, char = self.source, self._peek_char()
+        while char in (" ", "\t", "#", "\\"):
+            blanks = _BLANKS.match(source, self.position)
+            if blanks is not None:
+                self.position = blanks.end()
+            elif char == "#":
+                end = source.find("\n", self.position)
+                self.position = end if end >= 0 else len(source)
+            elif source.startswith("\\\n", self.position):
                 self.position += 2
                 self.line += 1
-            elif char == "#":
-                end = self.source.find("\n", self.position)
-                self.position = end if end >= 0 else len(self.source)
             else:
-                return
+                break
+            if self.meter.is_step_due(1):
+                yield STEP
+            char = self._peek_char()
+        line = self.line
+        plain = _PLAIN_WORD.match(source, self.position)
+        if plain is not None:
+            self.position = plain.end()
+            return Token(plain[0], _make_plain_word(plain[0]), None, line)
+        if not char:
+            yield from self._read_documents()
+            return Token(END, None, None, line)
+        if char == "\n":
+            self.position += 1
+            self.line += 1
+            yield from self._read_documents()
+            return Token(NEWLINE, None, None, line)
+        stream = None
+        if (digits := _STREAM.match(source, self.position)) is not None:
+            stream = min(int(digits[0]), 1023)
+            self.position = digits.end()
+        operator = _OPERATOR.match(source, self.position)
+        if operator is not None:
+            self.position = operator.end()
+            return Token(operator[0], None, stream, line)
+        word = yield from self._read_word()
+        return Token(word.plain, word, None, line)
+
+    def _peek_char(self) -> str:
+        """Return the next character; empty at the end."""
+        return self.source[self.position] if self.position < len(self.source) else ""
+
+    def _count_lines(self, text: str) -> str:
+        self.line += text.count("\n")
+        return text
 
     # -- words
 
-    def _read_word(self) -> Word:
-        parts: list[tuple[Part, bool]] = []
-        while self.position < len(self.source):
-            char = self.source[self.position]
-            if char in _WORD_ENDS:
-                break
-            self._read_piece(parts, char)
-        return Word(join_parts(parts))
+    def _read_word(self) -> Parsing[Word]:
+        word = _WordBuilder()
+        while (char := self._peek_char()) and char not in _WORD_ENDS:
+            if self.meter.is_step_due(1):
+                yield STEP
+            yield from self._read_piece(word, char, _PLAIN)
+        return word.build()
 
-    def _read_piece(self, parts: list[tuple[Part, bool]], char: str) -> None:
-        """Add the part that begins with `char` outside quotes."""
-        following = self.source[self.position + 1 : self.position + 2]
-        if char == "\\":
+    def _read_piece(self, word: _WordBuilder, char: str, plain: re.Pattern[str]) -> Parsing[None]:
+        """Add the part that begins with `char` outside quotes.
+
+        Args:
+            plain: matches the characters that are added as they are; a single one is, anyway.
+        """
+        source, position = self.source, self.position
+        following = source[position + 1 : position + 2]
+        if (run := plain.match(source, position)) is not None:
+            self.position = run.end()
+            word.add_text(run[0], quoted=False)
+        elif char == "\\":
             self.position += 2
             if following == "\n":
                 self.line += 1
             else:
-                parts.append((Literal(following or "\\"), True))
+                word.add_text(following or "\\", quoted=True)
         elif char == "'":
-            end = self.source.find("'", self.position + 1)
+            end = source.find("'", position + 1)
             if end < 0:
                 raise ShellSyntaxError("unterminated quoted string")
-            text = self.source[self.position + 1 : end]
-            self.line += text.count("\n")
-            parts.append((Literal(text), True))
+            word.add_text(self._count_lines(source[position + 1 : end]), quoted=True)
             self.position = end + 1
         elif char == '"':
             self.position += 1
-            parts.append((Literal(""), True))
-            self._read_quoted(parts, '"')
+            word.add_text("", quoted=True)
+            yield from self._read_quoted(word, '"')
         elif char == "$" and following == "'":
             self.position += 2
-            parts.append((Literal(self._read_escaped()), True))
+            word.add_text((yield from self._read_escaped()), quoted=True)
         elif char in "$`":
-            parts.append((self._read_expansion(quoted=False), False))
+            yield from self._read_expansion(word, quoted=False)
         else:
-            text = self._read_plain(char)
-            self.line += char == "\n"
-            parts.append((Literal(text), False))
+            self.position += 1
+            word.add_text(self._count_lines(char), quoted=False)
 
-    def _read_plain(self, char: str) -> str:
-        """Read `char` and the plain characters after it."""
-        run = _PLAIN_WORD.match(self.source, self.position)
-        text = run.group() if run is not None else char
-        self.position += len(text)
-        return text
-
-    def _read_quoted(self, parts: list[tuple[Part, bool]], end: str) -> None:
+    def _read_quoted(self, word: _WordBuilder, end: str) -> Parsing[None]:
         """Add text up to `end` as between double quotes; `end` "" is the end of the script."""
-        while self.position < len(self.source):
-            char = self.source[self.position]
-            following = self.source[self.position + 1 : self.position + 2]
+        plain = _PLAIN_IN_QUOTES if end else _PLAIN_IN_TEXT
+        while char := self._peek_char():
+            if self.meter.is_step_due(1):
+                yield STEP
             if char == end:
                 self.position += 1
                 return
-            if char == "\\" and following and following in '$`\\\n"':
-                # Quotes are literal in a here-document.
-                if following == '"' and end != '"' and end != "}":
-                    parts.append((Literal("\\"), True))
-                if following != "\n":
-                    parts.append((Literal(following), True))
-                self.position += 2
+            following = self.source[self.position + 1 : self.position + 2]
+            if (run := plain.match(self.source, self.position)) is not None:
+                self.position = run.end()
+                word.add_text(self._count_lines(run[0]), quoted=True)
             elif char in "$`":
-                parts.append((self._read_expansion(quoted=True), True))
-            elif char == '"' and end == "}":
-                self.position += 1
-                self._read_quoted(parts, '"')
+                yield from self._read_expansion(word, quoted=True)
+            elif following and following in '$`\\\n"':
+                # Quotes are literal in a here-document.
+                if following == '"' and not end:
+                    word.add_text("\\", quoted=True)
+                if following != "\n":
+                    word.add_text(following, quoted=True)
+                self.position += 2
             else:
-                parts.append((Literal(self._read_plain(char)), True))
-                self.line += char == "\n"
+                self.position += 1
+                word.add_text(char, quoted=True)
         if end:
-            raise ShellSyntaxError("unterminated quoted string" if end == '"' else "missing '}'")
+            raise ShellSyntaxError("unterminated quoted string")
 
-    def _read_escaped(self) -> str:
-        chars: list[str] = []
-        while self.position < len(self.source):
-            char = self.source[self.position]
+    def _read_escaped(self) -> Parsing[str]:
+        pieces: list[str] = []
+        while char := self._peek_char():
+            if self.meter.is_step_due(1):
+                yield STEP
+            if (run := _PLAIN_ESCAPED.match(self.source, self.position)) is not None:
+                self.position = run.end()
+                pieces.append(run[0])
+                continue
             self.position += 1
             if char == "'":
-                return "".join(chars)
-            if char == "\\":
-                char = self.source[self.position : self.position + 1]
-                self.position += 1
-                char = ESCAPES.get(char, char if char in "\\'\"" else "\\" + char)
-            chars.append(char)
+                return "".join(pieces)
+            char = self._peek_char()
+            self.position += 1
+            pieces.append(ESCAPES.get(char, char if char in "\\'\"" else "\\" + char))
         raise ShellSyntaxError("unterminated quoted string")
 
     # -- expansions
 
-    def _read_expansion(self, *, quoted: bool) -> Part:
+    def _read_expansion(self, word: _WordBuilder, *, quoted: bool) -> Parsing[None]:
+        """Add the expansion that begins here."""
+        simple = _SIMPLE_PARAMETER.match(self.source, self.position)
+        if simple is not None:
+            self.position = simple.end()
+            word.add(_make_parameter(simple[1] or simple[2]), quoted=quoted)
+            return
+        part = yield from self._read_part(quoted=quoted)
+        if isinstance(part, Literal):
+            word.add_text(part.text, quoted=quoted)
+        else:
+            word.add(part, quoted=quoted)
+
+    def _read_part(self, *, quoted: bool) -> Parsing[Part]:
         if self.source[self.position] == "`":
-            return self._read_backquoted(quoted=quoted)
+            return (yield from self._read_backquoted(quoted=quoted))
         start = self.position + 1
         if self.source.startswith("((", start):
-            arithmetic = self._read_arithmetic()
+            arithmetic = yield from self._read_arithmetic()
             if arithmetic is not None:
                 return arithmetic
         following = self.source[start : start + 1]
+        self.position = start
         if following == "(":
             self.position = start + 1
             nesting = self.nesting
             self.enter_nested()
-            script = self._parse(self)
+            script = yield from self._parse(self)
             self.nesting = nesting
             return Substitution(script)
         if following == "{":
             self.position = start + 1
-            return self._read_braced(quoted=quoted)
-        if following in _SPECIAL_PARAMETERS or following.isdigit():
-            self.position = start + 1
-            return Parameter(following) if following else Literal("$")
-        name = self._read_name(start)
-        self.position = start + len(name)
+            return (yield from self._read_braced(quoted=quoted))
+        name = yield from self._read_name()
         return Parameter(name) if name else Literal("$")
 
-    def _read_name(self, start: int) -> str:
-        end = start
-        while end < len(self.source) and (
-            self.source[end] == "_" or (self.source[end].isascii() and self.source[end].isalnum())
-        ):
-            end += 1
-        name = self.source[start:end]
-        return "" if name[:1].isdigit() else name
+    def _read_name(self) -> Parsing[str]:
+        """Read a name; empty if there is none."""
+        pieces: list[str] = []
+        if self._peek_char().isdigit():
+            return ""
+        while (run := _NAME.match(self.source, self.position)) is not None:
+            if self.meter.is_step_due(1):
+                yield STEP
+            self.position = run.end()
+            pieces.append(run[0])
+        return "".join(pieces)
 
-    def _read_backquoted(self, *, quoted: bool) -> Part:
-        chars: list[str] = []
+    def _read_backquoted(self, *, quoted: bool) -> Parsing[Part]:
+        pieces: list[str] = []
         line = self.line
         self.position += 1
-        while self.position < len(self.source):
-            char = self.source[self.position]
+        while char := self._peek_char():
+            if self.meter.is_step_due(1):
+                yield STEP
+            if (run := _PLAIN_IN_BACKQUOTES.match(self.source, self.position)) is not None:
+                self.position = run.end()
+                pieces.append(self._count_lines(run[0]))
+                continue
             self.position += 1
-            self.line += char == "\n"
             if char == "`":
-                inner = Lexer("".join(chars) + "\n)", self._parse, self.nesting, line)
+                script = "".join(pieces) + "\n)"
+                inner = Lexer(script, self._parse, self.meter, self.nesting, line)
                 inner.enter_nested()
-                return Substitution(self._parse(inner))
-            if char == "\\":
-                following = self.source[self.position : self.position + 1]
-                if following in ("`", "$", "\\") or (quoted and following == '"'):
-                    char = following
-                    self.position += 1
-            chars.append(char)
+                return Substitution((yield from self._parse(inner)))
+            following = self._peek_char()
+            if following and (following in "`$\\" or (quoted and following == '"')):
+                char = following
+                self.position += 1
+            pieces.append(char)
         raise ShellSyntaxError("EOF in backquote substitution")
 
-    def _read_arithmetic(self) -> Part | None:
+    def _read_arithmetic(self) -> Parsing[Part | None]:
         """Read `$((…))`; None if it is a `$(` whose script begins with `(`."""
-        start, depth = self.position + 3, 0
-        for index in range(start, len(self.source)):
-            char = self.source[index]
-            depth += {"(": 1, ")": -1}.get(char, 0)
+        source, start, depth = self.source, self.position + 3, 0
+        position = start
+        while position < len(source):
+            if self.meter.is_step_due(1):
+                yield STEP
+            end = position + _SEARCHED_AT_ONCE
+            found = _PARENTHESES.search(source, position, end)
+            if found is None:
+                position = end
+                continue
+            position = found.end()
+            depth += 1 if found[0] == "(" else -1
             if depth < 0:
-                if self.source[index + 1 : index + 2] != ")":
+                if source[position : position + 1] != ")":
                     return None
-                self.position = index + 2
-                return Arithmetic(self.parse_text(self.source[start:index]))
+                self.position = position + 1
+                return Arithmetic((yield from self.parse_text(source[start : position - 1])))
         raise ShellSyntaxError("missing '))'")
 
-    def parse_text(self, text: str, line: int | None = None) -> Word:
+    def parse_text(self, text: str, line: int | None = None) -> Parsing[Word]:
         """Return a text whose expansions apply, as in a here-document."""
-        inner = Lexer(text, self._parse, self.nesting, self.line if line is None else line)
+        line = self.line if line is None else line
+        inner = Lexer(text, self._parse, self.meter, self.nesting, line)
         inner.enter_nested()
-        parts: list[tuple[Part, bool]] = []
-        inner._read_quoted(parts, "")
-        return Word(join_parts(parts))
+        word = _WordBuilder()
+        yield from inner._read_quoted(word, "")
+        return word.build()
 
-    def _read_braced(self, *, quoted: bool) -> Part:
+    def _read_braced(self, *, quoted: bool) -> Parsing[Part]:
         """Read the rest of `${`."""
         rest = self.source[self.position : self.position + 2]
         length = rest[:1] == "#" and rest[1:] not in ("}", "")
         if length:
             self.position += 1
-        name = self._read_name(self.position)
+        name = yield from self._read_name()
         if not name:
-            end = self.position
-            while self.source[end : end + 1].isdigit():
-                end += 1
-            name = self.source[self.position : max(end, self.position + 1)]
+            run = _NAME.match(self.source, self.position)
+            digits = run[0] if run is not None and run[0].isdigit() else ""
+            name = digits or self._peek_char()
             if not (name.isdigit() or name in _SPECIAL_PARAMETERS):
-                raise ShellSyntaxError(
-                    "bad substitution" if self.position < len(self.source) else "missing '}'"
-                )
-        self.position += len(name)
+                raise ShellSyntaxError("bad substitution" if name else "missing '}'")
+            self.position += len(name)
         if length:
             self._expect_brace()
             return Parameter(name, "length")
@@ -356,16 +448,16 @@ class Lexer:
         self.enter_nested()
         more: Word | None = None
         if operator in ("/", "//"):
-            word, stopped = self._read_until("/}", quoted=False)
+            word, stopped = yield from self._read_until("/}", quoted=False)
             if stopped == "/":
-                more, _ = self._read_until("}", quoted=quoted)
+                more, _ = yield from self._read_until("}", quoted=quoted)
         elif operator == ":":
-            word, stopped = self._read_until(":}", quoted=quoted)
+            word, stopped = yield from self._read_until(":}", quoted=quoted)
             if stopped == ":":
-                more, _ = self._read_until("}", quoted=quoted)
+                more, _ = yield from self._read_until("}", quoted=quoted)
         else:
             pattern = operator[0] in "%#"
-            word, _ = self._read_until("}", quoted=quoted and not pattern)
+            word, _ = yield from self._read_until("}", quoted=quoted and not pattern)
         self.nesting = nesting
         return Parameter(name, operator, word, more)
 
@@ -378,57 +470,54 @@ class Lexer:
         return ""
 
     def _expect_brace(self) -> None:
-        char = self.source[self.position : self.position + 1]
+        char = self._peek_char()
         if char != "}":
             raise ShellSyntaxError("bad substitution" if char else "missing '}'")
         self.position += 1
 
-    def _read_until(self, ends: str, *, quoted: bool) -> tuple[Word, str]:
+    def _read_until(self, ends: str, *, quoted: bool) -> Parsing[tuple[Word, str]]:
         """Read a word up to one of `ends`, and return that end too."""
-        parts: list[tuple[Part, bool]] = []
-        while self.position < len(self.source):
-            char = self.source[self.position]
+        word = _WordBuilder()
+        while char := self._peek_char():
+            if self.meter.is_step_due(1):
+                yield STEP
             if char in ends:
                 self.position += 1
-                return Word(join_parts(parts)), char
+                return word.build(), char
             if not quoted:
-                self._read_piece(parts, char)
-            elif char == "}":
-                break
+                yield from self._read_piece(word, char, _PLAIN_IN_BRACES)
             else:
-                inner: list[tuple[Part, bool]] = []
-                stop = self.position
-                self._read_one_quoted(inner)
-                parts += inner
-                if self.position == stop:
-                    break
+                yield from self._read_one_quoted(word, char)
         raise ShellSyntaxError("missing '}'")
 
-    def _read_one_quoted(self, parts: list[tuple[Part, bool]]) -> None:
-        """Read one character or expansion of a `${…}` between double quotes."""
-        char = self.source[self.position]
+    def _read_one_quoted(self, word: _WordBuilder, char: str) -> Parsing[None]:
+        """Add characters or an expansion of a `${…}` between double quotes."""
         following = self.source[self.position + 1 : self.position + 2]
-        if char == "\\" and following and following in '$`\\"}':
-            parts.append((Literal(following), True))
+        if (run := _PLAIN_IN_BRACES.match(self.source, self.position)) is not None:
+            self.position = run.end()
+            word.add_text(run[0], quoted=True)
+        elif char == "\\" and following and following in '$`\\"}':
+            word.add_text(following, quoted=True)
             self.position += 2
         elif char in "$`":
-            parts.append((self._read_expansion(quoted=True), True))
+            yield from self._read_expansion(word, quoted=True)
         elif char == '"':
             self.position += 1
-            self._read_quoted(parts, '"')
+            yield from self._read_quoted(word, '"')
         else:
-            parts.append((Literal(char), True))
             self.position += 1
-            self.line += char == "\n"
+            word.add_text(self._count_lines(char), quoted=True)
 
     # -- here-documents
 
-    def _read_documents(self) -> None:
+    def _read_documents(self) -> Parsing[None]:
         documents, self._documents = self._documents, []
         for redirect, end, tabs in documents:
             lines: list[str] = []
-            first = self.line
+            first, end_line, quoted = self.line, end.literal, end.quoted
             while self.position < len(self.source):
+                if self.meter.is_step_due(1):
+                    yield STEP
                 end_of_line = self.source.find("\n", self.position)
                 newline = "" if end_of_line < 0 else "\n"
                 line = self.source[self.position : end_of_line if newline else None]
@@ -436,9 +525,12 @@ class Lexer:
                 self.line += 1
                 if tabs:
                     line = line.lstrip("\t")
-                if line == end.literal:
+                if line == end_line:
                     break
                 lines.append(line + newline)
             text = "".join(lines)
-            quoted = Word(((Literal(text), True),))
-            redirect.target = quoted if end.quoted else self.parse_text(text, first)
+            redirect.target = (
+                Word(((Literal(text), True),))
+                if quoted
+                else (yield from self.parse_text(text, first))
+            )

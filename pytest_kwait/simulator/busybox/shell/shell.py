@@ -6,11 +6,12 @@ simple commands, and forks subshells, pipelines, substitutions and background jo
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from typing import TYPE_CHECKING, Self
 
 from pytest_kwait.simulator.busybox.applets import run_program
-from pytest_kwait.simulator.busybox.libbb import find_longest_number, write_error
+from pytest_kwait.simulator.busybox.libbb import WorkMeter, find_longest_number, write_error
 from pytest_kwait.simulator.busybox.os.fds import (
     CaptureEnd,
     FileEnd,
@@ -29,6 +30,7 @@ from pytest_kwait.simulator.busybox.os.syscalls import (
     Effect,
     ForkError,
     Interrupted,
+    NonlocalExit,
     Process,
     ProcessContext,
     Read,
@@ -77,6 +79,11 @@ _SIGNAL_MESSAGES = {
     14: "Alarm clock", 15: "Terminated",
 }  # fmt: skip
 _MAX_JOBS = 512
+_TRACED_PLAIN = re.compile(r"[\w+=./:,@%^-]+")
+# The work of a redirection, an assignment, and a pattern of `case`.
+_REDIRECT_WORK = 20
+_ASSIGNMENT_WORK = 5
+_PATTERN_WORK = 5
 _CAT_WORD = Word(((Literal("cat"), False),))
 SavedFds = list[tuple[int, OpenFile | None]]
 """Changed file descriptors and their earlier files, in order of the changes."""
@@ -118,6 +125,7 @@ class Shell:
         self.loops = 0
         self.option_offset = 0
         self.variables = ShellVariables(context.env, context.tasks.account)
+        self.meter = WorkMeter()
         self.expander = Expander(self)
         self._tested = 0
         self._pending: list[int] = []
@@ -329,41 +337,72 @@ class Shell:
             if special:
                 raise ShellExit(1)
             return
-        saved_variables: list[tuple[str, str | None, bool]] = []
+        saved_variables: dict[str, tuple[str | None, bool]] | None = None
+        if words and not special:
+            saved_variables = {}
         account, held = self.context.tasks.account, measure_words(words)
         try:
             account.take(held)
-            traced: list[str] = []
-            for name, word in node.assignments:
-                value = yield from self.expander.expand_text(word, assigned=True)
-                traced.append(f"{name}={value}")
-                if words and not special:
-                    exported = name in self.variables.exported
-                    saved_variables.append((name, self.variables.get(name), exported))
-                yield from self._assign(name, value)
-                if words and not special:
-                    self.variables.export(name)
-            if "x" in self.options and (words or traced):
-                yield Write(2, f"+ {' '.join([*traced, *map(_quote_traced, words)])}\n".encode())
-            if words:
-                keeps = words[0] == "exec" and len(words) == 1 and function is None
-                yield from self._run_words(words, function)
-                if keeps:
-                    for _, open_file in saved:
-                        if open_file is not None:
-                            open_file.release()
-                    saved.clear()
-            else:
-                self.status = self.substituted
+            try:
+                traced = yield from self._assign_all(node, saved_variables)
+                if "x" in self.options and (words or traced):
+                    yield from self._trace(traced, words)
+                if words:
+                    keeps = words[0] == "exec" and len(words) == 1 and function is None
+                    yield from self._run_words(words, function)
+                    if keeps:
+                        for _, open_file in saved:
+                            if open_file is not None:
+                                open_file.release()
+                        saved.clear()
+                else:
+                    self.status = self.substituted
+            except NonlocalExit:
+                yield from self._restore_variables(saved_variables)
+                raise
+            yield from self._restore_variables(saved_variables)
         finally:
-            for name, value_before, exported in reversed(saved_variables):
-                self.variables.unset(name)
-                if value_before is not None:
-                    self.variables.set(name, value_before)
-                if exported:
-                    self.variables.export(name)
             restore_fds(self, saved)
             account.give(held)
+
+    def _assign_all(
+        self, node: Command, saved: dict[str, tuple[str | None, bool]] | None
+    ) -> Generator[Effect, None, list[str]]:
+        """Make the assignments of a command, and return them as `set -x` prints them.
+
+        Args:
+            saved: the earlier values, for assignments that last as long as the command.
+        """
+        traced: list[str] = []
+        for name, word in node.assignments:
+            yield from self.meter.spend(_ASSIGNMENT_WORK)
+            value = yield from self.expander.expand_text(word, assigned=True)
+            traced.append(f"{name}={value}")
+            if saved is not None:
+                is_exported = name in self.variables.exported
+                saved.setdefault(name, (self.variables.get(name), is_exported))
+            yield from self._assign(name, value)
+            if saved is not None:
+                self.variables.export(name)
+        return traced
+
+    def _restore_variables(
+        self, saved: dict[str, tuple[str | None, bool]] | None
+    ) -> Generator[Effect, None, None]:
+        for name, (value, is_exported) in (saved or {}).items():
+            yield from self.meter.spend(_ASSIGNMENT_WORK)
+            self.variables.unset(name)
+            if value is not None:
+                self.variables.set(name, value)
+            if is_exported:
+                self.variables.export(name)
+
+    def _trace(self, traced: list[str], words: list[str]) -> Generator[Effect, None, None]:
+        """Print a command as `set -x` does."""
+        for word in words:
+            yield from self.meter.spend(1)
+            traced.append(_quote_traced(word))
+        yield write_error(f"+ {' '.join(traced)}")
 
     def _run_words(self, words: list[str], function: Node | None) -> Generator[Effect, None, None]:
         if function is not None:
@@ -452,7 +491,7 @@ class Shell:
         ran = False
         while True:
             try:
-                tree = parser.parse_line()
+                tree = yield from parser.parse_line()
             except ShellSyntaxError as error:
                 self.line = parser.line_number
                 yield self.make_message(f"syntax error: {error}")
@@ -496,7 +535,7 @@ class Shell:
                     yield from self.run_lines(text, 1)
                     return
                 text += read.data.decode(errors="surrogateescape")
-                tree = parse(text)
+                tree = yield from parse(text)
                 text = ""
                 yield from self.run_node(tree)
             except ShellSyntaxError as error:
@@ -526,10 +565,13 @@ class Shell:
                     self.status = 0
                 for command in commands:
                     yield from self.run_node(command)
-            case AndOr(left, joint, right):
-                yield from self._run_condition(left)
-                if (self.status == 0) == (joint == "&&"):
-                    yield from self.run_node(right)
+            case AndOr(first, rest):
+                yield from self._run_condition(first)
+                for operator, command in rest:
+                    if (self.status == 0) != (operator == "&&"):
+                        continue
+                    is_last = command is rest[-1][1]
+                    yield from self.run_node(command) if is_last else self._run_condition(command)
             case Pipeline(commands):
                 yield from self._run_pipeline(commands)
                 if self._pending:
@@ -638,6 +680,7 @@ class Shell:
         text = yield from self.expander.expand_text(node.word)
         for patterns, body in node.branches:
             for case_pattern in patterns:
+                yield from self.meter.spend(_PATTERN_WORK)
                 pattern = yield from self.expander.expand_pattern(case_pattern)
                 if matches_glob(pattern, text):
                     self.status = 0
@@ -672,6 +715,7 @@ def open_redirects(
     """Apply redirections and return the saved files; None if one failed."""
     saved: SavedFds = []
     for redirect in redirects:
+        yield from shell.meter.spend(_REDIRECT_WORK)
         opened_one = yield from _open_redirect(shell, redirect)
         if opened_one is False:
             restore_fds(shell, saved)
@@ -744,8 +788,7 @@ def _open_redirect(
 
 def _quote_traced(word: str) -> str:
     """Quote a word as `set -x` does."""
-    plain = word and all(char.isalnum() or char in "_-+=./:,@%^" for char in word)
-    return word if plain else "'" + word.replace("'", "'\\''") + "'"
+    return word if _TRACED_PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'"
 
 
 def sh(context: ProcessContext, argv: list[str]) -> Process:

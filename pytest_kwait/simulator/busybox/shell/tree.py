@@ -106,11 +106,14 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class AndOr:
-    """`left && right` or `left || right`."""
+    """`first && second || third`.
 
-    left: Node
-    operator: str
-    right: Node
+    Args:
+        rest: the commands after the first, each with the operator before it.
+    """
+
+    first: Node
+    rest: tuple[tuple[str, Node], ...]
 
 
 @dataclass(frozen=True, slots=True)

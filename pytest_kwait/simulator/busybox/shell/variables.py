@@ -13,6 +13,7 @@ from pytest_kwait.simulator.busybox.os.syscalls import NonlocalExit
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from pytest_kwait.simulator.busybox.libbb import WorkMeter
     from pytest_kwait.simulator.busybox.os.memory import MemoryAccount
     from pytest_kwait.simulator.busybox.os.syscalls import (
         Effect,
@@ -222,6 +223,7 @@ class ShellContext(Protocol):
     loops: int
     option_offset: int
     variables: ShellVariables
+    meter: WorkMeter
 
     @property
     def interrupted(self) -> int:

@@ -751,14 +751,14 @@ class JobController:
             cluster, recorder, PodControl(cluster, recorder, *KIND)
         )
         self._queue: Workqueue[str] = Workqueue(
-            cluster.clock,
+            cluster,
             self._sync,
             "job-controller",
             base_delay=_BASE_DELAY,
             max_delay=_MAX_DELAY,
         )
         self._orphans: Workqueue[str] = Workqueue(
-            cluster.clock,
+            cluster,
             self._release,
             "job-controller orphans",
             base_delay=_BASE_DELAY,

@@ -45,7 +45,7 @@ class EphemeralVolumeController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._recorder = EventRecorder(cluster, "ephemeral_volume")
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "ephemeral-volume")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "ephemeral-volume")
         cluster.subscribe("pods", self._pod_changed)
         cluster.subscribe(_CLAIMS, self._claim_changed)
 

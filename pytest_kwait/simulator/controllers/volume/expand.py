@@ -30,7 +30,7 @@ class ExpandController:
         self._cluster = cluster
         self._waiting = EventRecorder(cluster, "volume_expand")
         self._resizer = EventRecorder(cluster, f"external-resizer {HOST_PATH}")
-        self._queue: Workqueue[str] = Workqueue(cluster.clock, self._sync, "volume-expand")
+        self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "volume-expand")
         cluster.subscribe(_CLAIMS, self._changed)
 
     def _changed(self, change: str, new: Obj, old: Obj | None) -> None:

@@ -144,8 +144,8 @@ class PersistentVolumeController:
         self._recorder = EventRecorder(cluster, "persistentvolume-controller")
         self._provisioning = VolumeProvisioner(cluster, self._recorder)
         name = "persistentvolume-binder-controller"
-        self._claims: Workqueue[str] = Workqueue(cluster.clock, self._sync_claim, name)
-        self._volumes: Workqueue[str] = Workqueue(cluster.clock, self._sync_volume, name)
+        self._claims: Workqueue[str] = Workqueue(cluster, self._sync_claim, name)
+        self._volumes: Workqueue[str] = Workqueue(cluster, self._sync_volume, name)
         self._by_class: dict[str, dict[str, Obj]] = {}
         self._by_volume: dict[str, str] = {}
         cluster.subscribe(_VOLUMES, self._volume_changed)

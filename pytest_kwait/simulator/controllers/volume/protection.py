@@ -35,12 +35,12 @@ class ProtectionController:
         self._cluster = cluster
         self._users: dict[str, set[str]] = {}
         name = "pvc-protection-controller"
-        self._claims: Workqueue[str] = Workqueue(cluster.clock, self._release_claim, name)
+        self._claims: Workqueue[str] = Workqueue(cluster, self._release_claim, name)
         self._volumes: Workqueue[str] = Workqueue(
-            cluster.clock, self._release_volume, "pv-protection-controller"
+            cluster, self._release_volume, "pv-protection-controller"
         )
         self._classes: Workqueue[str] = Workqueue(
-            cluster.clock, self._release_class, "vac-protection-controller"
+            cluster, self._release_class, "vac-protection-controller"
         )
         cluster.subscribe("pods", self._pod_changed)
         cluster.subscribe(_CLAIMS, self._claim_changed)

@@ -8,23 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.process_table import (
     CpuCredit,
     CpuScheduler,
-    get_cpu_scheduler,
 )
-from tests.simulator.kubelet.container_harness import ContainerHarness
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.process_table import ProcessTable
     from pytest_kwait.simulator.busybox.os.syscalls import Task
-
-
-def test_a_cluster_has_one_cpu_scheduler() -> None:
-    one, other = ManualClock(), ManualClock()
-    assert get_cpu_scheduler(one) is get_cpu_scheduler(one)
-    assert get_cpu_scheduler(one) is not get_cpu_scheduler(other)
 
 
 def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
@@ -41,13 +35,14 @@ def test_an_unreferenced_cluster_is_collected_with_its_containers() -> None:
 )
 def test_a_short_process_ends_before_the_next_relist(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script)
-    assert (harness.container.running, harness.container.exit_code) == (False, 4)
+    assert (harness.container.running, harness.container.status.exit_code) == (False, 4)
 
 
 @pytest.mark.parametrize("count", [1, 8])
 def test_debtors_share_one_credit_gain(count: int) -> None:
     clock = ManualClock()
-    shared = [CpuCredit(clock) for _ in range(count)]
+    debtors = CpuScheduler(clock).debtors
+    shared = [CpuCredit(clock, debtors) for _ in range(count)]
     for credit in shared:
         credit.spend(0.3)
     assert not any(credit.is_positive for credit in shared)
@@ -60,7 +55,7 @@ def test_debtors_share_one_credit_gain(count: int) -> None:
 
 def test_cpu_debt_is_limited() -> None:
     clock = ManualClock()
-    credit = CpuCredit(clock)
+    credit = CpuCredit(clock, CpuScheduler(clock).debtors)
     credit.spend(1000)
     clock.advance(6)
     assert credit.is_positive
@@ -70,7 +65,11 @@ def test_simultaneous_wakeups_are_spread_over_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = ManualClock()
-    rooms = [ContainerHarness("sh", "-c", "sleep 1; sleep 999", clock=clock) for _ in range(300)]
+    machine = Machine(clock)
+    rooms = [
+        ContainerHarness("sh", "-c", "sleep 1; sleep 999", clock=clock, machine=machine)
+        for _ in range(300)
+    ]
     waited: list[ProcessTable] = []
     schedule = CpuScheduler.schedule
 

@@ -9,12 +9,12 @@ import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.busybox.os import memory
-from pytest_kwait.simulator.busybox.os.memory import get_machine
+from pytest_kwait.simulator.busybox.os.machine import Machine
 from pytest_kwait.simulator.busybox.os.syscalls import Await, ComputeStep, Sleep
 from pytest_kwait.simulator.busybox.programs import shellutils
-from pytest_kwait.simulator.kubelet.container import ContainerLog, get_cluster_logs
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from pytest_kwait.simulator.kubelet.logs import ClusterLogs
 from tests.simulator.manual_clock import ManualClock
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessContext
@@ -38,8 +38,8 @@ def test_an_endless_loop_yields(script: str) -> None:
     assert harness.container.running
     # Others still run, and the log is limited.
     harness.container.kill()
-    assert harness.container.exit_code == 137
-    assert len(harness.container.log) < 200_000
+    assert harness.container.status.exit_code == 137
+    assert len(harness.log) < 200_000
 
 
 def test_a_loop_does_not_starve_other_processes() -> None:
@@ -75,15 +75,15 @@ def test_a_loop_does_not_starve_other_processes() -> None:
 def test_a_process_over_the_memory_limit_is_killed(script: str) -> None:
     harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
     harness.clock.advance(60)
-    assert harness.container.exit_code == 137
-    assert harness.container.reason == "OOMKilled"
+    assert harness.container.status.exit_code == 137
+    assert harness.container.status.reason == "OOMKilled"
 
 
 def test_memory_without_a_limit_is_bounded_by_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_MAX_MEMORY", 2 << 20)
     harness = ContainerHarness("sh", "-c", "tail /dev/zero")
     harness.clock.advance(60)
-    assert harness.container.reason == "OOMKilled"
+    assert harness.container.status.reason == "OOMKilled"
 
 
 def test_a_process_below_the_memory_limit_survives() -> None:
@@ -91,7 +91,7 @@ def test_a_process_below_the_memory_limit_survives() -> None:
     script = f"i=0; while [ $i -lt 50 ]; do {turn}; done"
     harness = ContainerHarness("sh", "-c", script, memory=1 << 20)
     harness.clock.advance(60)
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_fork_bomb_ends_only_itself(script: str, code: int, err: bytes) -> Non
     )
     for harness in (bomb, other):
         harness.clock.advance(60)
-    assert bomb.container.exit_code == code
-    assert {line for _, line in bomb.container.log} == {err + b"\n"}
-    assert [line for _, line in other.container.log] == [b"done\n"]
+    assert bomb.container.status.exit_code == code
+    assert {line for _, line in bomb.log} == {err + b"\n"}
+    assert [line for _, line in other.log] == [b"done\n"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_endless_loop_of_processes_yields_and_leaks_no_memory(script: str) ->
     harness.clock.advance(0.5)
     assert take_output(session)[1] == b"done\n"
     assert harness.container.running
-    assert len(harness.container.log) == 0
+    assert len(harness.log) == 0
 
 
 def test_a_process_killed_before_it_ran_holds_no_memory() -> None:
@@ -164,15 +164,15 @@ def test_a_process_killed_before_it_ran_holds_no_memory() -> None:
     script = f"i=0; while [ $i -lt 400 ]; do {turn}; done"
     harness = ContainerHarness("sh", "-c", script, memory=64 << 10)
     harness.clock.advance(60)
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
 
 
 def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
     harness = ContainerHarness("sh", "-c", "seq 200000")
     while harness.container.running:
         harness.clock.advance(60)
-    lines = [line for _, line in harness.container.log]
-    assert harness.container.exit_code == 0
+    lines = [line for _, line in harness.log]
+    assert harness.container.status.exit_code == 0
     assert lines[-1] == b"200000\n"
     assert lines == [b"%d\n" % number for number in range(200_001 - len(lines), 200_001)]
     assert sum(map(len, lines)) <= 10 << 20
@@ -181,9 +181,15 @@ def test_a_huge_log_keeps_its_last_10_mebibytes() -> None:
 
 def test_busy_containers_do_not_starve_others() -> None:
     clock = ManualClock()
-    hogs = [ContainerHarness("sh", "-c", "while :; do :; done", clock=clock) for _ in range(20)]
+    machine = Machine(clock)
+    hogs = [
+        ContainerHarness("sh", "-c", "while :; do :; done", clock=clock, machine=machine)
+        for _ in range(20)
+    ]
     clock.advance(0.2)
-    session = ContainerHarness("sleep", "99", clock=clock).run("sh", "-c", "sleep 0.2; echo done")
+    session = ContainerHarness("sleep", "99", clock=clock, machine=machine).run(
+        "sh", "-c", "sleep 0.2; echo done"
+    )
     clock.advance(0.6)
     assert take_output(session)[1] == b"done\n"
     assert all(harness.container.running for harness in hogs)
@@ -194,22 +200,27 @@ def test_memory_hogs_are_killed_before_others(
 ) -> None:
     monkeypatch.setattr(memory, "_MAX_ALL_MEMORY", 2 << 20)
     clock = ManualClock()
+    machine = Machine(clock)
     small = ContainerHarness(
-        "sh", "-c", "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999", clock=clock
+        "sh",
+        "-c",
+        "x=$(seq 1000); sleep 1; echo $x | wc -w; sleep 999",
+        clock=clock,
+        machine=machine,
     )
     # Each stays below the limit of one container.
     fill = "x=$(head -c 500000 /dev/zero | tr '\\0' x); sleep 999"
-    hogs = [ContainerHarness("sh", "-c", fill, clock=clock) for _ in range(8)]
+    hogs = [ContainerHarness("sh", "-c", fill, clock=clock, machine=machine) for _ in range(8)]
     clock.advance(60)
-    ended = [harness.container.reason for harness in hogs if harness.container.exited]
+    ended = [harness.container.status.reason for harness in hogs if not harness.container.running]
     assert 0 < len(ended) < len(hogs)
     assert set(ended) == {"OOMKilled"}
-    assert get_machine(clock).held <= 2 << 20
-    assert [line for _, line in small.container.log] == [b"1000\n"]
+    assert machine.memory.held <= 2 << 20
+    assert [line for _, line in small.log] == [b"1000\n"]
     assert small.container.running
     for harness in [*hogs, small]:
         harness.container.kill()
-    assert get_machine(clock).held == 0
+    assert machine.memory.held == 0
 
 
 def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
@@ -217,15 +228,16 @@ def test_files_of_all_containers_are_limited_but_small_ones_are_accepted(
 ) -> None:
     monkeypatch.setattr(memory, "_MAX_ALL_FILES", 8 << 20)
     clock = ManualClock()
+    machine = Machine(clock)
     script = "head -c 2000000 /dev/zero > /f; sleep 999"
-    hogs = [ContainerHarness("sh", "-c", script, clock=clock) for _ in range(6)]
+    hogs = [ContainerHarness("sh", "-c", script, clock=clock, machine=machine) for _ in range(6)]
     clock.advance(60)
-    told = [b"".join(line for _, line in one.container.log) for one in hogs]
+    told = [b"".join(line for _, line in one.log) for one in hogs]
     assert told == [b""] * 4 + [b"head: write error: No space left on device\n"] * 2
     kept = [len(one.files.read("/f") or b"") for one in hogs]
     assert sum(kept) <= (8 << 20) + 2 * (1 << 20)
     assert kept[:4] == [2_000_000] * 4
-    small = ContainerHarness(clock=clock)
+    small = ContainerHarness(clock=clock, machine=machine)
     assert small.sh("head -c 100000 /dev/zero > /f; wc -c < /f") == "100000\n"
     # Ended containers hold no memory.
     for one in hogs[:-1]:
@@ -241,16 +253,15 @@ def test_empty_files_count_toward_limits(make: str, monkeypatch: pytest.MonkeyPa
         "sh", "-c", f"mkdir /d /e; i=0; {loop} 2> /dev/null; echo $((i > 50)); sleep 999"
     )
     harness.clock.advance(60)
-    assert [line for _, line in harness.container.log] == [b"1\n"]
+    assert [line for _, line in harness.log] == [b"1\n"]
 
 
 def test_total_log_size_is_limited_by_shortening_the_largest() -> None:
-    clock = ManualClock()
-    logs = get_cluster_logs(clock)
-    small = ContainerHarness("sh", "-c", "echo kept; sleep 999", clock=clock).container.log
-    hogs = [ContainerLog() for _ in range(40)]
+    logs = ClusterLogs()
+    small = logs.create()
+    small.write(0.0, 1, b"kept\n")
+    hogs = [logs.create() for _ in range(40)]
     for log in hogs:
-        logs.add(log)
         for _ in range(11):
             log.write(0.0, 1, b"x" * 900_000 + b"\n")
     assert sum(log.memory_size for log in hogs) <= 256 << 20
@@ -270,12 +281,12 @@ def test_a_long_word_is_expanded_in_one_step() -> None:
 def test_many_words_are_expanded_in_several_steps() -> None:
     harness = ContainerHarness("sh", "-c", "x=$(seq 30000); set -- $x; echo $# ${30000}; sleep 999")
     harness.clock.advance(60)
-    assert [line for _, line in harness.container.log] == [b"30000 30000\n"]
+    assert [line for _, line in harness.log] == [b"30000 30000\n"]
     assert harness.sh(
         "set -- $(seq 3000); shift 2990; echo $# $*; f() { set -- a; }; f; echo $#"
     ) == ("10 2991 2992 2993 2994 2995 2996 2997 2998 2999 3000\n10\n")
     harness.container.kill()
-    assert get_machine(harness.clock).held == 0
+    assert harness.machine.memory.held == 0
 
 
 DIGITS = "9" * 5000
@@ -306,7 +317,7 @@ def test_overlong_numbers_are_invalid(script: str, said: str) -> None:
 def test_an_overlong_exit_code_ends_a_shell(script: str) -> None:
     harness = ContainerHarness("sh", "-c", f"{script.format(DIGITS)}; echo no")
     harness.clock.advance(5)
-    assert (harness.container.exit_code, len(harness.container.log)) == (0, 0)
+    assert (harness.container.status.exit_code, len(harness.log)) == (0, 0)
 
 
 class BugError(Exception):
@@ -352,8 +363,8 @@ def test_an_internal_error_of_the_first_process_ends_the_container(
 
     monkeypatch.setattr(shellutils, "usleep", broken)
     harness = ContainerHarness("usleep", "1")
-    assert (harness.failure, harness.container.exit_code) == ("", 134)
-    assert harness.container.reason == "Error"
+    assert (harness.failure, harness.container.status.exit_code) == ("", 134)
+    assert harness.container.status.reason == "Error"
 
 
 def test_an_internal_error_of_a_condition_ends_only_its_process(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kwait.simulator.kubelet.images import parse_image
-from tests.simulator.kubelet.container_harness import ContainerHarness
+from pytest_kwait.simulator.image_reference import parse_image
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness
 
 
 @pytest.fixture(scope="module")

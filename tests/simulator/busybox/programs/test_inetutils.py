@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 WEB = "mkdir -p /www/sub; echo hi > /www/index.html; echo x > /www/a.txt; "
 START = "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nConnection: close\r\n"
@@ -63,7 +63,7 @@ def test_httpd_without_f_runs_in_the_background() -> None:
     assert harness.container.running
     assert (harness.ask(8080, b"GET / HTTP/1.0\r\n\r\n") or b"").endswith(b"hi\n")
     harness.clock.advance(9)
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
     assert harness.network.connect(8080) is None
 
 
@@ -101,7 +101,7 @@ def test_nc_runs_a_program_for_its_one_client() -> None:
     harness = ContainerHarness("nc", "-l", "-p", "1", "-e", "sh", "-c", "echo hi; cat")
     assert harness.ask(1, b"there", close=True) == b"hi\nthere"
     harness.clock.advance()
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
     assert harness.ask(1, b"") is None
 
 
@@ -121,7 +121,7 @@ def test_nc_connects_stdin_and_stdout() -> None:
     session.stdin.close()
     harness.clock.advance()
     assert take_output(session)[1] == b"hello\n"
-    assert [line for _, line in harness.container.log] == [b"from outside\n"]
+    assert [line for _, line in harness.log] == [b"from outside\n"]
 
 
 def test_containers_of_a_pod_share_their_ports() -> None:

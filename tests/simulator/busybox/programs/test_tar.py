@@ -7,7 +7,7 @@ import tarfile
 
 import pytest
 
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 
 def archive(**files: bytes) -> bytes:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from pytest_kwait.clock import Deadline
 from pytest_kwait.simulator.busybox.applets import APPLETS, ENDLESS_APPLETS
 from tests.simulator.busybox.shell.generated_scripts import generate_scripts
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 # The supported versions; others may have different messages.
 _KNOWN = ("1.35", "1.36", "1.37")

@@ -7,7 +7,7 @@ import pytest
 from pytest_kwait.simulator.busybox.applets import is_busybox_program
 from pytest_kwait.simulator.busybox.shell.parser import parse
 from pytest_kwait.simulator.busybox.shell.tree import ShellSyntaxError
-from tests.simulator.kubelet.container_harness import ContainerHarness, take_output
+from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 
 def sh(script: str, **env: str) -> tuple[int | None, str, str]:
@@ -109,6 +109,8 @@ def test_scripts_have_the_output_of_a_shell(script: str, code: int, out: str) ->
         ("echo 'a", 2, "sh: syntax error: unterminated quoted string\n"),
         ("if true; then echo", 2, 'sh: syntax error: unexpected end of file (expecting "fi")\n'),
         ("fi", 2, 'sh: syntax error: unexpected "fi"\n'),
+        ("! ! true", 2, 'sh: syntax error: unexpected "!"\n'),
+        ("f() " * 99 + "{ :; }", 2, "sh: syntax error: nested more than 60 levels deep\n"),
         ("x=(1 2)", 2, 'sh: syntax error: unexpected "("\n'),
         ("cat <(ls)", 2, 'sh: syntax error: unexpected "("\n'),
         ("echo $(a", 2, 'sh: syntax error: unexpected end of file (expecting ")")\n'),
@@ -134,7 +136,7 @@ def test_programs_take_real_time() -> None:
     harness.clock.advance(61.9)
     assert harness.container.running
     harness.clock.advance(0.2)
-    assert harness.container.exit_code == 5
+    assert harness.container.status.exit_code == 5
 
 
 def test_sigterm_is_trapped_after_the_foreground_program() -> None:
@@ -144,8 +146,8 @@ def test_sigterm_is_trapped_after_the_foreground_program() -> None:
     harness.clock.advance(1)
     assert harness.container.running
     harness.clock.advance(9)
-    assert harness.container.exit_code == 7
-    assert list(harness.container.log) == []
+    assert harness.container.status.exit_code == 7
+    assert list(harness.log) == []
 
 
 def test_sigterm_ends_a_wait_at_once() -> None:
@@ -153,7 +155,7 @@ def test_sigterm_ends_a_wait_at_once() -> None:
     harness.clock.advance(1)
     harness.container.stop(30)
     harness.clock.advance()
-    assert harness.container.exit_code == 0
+    assert harness.container.status.exit_code == 0
 
 
 def test_process_1_without_a_trap_ignores_sigterm() -> None:
@@ -162,7 +164,7 @@ def test_process_1_without_a_trap_ignores_sigterm() -> None:
     harness.clock.advance(1.9)
     assert harness.container.running
     harness.clock.advance(0.2)
-    assert harness.container.exit_code == 137
+    assert harness.container.status.exit_code == 137
 
 
 def test_process_1_cannot_be_killed_from_inside() -> None:
@@ -175,7 +177,7 @@ def test_tail_follows_another_process() -> None:
     harness = ContainerHarness("sh", "-c", "touch /log; tail -f /log")
     harness.sh("echo a >> /log")
     harness.clock.advance(2)
-    assert [line for _, line in harness.container.log] == [b"a\n"]
+    assert [line for _, line in harness.log] == [b"a\n"]
 
 
 def test_an_interactive_shell_survives_ctrl_c() -> None:
@@ -202,4 +204,4 @@ def test_every_applet_of_busybox_is_known(name: str, known: bool) -> None:
 
 def test_parse_refuses_trailing_tokens() -> None:
     with pytest.raises(ShellSyntaxError, match=r'^unexpected "\)"$'):
-        parse("echo a)")
+        [*parse("echo a)")]
