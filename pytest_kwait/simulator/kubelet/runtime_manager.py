@@ -242,6 +242,7 @@ class RuntimeManager:
         self._worker = worker
         self._records: dict[str, ContainerRecord] = {}
         self._runtimes = worker.node.runtimes
+        self._sandbox_config = make_sandbox_config(worker.pod)
         self._sandboxes: dict[RuntimeService, None] = {}
         self.volumes = VolumeManager(worker, self._node_fields)
         self._scripts = scripts
@@ -349,7 +350,7 @@ class RuntimeManager:
     def _run_sandbox_in(self, runtime: RuntimeService) -> Call[str]:
         self._sandboxes[runtime] = None
         try:
-            yield from runtime.run_pod_sandbox(make_sandbox_config(self._worker.pod), self._worker)
+            yield from runtime.run_pod_sandbox(self._sandbox_config, self._worker)
         except SandboxError as error:
             return str(error)
         return ""
