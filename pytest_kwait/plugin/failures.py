@@ -418,9 +418,9 @@ def errors_in(error: BaseException | None) -> Iterator[BaseException]:
 
 def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
     """Yield the failed waits in an error, its causes and the members of its group."""
-    for each in errors_in(error):
-        if isinstance(each, WaitTimeout | WaitFailed):
-            yield each
+    for part in errors_in(error):
+        if isinstance(part, WaitTimeout | WaitFailed):
+            yield part
 
 
 def headline_of(error: BaseException) -> str:
