@@ -310,6 +310,7 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
             return tuple([masked(member) for member in value])
         if isinstance(value, list):
             value[:] = [masked(member) for member in value]
+        # The parts of a failure, whose classes pytest does not document, have text everywhere.
         elif type(value).__module__.startswith("_pytest.") and id(value) not in seen:
             seen.add(id(value))
             for name, member in vars(value).items():

@@ -100,6 +100,7 @@ def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str])
     Raises:
         pytest.UsageError: names the option, its value, both places and the form that works.
     """
+    # Private, as no public function says which ini file pytest finds for other arguments.
     from _pytest.config import findpaths
 
     # The ini file's own arguments were not known when it was searched.
