@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from types import MethodType
 from typing import Any
 
 import pytest
@@ -105,6 +106,18 @@ def test_an_answer_that_nothing_awaits_is_closed() -> None:
     assert caught.value.valid == NOT_ASYNC
     with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
         coroutine.send(None)
+
+
+def test_every_form_of_a_function_is_known_as_async_or_not() -> None:
+    @functools.wraps(answer)
+    async def wrapped() -> int:
+        return 1
+
+    assert is_async(wrapped)
+    assert is_async(AsyncCaller().get)
+    assert not is_async(Caller().get)
+    assert not is_async(MethodType(Caller(), 1))
+    assert not is_async("".join)
 
 
 def test_a_partial_of_an_async_function_is_async() -> None:
