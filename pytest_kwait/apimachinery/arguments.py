@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import inspect
 import math
+from types import FunctionType, MethodType
 
 from pytest_kwait.errors import InvalidArgument
 
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _NOT_ASYNC = "use a function that is not async: its result is not awaited"
 
 
@@ -27,6 +29,10 @@ def check_function(what: str, value: object, valid: str = "use a function") -> N
 
 def is_async(function: object) -> bool:
     """Return whether calling a function only makes a coroutine or an async generator."""
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if isinstance(plain, FunctionType) and not vars(plain):
+        # As inspect decides for all but marked functions, in a tenth of its time.
+        return bool(plain.__code__.co_flags & _ASYNC)
     called = type(function).__call__ if callable(function) else function
     return any(
         inspect.iscoroutinefunction(code) or inspect.isasyncgenfunction(code)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait import wait
 from pytest_kwait.apimachinery.arguments import (
+    check_flag,
     check_function,
     check_instance,
     check_methods,
@@ -170,6 +171,7 @@ class Reflector:
         valid = f"use an object with {', '.join(_STORE_METHODS)}"
         check_methods("store", store, _STORE_METHODS, valid)
         check_instance("backoff", backoff, wait.Backoff, "use a wait.Backoff")
+        check_flag("publishes", publishes)
         if name is not None:
             check_text("name", name)
         for what, function in (("on_error", on_error), ("send_list", send_list)):

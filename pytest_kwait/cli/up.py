@@ -104,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
     # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
     # unless a handler is set.
     before = {number: signal.signal(number, _interrupt) for number in _END_SIGNALS}
+    is_ready = False
     try:
         process = SimulatorProcess(
             running.kubeconfig,
@@ -113,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         try:
             running.note(process.pid)
+            is_ready = True
             _print_cluster(running, arguments, contexts)
             if outside:
                 print(outside, file=sys.stderr, flush=True)
@@ -125,9 +127,13 @@ def run(arguments: argparse.Namespace) -> int:
         except BaseException:  # on any error, leave no unrecorded cluster behind
             process.stop()
             raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         running.remove()
-        return 0
+        if is_ready and not arguments.detach:
+            return 0
+        # A script must not go on without a cluster.
+        print("kwait up: interrupted before the cluster was ready", file=sys.stderr, flush=True)
+        return 128 + int(next(iter(interrupt.args), signal.SIGINT))
     except BaseException:
         running.remove()
         raise
@@ -228,5 +234,5 @@ def _check_writable(kubeconfig: Path) -> Path:
     return path
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt(number)

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
 
-# Room for ten large events.
+_FIRST_BUFFER = 8192
+"""The buffer of a quiet watch; it grows while reads fill it."""
 _BUFFER = 131072
+"""The largest buffer: room for ten large events."""
 _LONGEST_LINE = 65536
 # TLS may have to write during a key update.
 _NOTHING_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -140,7 +142,7 @@ class ChunkedBody:
         self._socket = connected
         self._timeout = connected.gettimeout()
         self._dechunker = Dechunker()
-        self._buffer = bytearray(_BUFFER)
+        self._buffer = bytearray(_FIRST_BUFFER)
         self._view = memoryview(self._buffer)
         self._held = 0
         self._at_end = False
@@ -210,6 +212,13 @@ class ChunkedBody:
         count = self._socket.recv_into(self._view[self._held :])
         self._held += count
         self._at_end = count == 0
+        if self._held == len(self._buffer) < _BUFFER:
+            self._grow(2 * self._held)
+
+    def _grow(self, size: int) -> None:
+        buffer = bytearray(min(size, _BUFFER))
+        buffer[: self._held] = self._view[: self._held]
+        self._buffer, self._view = buffer, memoryview(buffer)
 
     def _drain(self) -> None:
         """Fill the buffer with all available bytes, without waiting for more."""
@@ -233,6 +242,8 @@ class ChunkedBody:
             return
         finally:
             self._socket.settimeout(self._timeout)
+        if len(ahead) >= len(self._buffer):
+            self._grow(2 * len(ahead))
         self._held = len(ahead)
         self._view[: self._held] = ahead
 

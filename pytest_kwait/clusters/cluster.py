@@ -294,8 +294,6 @@ class Cluster:
         from kubernetes.client import Configuration
         from kubernetes.config import ConfigException, load_kube_config
 
-        from pytest_kwait.temp_dir import credentials_folder
-
         stamp = _stamp_of(self.kubeconfig)
         if self._loaded is not None and self._loaded[0] == stamp:
             return deepcopy(self._loaded[1])
@@ -307,7 +305,7 @@ class Cluster:
                 str(self.kubeconfig),
                 context=self._target.context,
                 client_configuration=configuration,
-                temp_file_path=credentials_folder(),
+                temp_file_path=self._credentials_folder(),
             )
         except (ConfigException, OSError, TypeError, ValueError) as error:
             raise ClusterError(
@@ -316,6 +314,12 @@ class Cluster:
         if self._target.is_static and stamp is not None:
             self._loaded = stamp, deepcopy(configuration)
         return configuration
+
+    def _credentials_folder(self) -> str:
+        """Return the folder in which the official client writes certificates and keys."""
+        from pytest_kwait.temp_dir import credentials_folder
+
+        return credentials_folder()
 
     def check(self) -> None:
         """Request the server's version with our credentials.

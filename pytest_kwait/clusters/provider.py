@@ -213,6 +213,10 @@ class EmbeddedCluster(Cluster):
         """The id of the cluster's process."""
         return self._process.pid
 
+    def _credentials_folder(self) -> str:
+        # Its process removes this folder also if ours is killed.
+        return str(self._folder.path)
+
     def stop(self) -> None:
         """End the process and remove its kubeconfig; may be called again."""
         self._monitor.stop()

@@ -55,20 +55,18 @@ CHECK_TIMEOUT = 5.0
 _log = logging.getLogger("pytest_kwait.wait")
 _SHORTEST_PAUSE = 1.0
 """Seconds between two runs of a deferred check at least."""
-
-_Answer = TypeVar("_Answer")
-
-
-def _at_once() -> float:
-    return 0.0
-
-
 _MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
 _TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
 _MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
 _MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
 _SIMILAR_NAMES = 3
+
+_Answer = TypeVar("_Answer")
+
+
+def _at_once() -> float:
+    return 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -453,9 +453,10 @@ def _find_operated(condition: Condition) -> OperatedObjects | None:
     for source in condition.sources():
         if _is_custom(source.resource):
             scope = condition.scope()
-            seen = [one for one in scope.objects if one.resource == source.resource.qualified]
+            qualified = source.resource.qualified
+            seen = [obj for obj in scope.objects if obj.resource == qualified]
             uids = () if len(seen) > 1 else source.sink.uids()
-            names = (source.name, *(one.name for one in seen), *uids)
+            names = (source.name, *(obj.name for obj in seen), *uids)
             known = tuple(dict.fromkeys(filter(None, names)))
             return OperatedObjects(source.resource, source.namespace, known)
     for source in condition.sources():

@@ -89,7 +89,9 @@ def cluster_request(settings: Settings, run: str) -> ClusterRequest:
     """
     from pytest_kwait.clusters.cluster import ClusterRequest
 
-    requested = [each.name for each in fields(ClusterRequest) if each.name in SETTING_DEFINITIONS]
+    requested = [
+        field.name for field in fields(ClusterRequest) if field.name in SETTING_DEFINITIONS
+    ]
     values = {name: settings.setting(name).value for name in requested}
     sources = {name: settings.given_source(name) for name in ("cluster", *requested)}
     given = {name: source for name, source in sources.items() if source is not None}

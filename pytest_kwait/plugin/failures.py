@@ -310,6 +310,7 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
             return tuple([masked(member) for member in value])
         if isinstance(value, list):
             value[:] = [masked(member) for member in value]
+        # The parts of a failure, whose classes pytest does not document, have text everywhere.
         elif type(value).__module__.startswith("_pytest.") and id(value) not in seen:
             seen.add(id(value))
             for name, member in vars(value).items():
@@ -418,9 +419,9 @@ def errors_in(error: BaseException | None) -> Iterator[BaseException]:
 
 def failed_waits_in(error: BaseException | None) -> Iterator[WaitTimeout | WaitFailed]:
     """Yield the failed waits in an error, its causes and the members of its group."""
-    for each in errors_in(error):
-        if isinstance(each, WaitTimeout | WaitFailed):
-            yield each
+    for part in errors_in(error):
+        if isinstance(part, WaitTimeout | WaitFailed):
+            yield part
 
 
 def headline_of(error: BaseException) -> str:

@@ -100,6 +100,7 @@ def check_rootdir(config: pytest.Config, parser: pytest.Parser, args: list[str])
     Raises:
         pytest.UsageError: names the option, its value, both places and the form that works.
     """
+    # Private, as no public function says which ini file pytest finds for other arguments.
     from _pytest.config import findpaths
 
     # The ini file's own arguments were not known when it was searched.
@@ -166,7 +167,7 @@ def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder
     def expand(path: str, name: str) -> Path:
         return folder / expand_home(path, name, source(SETTING_DEFINITIONS[name]))
 
-    for name in (each.name for each in OPTIONS if each.kind == "path"):
+    for name in (option.name for option in OPTIONS if option.kind == "path"):
         if isinstance(values.get(name), str) and values[name]:
             values[name] = expand(values[name], name)
     if str(values.get("perturbations") or "").startswith("@"):

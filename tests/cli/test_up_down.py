@@ -336,6 +336,24 @@ def test_foreground_cluster_ends_with_ctrl_c(
     assert signal.getsignal(way) is before
 
 
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("options", [[], ["--detach"]], ids=["foreground", "detached"])
+def test_interrupted_start_is_no_success_and_leaves_no_files(
+    file: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    way: signal.Signals,
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        signal.raise_signal(way)
+
+    monkeypatch.setattr(SimulatorProcess, "__init__", interrupt)
+    assert main(["up", *options, "--kubeconfig", str(file)]) == 128 + way
+    assert capsys.readouterr().err == "kwait up: interrupted before the cluster was ready\n"
+    assert list(file.parent.iterdir()) == []
+
+
 @pytest.mark.usefixtures("ready")
 def test_foreground_cluster_ends_with_down(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait = SimulatorProcess.wait

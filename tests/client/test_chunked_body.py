@@ -269,3 +269,25 @@ def test_a_connection_that_brought_too_much_serves_nothing_else(soon: Deadline) 
                 assert names(watch) == expected
         assert server.connections == 2
         session.close()
+
+
+def test_the_buffer_of_a_watch_grows_with_what_comes_at_once(soon: Deadline) -> None:
+    """A program may have quiet watches of a hundred kinds."""
+    ready = threading.Event()
+
+    def send(exchange: Exchange) -> None:
+        exchange.stream(event(1), end=False)
+        ready.wait(60)
+        for number in range(2, 100):
+            exchange.chunk(encoded(event(number, "x" * 10_000)))
+        exchange.send(b"0\r\n\r\n")
+
+    with ScriptedServer(send) as server, watching(server, soon, None) as watch:
+        (first,) = watch.read()
+        body = watch._body
+        assert body is not None
+        assert len(body._buffer) == 8192
+        ready.set()
+        rest = [each for together in iter(watch.read, []) for each in together]
+        assert names([first, *rest]) == [f"p-{number}" for number in range(1, 100)]
+        assert 8192 < len(body._buffer) <= 131_072

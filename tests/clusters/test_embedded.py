@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import gc
 import json
 import sys
@@ -7,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pytest_kwait.cli.state_file import ProcessIdentity
 from pytest_kwait.clusters import provider
@@ -45,6 +47,22 @@ def test_cluster_has_its_own_kubeconfig(temporary: Path, monkeypatch: pytest.Mon
         assert token == "Bearer secret"
     finally:
         cluster.stop()
+
+
+def test_its_credentials_are_in_the_folder_that_its_process_removes(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "ready")
+    cluster = EmbeddedProvider().start()
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    authority = base64.b64encode(b"an authority").decode()
+    content["clusters"][0]["cluster"]["certificate-authority-data"] = authority
+    cluster.kubeconfig.write_text(yaml.safe_dump(content))
+    certificate = Path(cluster.client().configuration.ssl_ca_cert)
+    assert certificate.read_bytes() == b"an authority"
+    assert certificate.parent == cluster.kubeconfig.parent
+    cluster.stop()
+    assert list(temporary.iterdir()) == []
 
 
 def test_stop_removes_all_files(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -663,7 +663,7 @@ def _search_logs(
     if objects is None:
         return (), ()
     containers = list_operator_containers(session, objects, pool, deadline)
-    elsewhere = {one.namespace for one in containers} - {objects.namespace}
+    elsewhere = {container.namespace for container in containers} - {objects.namespace}
     if elsewhere:
         learn_secrets(session, elsewhere, limit=deadline.remaining)
     texts = pool.map(partial(_read_whole_log, session, deadline), containers)

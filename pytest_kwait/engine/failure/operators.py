@@ -157,10 +157,12 @@ def list_operator_containers(
     ]
     if own is not None and objects.is_custom:
         # An operator has an account of its own.
-        others = [(one, one.account not in ("", "default")) for one in pods.get(own, ())]
+        others = [
+            (container, container.account not in ("", "default")) for container in pods.get(own, ())
+        ]
         found += [
-            OperatorContainer(own, one.pod, one.name, has_own and not is_readable)
-            for one, has_own in sorted(others, key=lambda other: not other[1])
+            OperatorContainer(own, container.pod, container.name, has_own and not is_readable)
+            for container, has_own in sorted(others, key=lambda pair: not pair[1])
         ]
     first: dict[tuple[str, str, str], OperatorContainer] = {}
     for container in found:

@@ -543,9 +543,10 @@ class CallableWebhook(ServiceEndpoints, ProbeCondition):
     def _describe_service(self) -> str:
         port = self._webhook.port or "443"
         targets = [
-            f" (targetPort {found['targetPort']})"
-            for found in self.object.spec.get("ports") or ()
-            if str(found.get("port")) == port and str(found.get("targetPort", port)) != port
+            f" (targetPort {service_port['targetPort']})"
+            for service_port in self.object.spec.get("ports") or ()
+            if str(service_port.get("port")) == port
+            and str(service_port.get("targetPort", port)) != port
         ]
         return f"service {self.namespace}/{self.object.name}, port {port}{''.join(targets)}"
 

@@ -41,9 +41,8 @@ class Rejection:
         check_flag("resolvable", self.resolvable)
 
 
-"""The result of a check that passes."""
-
 NodeCheck = Callable[["NodeInfo"], Rejection | None]
+"""Returns why a pod does not fit a node; None if it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,9 +206,10 @@ def list_ports(container: Obj) -> frozenset[tuple[int, str]]:
         (int(port_spec["containerPort"]), str(port_spec.get("protocol") or "TCP"))
         for port_spec in container.get("ports") or ()
     }
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        for action in ("httpGet", "tcpSocket", "grpc"):
-            port = ((container.get(probe) or {}).get(action) or {}).get("port")
+    for field in ("startupProbe", "livenessProbe", "readinessProbe"):
+        probe = container.get(field) or {}
+        for action in probe.keys() & {"httpGet", "tcpSocket", "grpc"}:
+            port = (probe[action] or {}).get("port")
             if isinstance(port, int):
                 ports.add((port, "TCP"))
     return frozenset(ports)

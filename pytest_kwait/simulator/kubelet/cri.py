@@ -106,6 +106,7 @@ class Image:
         uid: the user that it runs as; None if that is unknown, or a name.
         username: the user that it runs as if it is not a number.
         env: its variables that manifests may refer to.
+        files: files and folders of the machine by their path, for volumes that have the image.
     """
 
     spec: ImageSpec
@@ -113,6 +114,7 @@ class Image:
     uid: int | None = None
     username: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:

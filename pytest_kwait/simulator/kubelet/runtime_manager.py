@@ -46,7 +46,7 @@ from pytest_kwait.simulator.kubelet.volume_manager import VolumeManager
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_kwait.simulator.clock import ScheduledCall
     from pytest_kwait.simulator.kubelet.cri import (
@@ -129,7 +129,7 @@ class _Termination:
 
 def terminate_containers(
     worker: PodContext, running: Sequence[Container], grace: float
-) -> Generator[float | None, None, None]:
+) -> Call[None]:
     """Terminate containers: sidecars last, in reverse order of their start.
 
     Args:
@@ -242,6 +242,7 @@ class RuntimeManager:
         self._worker = worker
         self._records: dict[str, ContainerRecord] = {}
         self._runtimes = worker.node.runtimes
+        self._sandbox_config = make_sandbox_config(worker.pod)
         self._sandboxes: dict[RuntimeService, None] = {}
         self.volumes = VolumeManager(worker, self._node_fields)
         self._scripts = scripts
@@ -349,7 +350,7 @@ class RuntimeManager:
     def _run_sandbox_in(self, runtime: RuntimeService) -> Call[str]:
         self._sandboxes[runtime] = None
         try:
-            yield from runtime.run_pod_sandbox(make_sandbox_config(self._worker.pod), self._worker)
+            yield from runtime.run_pod_sandbox(self._sandbox_config, self._worker)
         except SandboxError as error:
             return str(error)
         return ""
@@ -366,7 +367,7 @@ class RuntimeManager:
 
     # -- starting
 
-    def sync(self) -> Generator[float | None, None, None]:
+    def sync(self) -> Call[None]:
         """Start the containers that are due, and schedule the next sync.
 
         Source: kuberuntime_manager.go, `computePodActions`, `SyncPod`.
@@ -403,9 +404,7 @@ class RuntimeManager:
         record = self._records[name]
         return record.current is None
 
-    def _run_init(
-        self, containers: list[Obj], waits: list[float]
-    ) -> Generator[float | None, None, bool]:
+    def _run_init(self, containers: list[Obj], waits: list[float]) -> Call[bool]:
         """Start init containers in order; True once regular ones may start."""
         regular = self._worker.pod["spec"]["containers"]
         begun = any(self.record(container["name"]).current is not None for container in regular)
@@ -426,7 +425,7 @@ class RuntimeManager:
                 return False
         return True
 
-    def _run_one(self, spec: Obj, waits: list[float]) -> Generator[float | None, None, None]:
+    def _run_one(self, spec: Obj, waits: list[float]) -> Call[None]:
         record = self.record(spec["name"])
         current = record.current
         if current is not None and (
@@ -442,9 +441,7 @@ class RuntimeManager:
         if wait is not None:
             waits.append(wait)
 
-    def _start(
-        self, spec: Obj, record: ContainerRecord
-    ) -> Generator[float | None, None, float | None]:
+    def _start(self, spec: Obj, record: ContainerRecord) -> Call[float | None]:
         """Start a container; real seconds until a retry, None if it runs."""
         worker, name = self._worker, spec["name"]
         clock = worker.node.clock
@@ -561,7 +558,7 @@ class RuntimeManager:
 
     def _post_start(
         self, spec: Obj, record: ContainerRecord, container: Container, handler: Obj
-    ) -> Generator[float | None, None, bool]:
+    ) -> Call[bool]:
         """Run the postStart hook; if it fails, terminate the container and return False.
 
         Source: kuberuntime_container.go, `startContainer`.
@@ -642,7 +639,7 @@ class RuntimeManager:
             self._worker.get_grace() if grace is None else grace,
         )
 
-    def _kill_scheduled(self) -> Generator[float | None, None, None]:
+    def _kill_scheduled(self) -> Call[None]:
         """Kill containers with failed probes, changed images, or resizes that need a restart.
 
         They restart like any other container that ended.
@@ -707,7 +704,7 @@ class RuntimeManager:
                     make_resources(self._worker.pod, spec, self._get_node_memory())
                 )
 
-    def _reset_all(self) -> Generator[float | None, None, None]:
+    def _reset_all(self) -> Call[None]:
         """Kill and forget all containers, so that the pod starts over in its sandbox.
 
         Source: kuberuntime_manager.go, `SyncPod`, ContainersToReset.

@@ -329,7 +329,7 @@ class PodVolumeFolders:
         if folder.exists():
             return folder
         folder.mkdir(parents=True)
-        for path, source in list_image_files(self._cluster, volume).items():
+        for path, source in list_image_files(self._shared.images, volume).items():
             target = folder / path.strip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             if Path(source).is_dir():

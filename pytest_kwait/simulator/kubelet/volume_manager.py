@@ -36,7 +36,7 @@ class VolumeManager:
     def __init__(self, worker: PodContext, get_node_fields: Callable[[], dict[str, str]]) -> None:
         self._worker = worker
         self.get_node_fields = get_node_fields
-        self.in_memory = PodVolumes(worker.cluster, worker.node.name)
+        self.in_memory = PodVolumes(worker.cluster, worker.node.name, worker.node.runtimes)
         self._folders: PodVolumeFolders | None = None
 
     @property

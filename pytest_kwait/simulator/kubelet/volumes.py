@@ -23,6 +23,7 @@ from pytest_kwait.simulator.busybox.os.files import (
 )
 from pytest_kwait.simulator.busybox.os.host_files import make_read_only_copy, move_to_disk
 from pytest_kwait.simulator.image_reference import InvalidImageError, parse_image
+from pytest_kwait.simulator.kubelet.cri import ImageSpec
 from pytest_kwait.simulator.kubelet.environment import (
     NODE_HOSTS,
     decode_data,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.machine import Machine
     from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.kubelet.cri import FileContent
+    from pytest_kwait.simulator.kubelet.cri import FileContent, ImageService
 
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 # Source, resource, what a message calls it, the field of its name, what a missing key is one of.
@@ -392,13 +393,14 @@ class PodVolumes:
 
     Args:
         place: the name of the node.
+        images: the images of the container runtimes.
     """
 
-    __slots__ = ("__weakref__", "_cluster", "_folders", "_kept", "_place")
+    __slots__ = ("__weakref__", "_folders", "_kept", "_place", "images")
 
-    def __init__(self, cluster: Cluster, place: str) -> None:
+    def __init__(self, cluster: Cluster, place: str, images: ImageService) -> None:
         persistent_folders = get_persistent_folders(cluster)
-        self._cluster = cluster
+        self.images = images
         self._folders: dict[str, Directory] = {}
         self._kept = persistent_folders
         self._place = place
@@ -434,7 +436,7 @@ class PodVolumes:
             source = volume["hostPath"]
             return self._kept.get_host_path(self._place, source["path"], source.get("type") or "")
         if "image" in volume:
-            return _make_image_folder(self._cluster, volume)
+            return _make_image_folder(self.images, volume)
         if "emptyDir" not in volume:
             claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             claim = claim or f"{name_of(pod)}-{volume['name']}"
@@ -470,22 +472,23 @@ class PodVolumes:
         return {name: get_disk_usage(folder) for name, folder in self._folders.items()}
 
 
-def list_image_files(cluster: Cluster, volume: Obj) -> dict[str, str]:
+def list_image_files(images: ImageService, volume: Obj) -> Mapping[str, str]:
     """Return the files and folders of the machine that an image volume consists of, by path.
 
-    They are those that the mapping of the image names; an image that is not mapped is empty.
+    An image whose files are unknown is empty.
     """
+    reference = volume["image"].get("reference") or ""
     try:
-        mapping = cluster.images.find(parse_image(volume["image"].get("reference") or ""))
+        spec = ImageSpec(parse_image(reference), reference)
     except InvalidImageError:
         return {}
-    return {} if mapping is None else dict(mapping.files)
+    return images.image_status(spec).files
 
 
-def _make_image_folder(cluster: Cluster, volume: Obj) -> Directory:
+def _make_image_folder(images: ImageService, volume: Obj) -> Directory:
     """Return the read-only folder of an image volume."""
     root = Directory()
-    for path, source in list_image_files(cluster, volume).items():
+    for path, source in list_image_files(images, volume).items():
         above, _, name = path.rstrip("/").rpartition("/")
         make_folder_at(root, above).entries[name] = make_read_only_copy(Path(source))
     return Directory(root.entries, read_only=True)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.apimachinery.conditions import is_condition_true
-from pytest_kwait.apimachinery.field_errors import invalid_value
-from pytest_kwait.apimachinery.selectors import format_label_selector
+from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
+from pytest_kwait.apimachinery.selectors import format_label_selector, matches_label_selector
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
@@ -30,7 +30,7 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     record_update,
     write_managed_fields,
 )
-from pytest_kwait.simulator.objects import clone, name_of, namespace_of
+from pytest_kwait.simulator.objects import clone, labels_of, name_of, namespace_of
 from pytest_kwait.simulator.scheme import Kind
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimes
 _BUDGET_VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 _MAX_DISRUPTED_PODS = 2000
 _RETRY_SECONDS = 10
+_BUDGETS = "poddisruptionbudgets.policy"
+_UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
 def _scale_paths(kind: Kind) -> tuple[str, str, str]:
@@ -241,6 +243,23 @@ def _copy_managers(kind: Kind, obj: Obj, scale: Obj) -> None:
     write_managed_fields(scale, managers)
 
 
+def check_binding(binding: Obj) -> None:
+    """Check the target of a Binding.
+
+    Raises:
+        StatusError: 500, it is invalid, as upstream.
+    """
+    target = binding.get("target") or {}
+    errors = []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        texts = [str(error) for error in errors]
+        raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
 def bind_pod(pod: Obj, node: str, stamp: str, binding: Obj | None = None) -> Obj:
     """Return the pod with its node and the condition PodScheduled since `stamp`.
 
@@ -310,6 +329,84 @@ def _uid_conflict(pod: Obj, why: str) -> StatusError:
 def _binding_conflict(pod: Obj, why: str) -> StatusError:
     name = name_of(pod)
     return conflict("", "pods/binding", name, f"pod {name} {why}")
+
+
+def read_eviction_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
+    """Return the options of the pod's deletion.
+
+    Raises:
+        StatusError: 400 for the eviction of another pod, 422 for invalid options.
+    """
+    if name_of(eviction) != name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = dict(eviction.get("deleteOptions") or {})
+    if options.get(_UNSAFE_DELETE_OPTION):
+        why = "can not be set for pod eviction, try after removing the option"
+        error = invalid_value(f"deleteOptions.{_UNSAFE_DELETE_OPTION}", True, why)
+        raise invalid("policy", "Eviction", name, [error])
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return options
+
+
+def evict_pod(cluster: ApiServerCluster, pod: Obj, options: Obj) -> None:
+    """Delete a pod, at the cost of its disruption budget, and mark it as disrupted before.
+
+    Args:
+        options: the DeleteOptions.
+
+    Raises:
+        StatusError: 429 if the budget allows no disruption, 409 if a precondition fails.
+    """
+    name, namespace = name_of(pod), pod["metadata"]["namespace"]
+    dry_run = bool(options.get("dryRun"))
+    if not can_ignore_budgets(pod):
+        guards = [
+            budget
+            for budget in cluster.list(_BUDGETS, namespace)
+            if matches_label_selector(budget["spec"].get("selector"), labels_of(pod))
+        ]
+        budget = find_disruption_budget(pod, guards)
+        if budget is not None and not dry_run:
+            status = decrement_budget(budget, name, cluster.clock.stamp())
+            cluster.modify(
+                _BUDGETS,
+                name_of(budget),
+                namespace,
+                lambda changed_budget: changed_budget.update(status=status),
+                subresource="status",
+            )
+    admitted = options.get("preconditions") or {}
+    if not dry_run and all(
+        value == pod["metadata"][field] for field, value in admitted.items() if value
+    ):
+        marked = cluster.modify(
+            "pods",
+            name,
+            namespace,
+            lambda changed_pod: _set_disruption_target(changed_pod, cluster.clock.stamp()),
+            subresource="status",
+        )
+        if admitted.get("resourceVersion"):
+            version = marked["metadata"]["resourceVersion"]
+            options = {**options, "preconditions": {**admitted, "resourceVersion": version}}
+    cluster.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
+
+
+def _set_disruption_target(pod: Obj, stamp: str) -> None:
+    """Add the DisruptionTarget condition."""
+    status = pod.setdefault("status", {})
+    conditions = list(status.get("conditions") or ())
+    before = next(
+        (condition for condition in conditions if condition["type"] == EVICTION_SUCCESS["type"]),
+        None,
+    )
+    since = stamp
+    if before is not None and before["status"] == EVICTION_SUCCESS["status"]:
+        since = before.get("lastTransitionTime", stamp)
+    condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
+    other_conditions = [condition for condition in conditions if condition is not before]
+    status["conditions"] = [*other_conditions, condition]
 
 
 def can_ignore_budgets(pod: Obj) -> bool:

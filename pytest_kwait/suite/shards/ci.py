@@ -35,6 +35,12 @@ CI_SYSTEMS = (
     CISystem("Kubernetes Indexed Job", "JOB_COMPLETION_INDEX", "", 0),
 )
 """The supported systems, with the documentation of their variables."""
+_NO_CI_SYSTEM = "no CI system says which job this is: auto reads " + ", ".join(
+    f"{system.index} and {system.total} ({system.name})"
+    if system.total
+    else f"{system.index} ({system.name}; use auto/N)"
+    for system in CI_SYSTEMS
+)
 
 
 def read_ci_shard(
@@ -86,14 +92,6 @@ def read_ci_shard(
     return Shard(
         index - system.first + 1, jobs
     ), f"{system.name}: {_format_variables(system, environ)}"
-
-
-_NO_CI_SYSTEM = "no CI system says which job this is: auto reads " + ", ".join(
-    f"{system.index} and {system.total} ({system.name})"
-    if system.total
-    else f"{system.index} ({system.name}; use auto/N)"
-    for system in CI_SYSTEMS
-)
 
 
 def _is_present(system: CISystem, environ: Mapping[str, str]) -> bool:

@@ -29,6 +29,8 @@ _VALID = (
     "CI system"
 )
 _DURATIONS_HINT = "use a file that pytest-split's --store-durations wrote, or remove it"
+_MAX_BYTES = 32 * 1024 * 1024
+"""Bytes of a file of durations: more than 200,000 tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +193,6 @@ def _spread_evenly(loads: Sequence[int], count: int) -> list[int]:
 
 if TYPE_CHECKING:
     Algorithm = Callable[[int, list[Any], dict[str, float]], Sequence[Any]]
-
-
-_MAX_BYTES = 32 * 1024 * 1024
-"""Bytes of a file of durations: more than 200,000 tests."""
 
 
 class Durations(NamedTuple):

@@ -25,6 +25,7 @@ from pytest_kwait.simulator.kubelet.volumes import (
 )
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.runtimes.interpreted.container import make_container_files
+from pytest_kwait.simulator.runtimes.table import ClusterRuntimes
 from tests.objects import pod
 from tests.simulator.manual_clock import START, ManualClock
 
@@ -52,7 +53,7 @@ def _mounting_pod(*volumes: Obj, **spec: Any) -> Obj:
 def _folders(api: SimulatedCluster, folder: Path) -> PodVolumeFolders:
     kept = get_persistent_folders(api)
     kept.move_to_disk(folder / "kept")
-    return PodVolumeFolders(api, folder / "pod", PodVolumes(api, "n"))
+    return PodVolumeFolders(api, folder / "pod", PodVolumes(api, "n", ClusterRuntimes(api)))
 
 
 def _map_image(api: SimulatedCluster, folder: Path) -> Obj:
@@ -80,7 +81,7 @@ def test_a_volume_of_a_mapped_image_has_its_files(api: SimulatedCluster, tmp_pat
     (mount,) = folders.list_mounts(pod, container, {})
     assert (mount.host_path, mount.readonly) == (str(copied / "model"), True)
     other = {"name": "v", "image": {"reference": "shop/other:1"}}
-    assert list_image_files(api, other) == {}
+    assert list_image_files(ClusterRuntimes(api), other) == {}
 
 
 def test_a_simulated_container_cannot_change_an_image(
@@ -88,7 +89,7 @@ def test_a_simulated_container_cannot_change_an_image(
 ) -> None:
     volume = _map_image(api, tmp_path / "source")
     container = {"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
-    mounts = PodVolumes(api, "n").mounts(_mounting_pod(volume), container, {})
+    mounts = PodVolumes(api, "n", ClusterRuntimes(api)).mounts(_mounting_pod(volume), container, {})
     files = make_container_files(lambda: 0.0, "h", Network(), {}, mounts, [])
     assert files.read("/v/model") == b"weights"
     assert files.read("/v/etc/words/words") == b"a b"

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_kwait.apimachinery.field_errors import invalid_value, not_supported, required
-from pytest_kwait.apimachinery.selectors import matches_label_selector
+from pytest_kwait.apimachinery.field_errors import invalid_value
 from pytest_kwait.simulator.admission.attributes import Attributes
 from pytest_kwait.simulator.api_errors import (
     StatusError,
@@ -55,14 +54,13 @@ from pytest_kwait.simulator.managedfields.field_manager import (
     record_update,
     write_managed_fields,
 )
-from pytest_kwait.simulator.objects import clone, copy_fields, labels_of, name_of
+from pytest_kwait.simulator.objects import clone, copy_fields, name_of
 from pytest_kwait.simulator.registry.generic_store import run_write
 from pytest_kwait.simulator.registry.subresources import (
-    EVICTION_SUCCESS,
     SCALE_KIND,
-    can_ignore_budgets,
-    decrement_budget,
-    find_disruption_budget,
+    check_binding,
+    evict_pod,
+    read_eviction_options,
     read_scale,
     replicas_field,
     store_scale,
@@ -80,8 +78,6 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.request_info import Caller
     from pytest_kwait.simulator.scheme import Kind
 
-_BUDGETS = "poddisruptionbudgets.policy"
-_UNSAFE_DELETE_OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
 _REPLICAS: Path = ("f:spec", "f:replicas")
 
 _CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
@@ -108,85 +104,15 @@ async def serve_eviction(
         )  # fmt: skip
         cluster.admission.admit_subresource(attributes)
         admitted = attributes.obj or eviction
-        options = _delete_options(target.name, admitted, dry_run=caller.dry_run)
+        options = read_eviction_options(target.name, admitted, dry_run=caller.dry_run)
         if options:
             attributes.obj = {**admitted, "deleteOptions": options}
         cluster.admission.validate_subresource(attributes)
-        _evict(cluster, cluster.get("pods", target.name, namespace), options)
+        evict_pod(cluster, cluster.get("pods", target.name, namespace), options)
 
     size = request.write_size(cluster.store.get(pods.bucket, key_of(target.name, namespace)))
     await run_write(cluster, evict, size=size)
     return json_response(request, CREATED_STATUS, 201)
-
-
-def _delete_options(name: str, eviction: Obj, *, dry_run: bool) -> Obj:
-    """Return the options of the pod's deletion.
-
-    Raises:
-        StatusError: 400 for the eviction of another pod, 422 for invalid options.
-    """
-    if name_of(eviction) != name:
-        raise bad_request("name in URL does not match name in Eviction object")
-    options = dict(eviction.get("deleteOptions") or {})
-    if options.get(_UNSAFE_DELETE_OPTION):
-        why = "can not be set for pod eviction, try after removing the option"
-        error = invalid_value(f"deleteOptions.{_UNSAFE_DELETE_OPTION}", True, why)
-        raise invalid("policy", "Eviction", name, [error])
-    if dry_run:
-        options["dryRun"] = ["All"]
-    return options
-
-
-def _evict(cluster: ApiServerCluster, pod: Obj, options: Obj) -> None:
-    name, namespace = name_of(pod), pod["metadata"]["namespace"]
-    dry_run = bool(options.get("dryRun"))
-    if not can_ignore_budgets(pod):
-        guards = [
-            budget
-            for budget in cluster.list(_BUDGETS, namespace)
-            if matches_label_selector(budget["spec"].get("selector"), labels_of(pod))
-        ]
-        budget = find_disruption_budget(pod, guards)
-        if budget is not None and not dry_run:
-            status = decrement_budget(budget, name, cluster.clock.stamp())
-            cluster.modify(
-                _BUDGETS,
-                name_of(budget),
-                namespace,
-                lambda changed_pod: changed_pod.update(status=status),
-                subresource="status",
-            )
-    admitted = options.get("preconditions") or {}
-    if not dry_run and all(
-        value == pod["metadata"][field] for field, value in admitted.items() if value
-    ):
-        marked = cluster.modify(
-            "pods",
-            name,
-            namespace,
-            lambda changed_pod: _set_disruption_target(changed_pod, cluster.clock.stamp()),
-            subresource="status",
-        )
-        if admitted.get("resourceVersion"):
-            version = marked["metadata"]["resourceVersion"]
-            options = {**options, "preconditions": {**admitted, "resourceVersion": version}}
-    cluster.delete_admitted("pods", name, namespace, options=options, dry_run=dry_run)
-
-
-def _set_disruption_target(pod: Obj, stamp: str) -> None:
-    """Add the DisruptionTarget condition."""
-    status = pod.setdefault("status", {})
-    conditions = list(status.get("conditions") or ())
-    before = next(
-        (condition for condition in conditions if condition["type"] == EVICTION_SUCCESS["type"]),
-        None,
-    )
-    since = stamp
-    if before is not None and before["status"] == EVICTION_SUCCESS["status"]:
-        since = before.get("lastTransitionTime", stamp)
-    condition = {"lastProbeTime": None, "lastTransitionTime": since, **EVICTION_SUCCESS}
-    other_conditions = [condition for condition in conditions if condition is not before]
-    status["conditions"] = [*other_conditions, condition]
 
 
 async def serve_scale(
@@ -367,7 +293,7 @@ async def serve_binding(
         admitted = attributes.obj or binding
         if name_of(admitted) != name:
             raise bad_request("name in URL does not match name in Binding object")
-        _check_binding(admitted)
+        check_binding(admitted)
         cluster.admission.validate_subresource(attributes)
         cluster.bind(
             namespace, name, admitted["target"]["name"], binding=admitted, dry_run=caller.dry_run
@@ -375,18 +301,6 @@ async def serve_binding(
 
     await run_write(cluster, bind)
     return json_response(request, CREATED_STATUS, 201)
-
-
-def _check_binding(binding: Obj) -> None:
-    target = binding.get("target") or {}
-    errors = []
-    if target.get("kind", "") not in ("", "Node"):
-        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
-    if not target.get("name"):
-        errors.append(required("target.name"))
-    if errors:
-        texts = [str(error) for error in errors]
-        raise StatusError(500, "", texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
 class SubresourceHandler:

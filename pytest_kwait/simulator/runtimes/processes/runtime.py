@@ -1,7 +1,4 @@
-"""Sandboxes, containers and exec sessions of mapped images, on the server's event loop.
-
-Source: k8s.io/cri-api, `RuntimeService`.
-"""
+"""The client of the launcher: sandboxes, containers and exec sessions, on the event loop."""
 
 from __future__ import annotations
 
@@ -159,7 +156,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class SandboxConfig:
-    """A pod's namespaces.
+    """What the launcher makes a pod's namespaces from.
 
     Args:
         id: unique, e.g. the pod's UID.
@@ -188,7 +185,7 @@ class SandboxConfig:
 
 @dataclass(frozen=True)
 class ContainerConfig:
-    """A container's program.
+    """What the launcher starts a container's program from.
 
     Args:
         id: unique in its sandbox.

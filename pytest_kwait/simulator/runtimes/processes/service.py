@@ -44,9 +44,11 @@ class ProcessRuntime(RuntimeServer[PodPrograms, ProgramContainer]):
         if mapping is None:
             return Image(spec)
         name = mapping.user.partition(":")[0]
-        if name and not name.isdigit():
-            return MappedImage(spec, pinned=True, username=name, mapping=mapping)
-        return MappedImage(spec, pinned=True, uid=int(name or 0), mapping=mapping)
+        is_name = bool(name) and not name.isdigit()
+        return MappedImage(
+            spec, pinned=True, uid=None if is_name else int(name or 0),
+            username=name if is_name else "", files=mapping.files, mapping=mapping,
+        )  # fmt: skip
 
     def pull_image(self, spec: ImageSpec) -> Call[None]:
         """Do nothing: a mapped image is on every node."""
