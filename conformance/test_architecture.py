@@ -24,12 +24,13 @@ SECTIONS = {
 
 
 def read_steps(page: Path) -> dict[str, list[str]]:
-    """Return the modules of each section, without the package's name."""
+    """Return the modules of each section that is a walk, without the package's name."""
     sections = re.split(r"^## (.+)$", page.read_text(), flags=re.M)[1:]
-    return {
+    steps = {
         title: re.findall(r"^\d+\. `pytest_kwait\.([\w.]+)`", text, re.M)
         for title, text in zip(sections[::2], sections[1::2], strict=True)
     }
+    return {title: modules for title, modules in steps.items() if modules}
 
 
 trace_once = cache(trace_walk)
