@@ -32,6 +32,7 @@ def test_only_the_standard_library_is_loaded() -> None:
     assert {name for name in foreign if not name.startswith(runtime)} == {
         "pytest_kwait",
         "pytest_kwait.simulator",
+        "pytest_kwait.simulator.runtimes",
     }
     assert f"{runtime}.runtime" not in foreign
     # Imported by none of them: a fork copies what is loaded.
