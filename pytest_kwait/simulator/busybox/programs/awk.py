@@ -721,7 +721,7 @@ def _run_records(
 
 def awk(context: ProcessContext, args: list[str]) -> Process:
     """Run a program over the records of files: `-F`, `-v NAME=VALUE`, `-f FILE`."""
-    options, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
+    options, rest = yield from parse_options("awk", args, "", "Fvf", "eE", mixed=False)
     if "f" in options:
         content = context.files.read(context.resolve_path(options["f"]))
         if content is None:

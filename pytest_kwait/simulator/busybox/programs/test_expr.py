@@ -62,9 +62,9 @@ class _Test:
         if len(words) == 1:
             return bool(words[0])
         if len(words) == 3 and words[1] in _BINARY:
-            return self._binary(*words)
+            return (yield from self._binary(*words))
         if len(words) == 4 and words[0] == "!" and words[2] in _BINARY:
-            return not self._binary(*words[1:])
+            return not (yield from self._binary(*words[1:]))
         result = yield from self._or()
         if self._position < len(words):
             raise _ExpressionError(f"{words[self._position]}: unknown operand")
@@ -114,16 +114,17 @@ class _Test:
             if right is None:
                 raise _ExpressionError(f"{following}: argument expected")
             self._position += 3
-            return self._binary(word, following or "", right)
+            return (yield from self._binary(word, following or "", right))
         if word in _UNARY and following is not None:
             self._position += 2
             return self._unary(word, following)
         self._position += 1
         return bool(word)
 
-    def _binary(self, left: str, operator: str, right: str) -> bool:
+    def _binary(self, left: str, operator: str, right: str) -> Generator[Effect, None, bool]:
         if self._patterns and operator in ("=", "==", "!="):
-            return matches_glob(right, left) == (operator != "!=")
+            is_match = yield from matches_glob(right, left, self._meter)
+            return is_match == (operator != "!=")
         textual = _TEXTUAL.get(operator)
         if textual is not None:
             return bool(textual(left, right))
