@@ -25,6 +25,8 @@ ESCAPES = {
 """Escape sequences: the character for each letter after a backslash."""
 NOT_SIMULATED = "not simulated by the embedded kubelet"
 """The message about options and programs that busybox has and the simulation lacks."""
+TOO_DEEP = "nested too deeply"
+"""The message about a program or expression that needs a deeper stack than there is."""
 _FIRST_FREE_FD = 1000
 _SORTED_AT_ONCE = 2000
 _KEY_WORK = 2

@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import WorkMeter, write_error, write_out
+from pytest_kwait.simulator.busybox.libbb import TOO_DEEP, WorkMeter, write_error, write_out
 from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
 from pytest_kwait.simulator.busybox.patterns import compile_basic_regex, matches_glob
 
@@ -193,7 +193,7 @@ def _run_test(expression: _Test) -> Process:
     try:
         return int(not (yield from expression.run()))
     except (_ExpressionError, RecursionError) as fault:
-        yield write_error(f"sh: {fault}")
+        yield write_error(f"sh: {TOO_DEEP if isinstance(fault, RecursionError) else fault}")
         return 2
 
 
@@ -213,7 +213,7 @@ def expr(_: ProcessContext, args: list[str]) -> Process:
     try:
         value = yield from _Expression(args).run()
     except (_ExpressionError, RecursionError) as fault:
-        yield write_error(f"expr: {fault}")
+        yield write_error(f"expr: {TOO_DEEP if isinstance(fault, RecursionError) else fault}")
         return 2
     yield write_out(f"{value}\n")
     return int(value in ("", "0"))

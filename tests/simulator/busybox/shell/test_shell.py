@@ -131,6 +131,29 @@ def test_error_messages_are_busyboxs(script: str, code: int, err: str) -> None:
     assert (found[0], found[2]) == (code, err)
 
 
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        ("awk 'BEGIN { print " + "(" * 100_000 + "1" + ")" * 100_000 + " }'", 1,
+         "awk: nested too deeply\n"),
+        ("awk 'BEGIN { print " + "!" * 100_000 + "1 }'", 1, "awk: nested too deeply\n"),
+        ("awk 'BEGIN " + "{" * 100_000 + "}" * 100_000 + "'", 1, "awk: nested too deeply\n"),
+        ("sed '" + "{" * 100_000 + "p" + "}" * 100_000 + "'", 1, "sed: nested too deeply\n"),
+        ("test " + "\\( " * 100_000 + "1 " + "\\) " * 100_000, 2, "sh: nested too deeply\n"),
+        ("test " + "! " * 100_000 + "1", 2, "sh: nested too deeply\n"),
+        ("expr " + "\\( " * 100_000 + "1 " + "\\) " * 100_000, 2, "expr: nested too deeply\n"),
+        ("echo $((" + "(" * 100_000 + "1" + ")" * 100_000 + "))", 2,
+         "sh: arithmetic syntax error\n"),
+        ("( " * 100_000 + ":" + " )" * 100_000, 2,
+         "sh: syntax error: nested more than 60 levels deep\n"),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else None,
+)  # fmt: skip
+def test_programs_nested_too_deeply_have_an_error(script: str, code: int, err: str) -> None:
+    found = sh(script)
+    assert (found[0], found[2]) == (code, err)
+
+
 def test_errors_in_files_have_line_numbers() -> None:
     script = "echo 'true\nnope\ncd /nowhere' > /s; sh /s"
     assert sh(script)[2] == (
