@@ -21,7 +21,8 @@ _VALID = (
     "Ki, Mi, Gi, Ti, Pi, Ei or an exponent such as e3"
 )
 _PARTS = re.compile(
-    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?"
+    r"(?P<sign>[+-]?)(?P<number>\d+\.?\d*|\.\d+)(?P<suffix>[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?",
+    re.ASCII,
 )
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -31,9 +32,12 @@ MAX_LENGTH = 2000
 _NANO = Fraction(1, 10**9)
 _SERVER_PARTS = re.compile(
     r"(?P<sign>[+-]?)0*(?P<whole>\d*)(?:\.(?P<rest>\d*))?"
-    r"(?P<suffix>[eEinumkKMGTP]*[+-]?\d*)"
+    r"(?P<suffix>[eEinumkKMGTP]*[+-]?\d*)",
+    re.ASCII,
 )
-_EXPONENT = re.compile(r"[eE][+-]?\d+")
+_EXPONENT = re.compile(r"[eE][+-]?\d+", re.ASCII)
+# They are escaped in JSON, so that upstream does not strip them as it does blanks.
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f]")
 _MAX_QUANTITY_DIGITS = 18
 """Digits that upstream parses without arbitrary precision."""
 _SUFFIX_ERROR = "unable to parse quantity's suffix"
@@ -91,10 +95,7 @@ class Quantity:
         if notation == "BinarySI":
             return _scaled(self.amount, [(suffix, 2**power) for suffix, power in _BINARY.items()])
         if notation == "DecimalExponent":
-            return _scaled(
-                self.amount,
-                [(f"e{power}" if power else "", 10**power) for power in range(-9, 19, 3)],
-            )
+            return _format_exponent(self.amount)
         return _scaled(self.amount, [(suffix, 10**power) for suffix, power in _DECIMAL.items()])
 
 
@@ -106,6 +107,15 @@ def _scaled(amount: Fraction, steps: list[tuple[str, int | float]]) -> str:
         if scaled.denominator == 1:
             best_suffix, best = suffix, scaled
     return f"{best}{best_suffix}"
+
+
+def _format_exponent(amount: Fraction) -> str:
+    """Return a number, in billionths, with the largest exponent that is a multiple of three."""
+    billionths = math.ceil(abs(amount) / _NANO)
+    number, power = billionths if amount > 0 else -billionths, -9
+    while number % 1000 == 0:
+        number, power = number // 1000, power + 3
+    return f"{number}e{power}" if power else f"{number}"
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -185,8 +195,9 @@ def canonicalize_quantity(text: str) -> str:
     Raises:
         ValueError: `text` is not a quantity; with the server's message.
     """
+    has_control = _CONTROL_CHARACTER.search(text) is not None
     text = text.strip()
-    match = _SERVER_PARTS.fullmatch(text) if text else None
+    match = _SERVER_PARTS.fullmatch(text) if text and not has_control else None
     if match is None:
         raise ValueError(_FORMAT_ERROR)
     whole, rest, suffix = match["whole"] or "0", match["rest"] or "", match["suffix"]
@@ -219,11 +230,12 @@ def round_quantity(text: str) -> str:
     Source: k8s.io/kubernetes pkg/apis/core/v1/defaults.go, SetDefaults_ResourceList.
     """
     canonical = canonicalize_quantity(text)
-    if canonical[-1] not in "nu":
+    if canonical[-1] not in "nu" and "e-" not in canonical.lower():
         return canonical
-    amount = parse_quantity(canonical).amount
-    thousandths = math.ceil(abs(amount) * 1000)
-    return str(Quantity(Fraction(thousandths if amount > 0 else -thousandths, 1000)))
+    parsed = parse_quantity(canonical)
+    thousandths = math.ceil(abs(parsed.amount) * 1000)
+    amount = Fraction(thousandths if parsed.amount > 0 else -thousandths, 1000)
+    return str(Quantity(amount, parsed.notation))
 
 
 def _keep_as_written(whole: str, rest: str, suffix: str, *, binary: bool) -> bool:

@@ -42,7 +42,9 @@ def test_a_quantity_is_exact(text: str | float, amount: Fraction) -> None:
     assert parse_quantity(text).amount == amount
 
 
-@pytest.mark.parametrize("text", ["", "a", "1x", "1 Gi", "1.2.3", "Mi", "1KI", "--1", "1e"])
+@pytest.mark.parametrize(
+    "text", ["", "a", "1x", "1 Gi", "1.2.3", "Mi", "1KI", "--1", "1e", "\u0661"]
+)
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
         parse_quantity(text)
@@ -112,6 +114,9 @@ def test_quantities_add_subtract_and_compare_whatever_their_notation() -> None:
         (" 5 ", "5"),
         ("0.0000000001", "1n"),
         ("9Ei", "9223372036854775807"),
+        ("1E400", "10e399"),
+        ("-1e1000", "-10e999"),
+        ("1e-400", "1e-9"),
     ],
 )
 def test_canonical_form(given: str, written: str) -> None:
@@ -119,7 +124,14 @@ def test_canonical_form(given: str, written: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "written"), [("0.0005", "1m"), ("-1.2345", "-1235m"), ("2", "2"), ("1.500", "1.500")]
+    ("given", "written"),
+    [
+        ("0.0005", "1m"),
+        ("-1.2345", "-1235m"),
+        ("2", "2"),
+        ("1.500", "1.500"),
+        ("1e-400", "1e-3"),
+    ],
 )
 def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
     assert round_quantity(given) == written
@@ -133,7 +145,7 @@ def test_resources_are_rounded_away_from_zero(given: str, written: str) -> None:
             "quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         )
-        for text in ("", "x", "1.2.3", "1z", "true", "[1]")
+        for text in ("", "x", "1.2.3", "1z", "true", "[1]", "\u0661", "1\n", "\t1", "1e\u0661")
     ]
     + [("1ee", "unable to parse quantity's suffix"), ("1mi", "unable to parse quantity's suffix")],
 )

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
+    TOO_DEEP,
     UsageError,
     find_longest_number,
     write_error,
@@ -180,6 +181,9 @@ def run_program(
         return 1
     except FileSystemError as fault_of_a_file:
         yield write_error(f"{name}: {fault_of_a_file}")
+        return 1
+    except RecursionError:
+        yield write_error(f"{name}: {TOO_DEEP}")
         return 1
     except (OverflowError, ValueError):
         yield write_error(f"{name}: invalid number '{find_longest_number(argv)}'")

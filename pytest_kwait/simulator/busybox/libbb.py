@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_kwait.simulator.busybox.os.fds import open_path
 from pytest_kwait.simulator.busybox.os.files import FileSystemError
@@ -24,7 +25,15 @@ ESCAPES = {
 """Escape sequences: the character for each letter after a backslash."""
 NOT_SIMULATED = "not simulated by the embedded kubelet"
 """The message about options and programs that busybox has and the simulation lacks."""
+TOO_DEEP = "nested too deeply"
+"""The message about a program or expression that needs a deeper stack than there is."""
 _FIRST_FREE_FD = 1000
+_SORTED_AT_ONCE = 2000
+_KEY_WORK = 2
+"""The work of the key of an item that is sorted."""
+
+
+Item = TypeVar("Item")
 
 
 class UsageError(Exception):
@@ -49,7 +58,7 @@ def find_longest_number(words: list[str]) -> str:
 def parse_options(
     program: str, args: list[str], plain: str, valued: str = "", known: str = "", *,
     mixed: bool = True,
-) -> tuple[dict[str, str], list[str]]:  # fmt: skip
+) -> Generator[Effect, None, tuple[dict[str, str], list[str]]]:  # fmt: skip
     """Return the options of a command line, and its other arguments.
 
     Args:
@@ -63,35 +72,44 @@ def parse_options(
     """
     options: dict[str, str] = {}
     arguments: list[str] = []
-    rest = list(args)
-    while rest:
-        word = rest.pop(0)
+    values: dict[str, list[str]] = {}
+    meter, position = WorkMeter(), 0
+    while position < len(args):
+        if meter.is_step_due(1):
+            yield STEP
+        word = args[position]
+        position += 1
         if word == "--":
-            arguments += rest
+            arguments += args[position:]
             break
         if not word.startswith("-") or word == "-":
             arguments.append(word)
             if not mixed:
-                arguments += rest
+                arguments += args[position:]
                 break
             continue
         if word.startswith("--"):
             raise UsageError(f"{program}: option {word}: {NOT_SIMULATED}")
-        letters = word[1:]
-        while letters:
-            letter, letters = letters[0], letters[1:]
+        for index, letter in enumerate(word[1:], start=2):
+            if meter.is_step_due(1):
+                yield STEP
             if letter in plain:
-                options[letter] = options.get(letter, "") + letter
+                # Some programs count up to two.
+                options[letter] = options.get(letter, "")[:1] + letter
             elif letter in valued:
-                if not letters and not rest:
-                    raise UsageError(f"{program}: option requires an argument -- {letter}")
-                value, letters = letters or rest.pop(0), ""
-                options[letter] = f"{options[letter]}\n{value}" if letter in options else value
+                value = word[index:]
+                if not value:
+                    if position >= len(args):
+                        raise UsageError(f"{program}: option requires an argument -- {letter}")
+                    value = args[position]
+                    position += 1
+                values.setdefault(letter, []).append(value)
+                break
             elif letter in known:
                 raise UsageError(f"{program}: option -{letter}: {NOT_SIMULATED}")
             else:
                 raise UsageError(f"{program}: unrecognized option: {letter}")
-    return options, arguments
+    return options | {letter: "\n".join(given) for letter, given in values.items()}, arguments
 
 
 @contextmanager
@@ -212,6 +230,30 @@ class WorkMeter:
             return False
         self._spent = 0
         return True
+
+
+def sort_in_steps(
+    items: list[Item], key: Callable[[Item], Any], meter: WorkMeter, *, reverse: bool = False
+) -> Generator[Effect, None, list[Item]]:
+    """Return items in order, those of one value as they were; a few are sorted at once."""
+    runs: list[list[tuple[Any, Item]]] = []
+    for start in range(0, len(items), _SORTED_AT_ONCE):
+        pairs = []
+        for item in items[start : start + _SORTED_AT_ONCE]:
+            size = len(item) if isinstance(item, str) else 0
+            yield from meter.spend(_KEY_WORK + size // WorkMeter.CHARACTERS)
+            pairs.append((key(item), item))
+        pairs.sort(key=_get_key, reverse=reverse)
+        runs.append(pairs)
+    merged: list[Item] = []
+    for _, item in heapq.merge(*runs, key=_get_key, reverse=reverse):
+        yield from meter.spend(_KEY_WORK)
+        merged.append(item)
+    return merged
+
+
+def _get_key(pair: tuple[Any, Item]) -> Any:
+    return pair[0]
 
 
 class LineReader:

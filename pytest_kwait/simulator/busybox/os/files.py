@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ ENOENT = "No such file or directory"
 ENOTDIR = "Not a directory"
 EISDIR = "Is a directory"
 EROFS = "Read-only file system"
+ENAMETOOLONG = "File name too long"
+_MAX_PATH = 4095
+_MAX_NAME = 255
 ENOSPC = "No space left on device"
 _BLOCK_SIZE = 4096
 # The overhead of a file or folder in bytes.
@@ -254,8 +259,13 @@ class FileSystem:
 
     @staticmethod
     def join_path(folder: str, path: str) -> str:
-        """Return the absolute path without `.` and `..`; a trailing `/` stays."""
+        """Return the absolute path without `.` and `..`; a trailing `/` stays.
+
+        One that is too long stays as it is; it cannot be opened.
+        """
         whole = path if path.startswith("/") else f"{folder}/{path}"
+        if len(whole) > _MAX_PATH:
+            return whole
         pieces: list[str] = []
         for piece in whole.split("/"):
             if piece == "..":
@@ -272,12 +282,16 @@ class FileSystem:
         Raises:
             FileSystemError: it does not exist.
         """
+        if len(path) > _MAX_PATH:
+            raise FileSystemError(ENAMETOOLONG)
         parent: Directory | None = None
         node: Inode = self.root
         pieces = [piece for piece in path.split("/") if piece]
         for index, piece in enumerate(pieces):
             if not isinstance(node, Directory):
                 raise FileSystemError(ENOTDIR)
+            if len(piece) > _MAX_NAME:
+                raise FileSystemError(ENAMETOOLONG)
             parent, child = node, node.entries.get(piece)
             if child is None:
                 raise FileSystemError(ENOENT)
@@ -320,7 +334,11 @@ class FileSystem:
         Raises:
             FileSystemError: the folder does not exist or is read-only.
         """
+        if len(path) > _MAX_PATH:
+            raise FileSystemError(ENAMETOOLONG)
         folder, _, name = path.rstrip("/").rpartition("/")
+        if len(name) > _MAX_NAME:
+            raise FileSystemError(ENAMETOOLONG)
         if self.assumes_folders and self.find(folder or "/", follow=False) is None:
             self.make_directory(folder, parents=True)
         node = self.get_node(folder or "/")
@@ -384,9 +402,13 @@ class FileSystem:
             FileSystemError: it cannot be created.
         """
         if parents:
-            folder = path.rstrip("/").rpartition("/")[0]
-            if folder and self.find(folder) is None:
-                self.make_directory(folder, parents=True)
+            path = path.rstrip("/")
+            ends = [match.start() for match in re.finditer("/", path) if match.start()]
+            ends.append(len(path))
+            first = bisect_left(ends, True, key=lambda end: self.find(path[:end]) is None)
+            if first < len(ends):
+                self._make_directories(path, ends[first:])
+                return
             if isinstance(self.find(path), Directory):
                 return
         if self.find(path, follow=False) is not None:
@@ -394,6 +416,20 @@ class FileSystem:
         folder_node, name = self.get_parent(path)
         self.reserve()
         folder_node.writable_entries()[name] = Directory(mtime=self._now())
+
+    def _make_directories(self, path: str, ends: list[int]) -> None:
+        """Create the folders of a path that end at the given positions, from the first on."""
+        folder, name = self.get_parent(path[: ends[0]])
+        for end, next_end in zip(ends, [*ends[1:], None], strict=True):
+            if len(name) > _MAX_NAME:
+                raise FileSystemError(ENAMETOOLONG)
+            self.reserve()
+            entries = folder.writable_entries()
+            entries[name] = Directory(mtime=self._now())
+            # A folder of the machine has a folder of its own.
+            made = entries[name]
+            if next_end is not None and isinstance(made, Directory):
+                folder, name = made, path[end + 1 : next_end]
 
     def put(self, path: str, node: Inode) -> None:
         """Put a node at a path; missing folders are created."""
@@ -446,10 +482,16 @@ def _protect(folder: Directory, apart: Container[int], *, is_root: bool = False)
         is_root: whether it is the root of a file system.
     """
     folder.read_only = True
-    for name, node in folder.entries.items():
-        is_apart = id(node) in apart or (is_root and name in _VIRTUAL_DIRECTORIES)
-        if isinstance(node, Directory) and not is_apart:
-            _protect(node, apart)
+    folders = [
+        node
+        for name, node in folder.entries.items()
+        if not (is_root and name in _VIRTUAL_DIRECTORIES)
+    ]
+    while folders:
+        node = folders.pop()
+        if isinstance(node, Directory) and id(node) not in apart:
+            node.read_only = True
+            folders += node.entries.values()
 
 
 def get_stored_size(folder: Directory, counted: set[int]) -> int:
@@ -458,20 +500,20 @@ def get_stored_size(folder: Directory, counted: set[int]) -> int:
     Args:
         counted: identities of folders that were counted already; updated.
     """
-    if not isinstance(folder.entries, dict):
-        # A folder of the machine.
-        return 0
-    # Read-only mounts share their entries.
-    if id(folder.entries) in counted:
-        return 0
-    counted.add(id(folder.entries))
     total = 0
-    for node in folder.entries.values():
-        total += _INODE_SIZE
-        if isinstance(node, Directory):
-            total += get_stored_size(node, counted)
-        elif isinstance(node, File):
-            total += len(node.data)
+    folders = [folder]
+    while folders:
+        entries = folders.pop().entries
+        # Read-only mounts share their entries; a folder of the machine has no dictionary.
+        if not isinstance(entries, dict) or id(entries) in counted:
+            continue
+        counted.add(id(entries))
+        total += _INODE_SIZE * len(entries)
+        for node in entries.values():
+            if isinstance(node, Directory):
+                folders.append(node)
+            elif isinstance(node, File):
+                total += len(node.data)
     return total
 
 
@@ -483,11 +525,13 @@ def get_disk_usage(folder: Directory, apart: Container[int] = (), *, image: bool
         image: whether files without a time belong to the image and are not counted.
     """
     total = 0
-    for node in folder.entries.values():
+    nodes = [*folder.entries.values()]
+    while nodes:
+        node = nodes.pop()
         if id(node) in apart:
             continue
         if isinstance(node, Directory):
-            total += get_disk_usage(node, apart, image=image)
+            nodes += node.entries.values()
         elif isinstance(node, File) and (node.mtime or not image):
             total += -(-len(node.data) // _BLOCK_SIZE) * _BLOCK_SIZE
     return total

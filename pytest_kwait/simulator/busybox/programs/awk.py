@@ -330,15 +330,8 @@ class _Machine:
                 before = _to_number((yield from self.evaluate(target)))
                 yield from self.assign(target, before + step)
                 return before + step if is_before else before
-            case ("calculate", sign, left, right):
-                first_number = _to_number((yield from self.evaluate(left)))
-                second_number = _to_number((yield from self.evaluate(right)))
-                return self.calculate(sign, first_number, second_number)
-            case ("join", left, right):
-                first = _to_text((yield from self.evaluate(left)))
-                second = _to_text((yield from self.evaluate(right)))
-                yield from self.handle(first, second)
-                return first + second
+            case ("calculate" | "join", *_):
+                return (yield from self._evaluate_chain(node))
             case ("unary", "!", inner):
                 return float(not _is_true((yield from self.evaluate(inner))))
             case ("unary", sign, inner):
@@ -351,13 +344,44 @@ class _Machine:
                 return (yield from self.evaluate(true_branch if is_so else false_branch))
         return float((yield from self.is_so(node)))
 
+    def _evaluate_chain(self, node: Node) -> Evaluation[Value]:
+        """Return the value of operations from left to right, however many they are."""
+        chain: list[Node] = []
+        while node[0] in ("calculate", "join"):
+            yield from self.meter.spend(1)
+            chain.append(node)
+            node = node[-2]
+        value = yield from self.evaluate(node)
+        for operation in reversed(chain):
+            if operation[0] == "join":
+                first = _to_text(value)
+                second = _to_text((yield from self.evaluate(operation[-1])))
+                yield from self.handle(first, second)
+                value = first + second
+            else:
+                left = _to_number(value)
+                right = _to_number((yield from self.evaluate(operation[-1])))
+                value = self.calculate(operation[1], left, right)
+        return value
+
+    def _find_truth(self, node: Node) -> Evaluation[bool]:
+        """Return the value of conditions that are joined by `&&` or `||`, however many they are."""
+        chain: list[Node] = []
+        while node[0] in ("and", "or"):
+            yield from self.meter.spend(1)
+            chain.append(node)
+            node = node[1]
+        holds = yield from self.is_so(node)
+        for joint, _, right in reversed(chain):
+            if holds == (joint == "and"):
+                holds = yield from self.is_so(right)
+        return holds
+
     def is_so(self, node: Node) -> Evaluation[bool]:
         """Return the value of a condition."""
         match node:
-            case ("and", left, right):
-                return (yield from self.is_so(left)) and (yield from self.is_so(right))
-            case ("or", left, right):
-                return (yield from self.is_so(left)) or (yield from self.is_so(right))
+            case ("and" | "or", _, _):
+                return (yield from self._find_truth(node))
             case ("in", keys, name):
                 return (yield from self.make_key(keys)) in self.arrays.get(name, {})
             case ("match", sign, left, right):
@@ -721,7 +745,7 @@ def _run_records(
 
 def awk(context: ProcessContext, args: list[str]) -> Process:
     """Run a program over the records of files: `-F`, `-v NAME=VALUE`, `-f FILE`."""
-    options, rest = parse_options("awk", args, "", "Fvf", "eE", mixed=False)
+    options, rest = yield from parse_options("awk", args, "", "Fvf", "eE", mixed=False)
     if "f" in options:
         content = context.files.read(context.resolve_path(options["f"]))
         if content is None:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
     UsageError,
+    WorkMeter,
     parse_options,
+    sort_in_steps,
     write_error,
     write_out,
 )
@@ -44,14 +46,21 @@ _MOUNTS = (
     ("cgroup", "/sys/fs/cgroup", "cgroup2", "nosuid,nodev,noexec,relatime"),
 )
 _VIRTUAL = ("/proc", "/sys")
+# The work of a path that is looked up, and of an entry of a folder.
+_PATH_WORK = 20
+_ENTRY_WORK = 5
 
 
 def walk(name: str, node: Inode) -> Iterator[tuple[str, Inode]]:
     """Yield a path and everything below it, parents first."""
-    yield name, node
-    if isinstance(node, Directory):
-        for entry, child in list(node.entries.items()):
-            yield from walk(f"{name.rstrip('/')}/{entry}", child)
+    paths = [(name, node)]
+    while paths:
+        path, node = paths.pop()
+        yield path, node
+        if isinstance(node, Directory):
+            start = path.rstrip("/")
+            entries = reversed([*node.entries.items()])
+            paths += [(f"{start}/{entry}", child) for entry, child in entries]
 
 
 def _format_long(name: str, node: Inode) -> str:
@@ -68,9 +77,10 @@ def _format_long(name: str, node: Inode) -> str:
 
 def ls(context: ProcessContext, args: list[str]) -> Process:
     """List files by name: `-l -a -A -1 -d -R -r -t -S`."""
-    options, names = parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
-    code, listed = 0, []
+    options, names = yield from parse_options("ls", args, "laA1dRrtShCx", "", "FinpsuecTwkLHXvgGQZ")
+    code, listed, meter = 0, [], WorkMeter()
     for name in names or ["."]:
+        yield from meter.spend(_PATH_WORK)
         try:
             node = context.files.get_node(context.resolve_path(name), follow="l" not in options)
             listed.append((name, node))
@@ -80,7 +90,9 @@ def ls(context: ProcessContext, args: list[str]) -> Process:
     plain = [
         (name, node) for name, node in listed if not isinstance(node, Directory) or "d" in options
     ]
-    folders = [path for path in listed if path not in plain]
+    folders = [
+        (name, node) for name, node in listed if isinstance(node, Directory) and "d" not in options
+    ]
     yield from _sort_entries(plain, options)
     titled = len(names) > 1 or "R" in options
     for index, (name, node) in enumerate(sorted(folders, key=lambda folder: folder[0])):
@@ -117,29 +129,42 @@ def _list_directory(
 def _sort_entries(
     entries: list[tuple[str, Inode]], options: dict[str, str]
 ) -> Generator[Effect, None, None]:
-    entries = sorted(entries, key=lambda entry: entry[0].encode(errors="surrogateescape"))
+    meter = WorkMeter()
+    entries = yield from sort_in_steps(
+        entries, lambda entry: entry[0].encode(errors="surrogateescape"), meter
+    )
     if "t" in options:
-        entries.sort(key=lambda entry: -entry[1].mtime)
+        entries = yield from sort_in_steps(entries, lambda entry: -entry[1].mtime, meter)
     if "S" in options:
-        entries.sort(key=lambda entry: -len(entry[1].data) if isinstance(entry[1], File) else 0)
+        entries = yield from sort_in_steps(entries, _get_negative_size, meter)
     if "r" in options:
         entries.reverse()
-    lines = [_format_long(name, node) if "l" in options else name for name, node in entries]
-    yield write_out("".join(f"{line}\n" for line in lines))
+    lines = []
+    for name, node in entries:
+        yield from meter.spend(_ENTRY_WORK)
+        lines.append(f"{_format_long(name, node) if 'l' in options else name}\n")
+    yield write_out("".join(lines))
+
+
+def _get_negative_size(entry: tuple[str, Inode]) -> int:
+    return -len(entry[1].data) if isinstance(entry[1], File) else 0
 
 
 def find(context: ProcessContext, args: list[str]) -> Process:
     """Print paths: `-name -iname -path -type f|d|l -maxdepth -mindepth -print -delete`."""
     names: list[str] = []
-    rest = list(args)
-    while rest and not rest[0].startswith(("-", "!", "(")):
-        names.append(rest.pop(0))
+    meter, rest = WorkMeter(), iter(args)
     tests: list[tuple[str, str]] = []
-    delete = False
-    while rest:
-        word = rest.pop(0)
-        if word in _FIND_TESTS and rest:
-            tests.append((word, rest.pop(0)))
+    delete = is_after_names = False
+    for word in rest:
+        yield from meter.spend(1)
+        is_after_names = is_after_names or word.startswith(("-", "!", "("))
+        if not is_after_names:
+            names.append(word)
+            continue
+        value = next(rest, None) if word in _FIND_TESTS else None
+        if value is not None:
+            tests.append((word, value))
         elif word == "-delete":
             delete = True
         elif word not in ("-print", "-a"):
@@ -148,6 +173,7 @@ def find(context: ProcessContext, args: list[str]) -> Process:
     least, most = int(options.get("-mindepth", "0")), int(options.get("-maxdepth", "999"))
     code = 0
     for name in names or ["."]:
+        yield from meter.spend(_PATH_WORK)
         start = context.files.find(context.resolve_path(name), follow=False)
         if start is None:
             yield write_error(f"find: {name}: No such file or directory")
@@ -155,8 +181,14 @@ def find(context: ProcessContext, args: list[str]) -> Process:
             continue
         paths = []
         for path, node in walk(name, start):
+            yield from meter.spend(_ENTRY_WORK * (1 + len(tests)))
             depth = path[len(name.rstrip("/")) :].count("/") if path != name else 0
-            if least <= depth <= most and all(_passes_test(path, node, *test) for test in tests):
+            if not least <= depth <= most:
+                continue
+            for test, value in tests:
+                if not (yield from _passes_test(path, node, test, value, meter)):
+                    break
+            else:
                 paths.append(path)
         for path in reversed(paths) if delete else paths:
             if delete:
@@ -166,15 +198,17 @@ def find(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
+def _passes_test(
+    path: str, node: Inode, test: str, value: str, meter: WorkMeter
+) -> Generator[Effect, None, bool]:
     last = path.rstrip("/").rpartition("/")[2]
     match test:
         case "-name":
-            return matches_glob(value, last)
+            return (yield from matches_glob(value, last, meter))
         case "-iname":
-            return matches_glob(value.lower(), last.lower())
+            return (yield from matches_glob(value.lower(), last.lower(), meter))
         case "-path":
-            return matches_glob(value, path)
+            return (yield from matches_glob(value, path, meter))
         case "-type":
             return _TYPE_LETTERS.get(type(node), "f") == value
     return True
@@ -182,28 +216,32 @@ def _passes_test(path: str, node: Inode, test: str, value: str) -> bool:
 
 def du(context: ProcessContext, args: list[str]) -> Process:
     """Print disk usage in KiB: `-s -k -h`."""
-    options, names = parse_options("du", args, "skh", "", "aHLldmcx")
+    options, names = yield from parse_options("du", args, "skh", "", "aHLldmcx")
+    meter = WorkMeter()
     for name in names or ["."]:
         start = context.files.find(context.resolve_path(name))
         if start is None:
             yield write_error(f"du: {name}: No such file or directory")
             return 1
-        for path, node in [(name, start)] if "s" in options else list(walk(name, start)):
+        for path, node in [(name, start)] if "s" in options else [*walk(name, start)]:
+            yield from meter.spend(1)
             if isinstance(node, Directory) or path == name:
-                size = sum(
-                    len(child.data) for _, child in walk(path, node) if isinstance(child, File)
-                )
+                size = 0
+                for _, child in walk(path, node):
+                    yield from meter.spend(_ENTRY_WORK)
+                    size += len(child.data) if isinstance(child, File) else 0
                 yield write_out(f"{(size + 1023) // 1024}\t{path}\n")
     return 0
 
 
 def stat(context: ProcessContext, args: list[str]) -> Process:
     """Print the attributes of files: `-c` with `%n %s %a %Y %F`."""
-    options, names = parse_options("stat", args, "Lt", "c", "fz")
+    options, names = yield from parse_options("stat", args, "Lt", "c", "fz")
     if "c" not in options:
         raise UsageError(f"stat: without -c: {NOT_SIMULATED}")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         node = context.files.find(context.resolve_path(name), follow="L" in options)
         if node is None:
             yield write_error(f"stat: can't stat '{name}': No such file or directory")
@@ -224,11 +262,12 @@ def stat(context: ProcessContext, args: list[str]) -> Process:
 
 def mkdir(context: ProcessContext, args: list[str]) -> Process:
     """Create folders; `-p`: with parents, existing ones are no error."""
-    options, names = parse_options("mkdir", args, "p", "m")
+    options, names = yield from parse_options("mkdir", args, "p", "m")
     if not names:
         raise UsageError("BusyBox: usage: mkdir [-m MODE] [-p] DIRECTORY...")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK * (1 + name.count("/")))
         try:
             context.files.make_directory(context.resolve_path(name), parents="p" in options)
         except FileSystemError as fault:
@@ -239,11 +278,12 @@ def mkdir(context: ProcessContext, args: list[str]) -> Process:
 
 def rmdir(context: ProcessContext, args: list[str]) -> Process:
     """Remove empty folders."""
-    _, names = parse_options("rmdir", args, "", "", "p")
+    _, names = yield from parse_options("rmdir", args, "", "", "p")
     if not names:
         raise UsageError("BusyBox: usage: rmdir [-p] DIRECTORY...")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         try:
             node = context.files.get_node(context.resolve_path(name), follow=False)
             if not isinstance(node, Directory):
@@ -259,11 +299,12 @@ def rmdir(context: ProcessContext, args: list[str]) -> Process:
 
 def touch(context: ProcessContext, args: list[str]) -> Process:
     """Create files, or update their times."""
-    options, names = parse_options("touch", args, "c", "", "amhdrt")
+    options, names = yield from parse_options("touch", args, "c", "", "amhdrt")
     if not names:
         raise UsageError("BusyBox: usage: touch [-cham] [-d DATE] [-t DATE] [-r FILE] FILE...")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         path = context.resolve_path(name)
         try:
             node = context.files.find(path)
@@ -280,11 +321,12 @@ def touch(context: ProcessContext, args: list[str]) -> Process:
 
 def rm(context: ProcessContext, args: list[str]) -> Process:
     """Remove files; `-r`: folders, `-f`: missing ones are no error."""
-    options, names = parse_options("rm", args, "rRf", "", "i")
+    options, names = yield from parse_options("rm", args, "rRf", "", "i")
     if not names and "f" not in options:
         raise UsageError("BusyBox: usage: rm [-irf] FILE...")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         path = context.resolve_path(name)
         try:
             if name.rstrip("/").rpartition("/")[2] in (".", "..") or path == "/":
@@ -305,19 +347,25 @@ def rm(context: ProcessContext, args: list[str]) -> Process:
     return code
 
 
-def _copy_inode(node: Inode, now: float, files: FileSystem, path: str) -> Inode:
-    files.reserve()
-    if isinstance(node, Directory):
-        entries = {
-            name: _copy_inode(child, now, files, path) for name, child in node.entries.items()
-        }
-        made = Directory(mtime=now, mode=node.mode)
-        made.entries.update(entries)
-        return made
-    if isinstance(node, File):
-        files.reserve(len(node.data), path)
-        return File(bytes(node.data), node.mode, now)
-    return node
+def _copy_inode(
+    node: Inode, now: float, files: FileSystem, path: str, meter: WorkMeter
+) -> Generator[Effect, None, Inode]:
+    root = Directory()
+    copied: list[tuple[Directory, str, Inode]] = [(root, "", node)]
+    while copied:
+        folder, name, node = copied.pop()
+        yield from meter.spend(_ENTRY_WORK)
+        files.reserve()
+        if isinstance(node, Directory):
+            made = Directory(mtime=now, mode=node.mode)
+            folder.entries[name] = made
+            copied += [(made, entry, child) for entry, child in reversed([*node.entries.items()])]
+        elif isinstance(node, File):
+            files.reserve(len(node.data), path)
+            folder.entries[name] = File(bytes(node.data), node.mode, now)
+        else:
+            folder.entries[name] = node
+    return root.entries[""]
 
 
 def _resolve_targets(
@@ -344,10 +392,11 @@ def _resolve_targets(
 
 def cp(context: ProcessContext, args: list[str]) -> Process:
     """Copy files; `-r`: folders."""
-    options, names = parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
-    code = 0
+    options, names = yield from parse_options("cp", args, "rRapfLdP", "", "ilsTtu")
+    code, meter = 0, WorkMeter()
     try:
         for name, target in _resolve_targets(context, "cp", names):
+            yield from meter.spend(_PATH_WORK)
             try:
                 node = context.files.get_node(context.resolve_path(name))
                 if isinstance(node, Directory) and not set("rRa") & set(options):
@@ -355,7 +404,8 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
                     code = 1
                     continue
                 there = context.files.find(context.resolve_path(target))
-                copy = _copy_inode(node, context.now(), context.files, context.resolve_path(target))
+                goal = context.resolve_path(target)
+                copy = yield from _copy_inode(node, context.now(), context.files, goal, meter)
                 if isinstance(there, Directory) and isinstance(copy, Directory):
                     there.writable_entries().update(copy.entries)
                 elif isinstance(copy, File):
@@ -382,11 +432,12 @@ def cp(context: ProcessContext, args: list[str]) -> Process:
 
 def mv(context: ProcessContext, args: list[str]) -> Process:
     """Move files."""
-    options, names = parse_options("mv", args, "f", "", "inTt")
+    options, names = yield from parse_options("mv", args, "f", "", "inTt")
     del options
-    code = 0
+    code, meter = 0, WorkMeter()
     try:
         for name, target in _resolve_targets(context, "mv", names):
+            yield from meter.spend(_PATH_WORK)
             path, goal = (
                 context.resolve_path(name).rstrip("/"),
                 context.resolve_path(target).rstrip("/"),
@@ -413,10 +464,11 @@ def mv(context: ProcessContext, args: list[str]) -> Process:
 
 def ln(context: ProcessContext, args: list[str]) -> Process:
     """Link files; `-s`: symbolically."""
-    options, names = parse_options("ln", args, "sfn", "", "bSvT")
+    options, names = yield from parse_options("ln", args, "sfn", "", "bSvT")
     names = names if len(names) > 1 else [*names, "."]
-    code = 0
+    code, meter = 0, WorkMeter()
     for name, target in _resolve_targets(context, "ln", names):
+        yield from meter.spend(_PATH_WORK)
         try:
             path = context.resolve_path(target)
             if context.files.find(path, follow=False) is not None:
@@ -439,7 +491,7 @@ def ln(context: ProcessContext, args: list[str]) -> Process:
 
 def readlink(context: ProcessContext, args: list[str]) -> Process:
     """Print the target of a link; `-f`: the resolved path."""
-    options, names = parse_options("readlink", args, "fn", "", "v")
+    options, names = yield from parse_options("readlink", args, "fn", "", "v")
     if len(names) != 1:
         raise UsageError("BusyBox: usage: readlink [-fnv] FILE")
     code = 0
@@ -488,14 +540,16 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
     names = [arg for arg in args if arg not in flags]
     if len(names) < 2:
         raise UsageError("BusyBox: usage: chmod [-R] MODE[,MODE]... FILE...")
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names[1:]:
+        yield from meter.spend(_PATH_WORK)
         root_node = context.files.find(context.resolve_path(name))
         if root_node is None:
             yield write_error(f"chmod: {name}: No such file or directory")
             code = 1
             continue
         for _, node in walk(name, root_node) if "-R" in flags else ((name, root_node),):
+            yield from meter.spend(_ENTRY_WORK)
             mode = _parse_mode(node, names[0])
             if mode is None:
                 yield write_error(f"chmod: invalid mode '{names[0]}'")
@@ -506,12 +560,13 @@ def chmod(context: ProcessContext, args: list[str]) -> Process:
 
 def chown(context: ProcessContext, args: list[str]) -> Process:
     """Check that files exist; every user is root."""
-    _, operands = parse_options("chown", args, "RhLHPcvf")
+    _, operands = yield from parse_options("chown", args, "RhLHPcvf")
     if len(operands) < 2:
         raise UsageError("BusyBox: usage: chown [-RhLHPcvf]... USER[:[GRP]] FILE...")
     names = operands[1:]
-    code = 0
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         if context.files.find(context.resolve_path(name)) is None:
             yield write_error(f"chown: {name}: No such file or directory")
             code = 1
@@ -520,9 +575,10 @@ def chown(context: ProcessContext, args: list[str]) -> Process:
 
 def sync(context: ProcessContext, args: list[str]) -> Process:
     """Check that files can be opened; nothing is written later."""
-    _, names = parse_options("sync", args, "df")
-    code = 0
+    _, names = yield from parse_options("sync", args, "df")
+    code, meter = 0, WorkMeter()
     for name in names:
+        yield from meter.spend(_PATH_WORK)
         if context.files.find(context.resolve_path(name)) is None:
             yield write_error(f"sync: can't open '{name}': No such file or directory")
             code = 1
@@ -531,7 +587,7 @@ def sync(context: ProcessContext, args: list[str]) -> Process:
 
 def mktemp(context: ProcessContext, args: list[str]) -> Process:
     """Create a temporary file, or folder with `-d`, and print its name."""
-    options, names = parse_options("mktemp", args, "dutq", "p")
+    options, names = yield from parse_options("mktemp", args, "dutq", "p")
     if len(names) > 1:
         raise UsageError("BusyBox: usage: mktemp [-dt] [-p DIR] [TEMPLATE]")
     template = names[0] if names else f"{options.get('p', '/tmp')}/tmp.XXXXXX"  # noqa: S108 - a container's
@@ -556,7 +612,7 @@ def mktemp(context: ProcessContext, args: list[str]) -> Process:
 
 def mount(context: ProcessContext, args: list[str]) -> Process:
     """Print the mounts, of a type with `-t`; a container cannot mount anything."""
-    flags, names = parse_options("mount", args, "l", "t", "aoOfinrsvwFTUuLBM")
+    flags, names = yield from parse_options("mount", args, "l", "t", "aoOfinrsvwFTUuLBM")
     if names:
         if context.user.is_privileged:
             raise UsageError(f"mount: {NOT_SIMULATED}")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _WORD = re.compile(r"(?:[^\s'\"\\]|'[^']*'|\"[^\"]*\"|\\.)+", re.DOTALL)
+_RUN_WORK = 20
+"""The work of a run of a program beside its own."""
 _WORD_BYTES = 24
 """The memory of a word beside its text."""
 _QUOTE = re.compile(r"['\"\\]")
@@ -52,7 +54,7 @@ def fgrep(context: ProcessContext, args: list[str]) -> Process:
 
 
 def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
-    options, rest = parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
+    options, rest = yield from parse_options("grep", args, "EFGivclLqnowxshHra", "meABCf", "yRzI")
     if "f" in options:
         raise UsageError(f"grep: option -f: {NOT_SIMULATED}")
     if "e" not in options:
@@ -63,7 +65,9 @@ def _run_grep(context: ProcessContext, args: list[str], kind: str) -> Process:
         options["e"] = rest.pop(0)
     found_kind = "E" if "E" in options or kind == "E" else "F" if "F" in options else kind
     searches = [_compile_search(search, found_kind, options) for search in options["e"].split("\n")]
-    names = list(_find_files(context, rest or ["."])) if "r" in options else rest
+    names = rest
+    if "r" in options:
+        names = yield from _find_files(context, rest or ["."])
     named = ("H" in options or len(names) > 1 or "r" in options) and "h" not in options
     grep_of = _Grep(context, options, searches, named=named)
     code = 0
@@ -97,13 +101,17 @@ def _compile_search(pattern: str, kind: str, options: dict[str, str]) -> Regex:
     return compile_regex(pattern, extended=kind == "E", ignore_case=ignore_case, around=around)
 
 
-def _find_files(context: ProcessContext, names: list[str]) -> list[str]:
+def _find_files(context: ProcessContext, names: list[str]) -> Generator[Effect, None, list[str]]:
+    """Return the files below some paths."""
     files: list[str] = []
-    for name in names:
+    paths, meter = names[::-1], WorkMeter()
+    while paths:
+        name = paths.pop()
+        yield from meter.spend(_RUN_WORK)
         node = context.files.find(context.resolve_path(name))
         if isinstance(node, Directory):
             prefix = name.rstrip("/") or ""
-            files += _find_files(context, [f"{prefix}/{entry}" for entry in sorted(node.entries)])
+            paths += [f"{prefix}/{entry}" for entry in sorted(node.entries, reverse=True)]
         else:
             files.append(name)
     return files
@@ -196,24 +204,35 @@ class _Grep:
 
 def xargs(context: ProcessContext, args: list[str]) -> Process:
     """Run a program with words from stdin: `-n`, `-I`, `-r`, `-t`, `-0`."""
-    options, command = parse_options("xargs", args, "rt0", "nI", "pxePsELaio", mixed=False)
+    options, command = yield from parse_options(
+        "xargs", args, "rt0", "nI", "pxePsELaio", mixed=False
+    )
     command = command or ["echo"]
     with context.tasks.account.hold() as hold:
         data = (yield from read_whole(0, hold)).decode(errors="surrogateescape")
+        meter = WorkMeter()
         if "I" in options:
-            words = [line.strip() for line in data.split("\n") if line.strip()]
+            words = []
+            for line in data.split("\n"):
+                yield from meter.spend(1)
+                if line.strip():
+                    words.append(line.strip())
         elif "0" in options:
             words = [word for word in data.split("\0") if word]
         else:
             words = yield from _split_words(data, hold)
         most = int(options["n"]) if options.get("n", "").isdigit() else 0
-        groups = [words[i : i + most] for i in range(0, len(words), most)] if most else [words]
         if "I" in options:
-            groups = [[word] for word in words]
-        elif not words and ("r" in options or most):
-            groups = [] if "r" in options else [[]]
+            most = 1
+        elif not words and "r" in options:
+            return 0
+        # Without words the program runs once, but for `-I`.
+        most = most or max(len(words), 1)
+        runs = len(words) if "I" in options else max(len(words), 1)
         code = 0
-        for group in groups:
+        for start in range(0, runs, most):
+            yield from meter.spend(_RUN_WORK)
+            group = words[start : start + most]
             if "I" in options:
                 argv = [argument.replace(options["I"], group[0]) for argument in command]
             else:

@@ -13,6 +13,7 @@ from pytest_kwait.simulator.busybox.applets import run_program
 from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
     UsageError,
+    WorkMeter,
     copy_to_stdout,
     parse_options,
     write_error,
@@ -289,32 +290,34 @@ def _send_stdin(session: ProcessSession) -> Process:
         session.stdin.send(read.data)
 
 
-def _parse_wget_arguments(args: list[str]) -> tuple[dict[str, str], list[str], list[str]]:
+def _parse_wget_arguments(
+    args: list[str],
+) -> Generator[Effect, None, tuple[dict[str, str], list[str], list[str]]]:
     """Return the options, headers and URLs of `wget`."""
     options: dict[str, str] = {}
     headers: list[str] = []
     rest: list[str] = []
-    words = list(args)
-    while words:
-        word = words.pop(0)
+    words, meter = iter(args), WorkMeter()
+    for word in words:
+        yield from meter.spend(1)
         name, separator, value = word.partition("=")
         if name in _LONG_OPTIONS:
             options[_LONG_OPTIONS[name]] = "1"
         elif name in _LONG_VALUED_OPTIONS:
-            value = value if separator else words.pop(0) if words else ""
+            value = value if separator else next(words, "")
             if name == "--header":
                 headers.append(value)
             else:
                 options[_LONG_VALUED_OPTIONS[name]] = value
         else:
             rest.append(word)
-    short, names = parse_options("wget", rest, "qcS", "OTtUoP", "Y")
+    short, names = yield from parse_options("wget", rest, "qcS", "OTtUoP", "Y")
     return {**options, **short}, headers, names
 
 
 def wget(context: ProcessContext, args: list[str]) -> Process:
     """Fetch over HTTP: `-q -O FILE -T SECONDS -S --spider --header --post-data`."""
-    options, headers, names = _parse_wget_arguments(args)
+    options, headers, names = yield from _parse_wget_arguments(args)
     if not names:
         raise UsageError("BusyBox: usage: wget [-cqS] [--spider] [-O FILE] [-T SEC] URL...")
     code = 0
@@ -459,7 +462,7 @@ def _join_chunks(data: bytes) -> bytes:
 def httpd(context: ProcessContext, args: list[str]) -> Process:
     """Serve the files under `-h` on port `-p`; in the background without `-f`."""
     try:
-        options, _ = parse_options("httpd", args, "ifv", "pchuremd")
+        options, _ = yield from parse_options("httpd", args, "ifv", "pchuremd")
         port = int(options.get("p", "80").rpartition(":")[2])
     except (UsageError, ValueError):
         yield Write(2, b"Usage: httpd [-ifv[v]] [-c CONFFILE] [-p [IP:]PORT] [-h HOME]\n")
@@ -559,7 +562,7 @@ def netcat(context: ProcessContext, args: list[str]) -> Process:
     """
     try:
         args, program = _split_program(args)
-        options, rest = parse_options("nc", args, "lvzn", "piwf", "u")
+        options, rest = yield from parse_options("nc", args, "lvzn", "piwf", "u")
         if "l" not in options and len(rest) == 2 and rest[1].isdigit():
             return (yield from netcat_client(context, rest[0], int(rest[1]), options))
         port = int(options.get("p") or (rest[-1] if rest else ""))

@@ -18,7 +18,7 @@ _SIGTERM, _SIGKILL = 15, 9
 
 def timeout(context: ProcessContext, args: list[str]) -> Process:
     """Run a program with a time limit: `-s SIGNAL`, `-k SECONDS`."""
-    options, rest = parse_options("timeout", args, "", "sk", mixed=False)
+    options, rest = yield from parse_options("timeout", args, "", "sk", mixed=False)
     if len(rest) < 2:
         raise UsageError("BusyBox: usage: timeout [-s SIG] [-k KILL_SECS] SECS PROG ARGS")
     seconds, later = parse_duration(rest[0]), parse_duration(options.get("k", "0"))
@@ -57,7 +57,7 @@ def timeout(context: ProcessContext, args: list[str]) -> Process:
 
 def ps(context: ProcessContext, args: list[str]) -> Process:
     """Print the processes of the container."""
-    parse_options("ps", args, "aefwx", "", "oT")
+    yield from parse_options("ps", args, "aefwx", "", "oT")
     yield write_out("PID   USER     COMMAND\n")
     for task in context.tasks.all():
         yield write_out(f"{task.pid:5d} root     {task.name}\n")
@@ -66,7 +66,7 @@ def ps(context: ProcessContext, args: list[str]) -> Process:
 
 def pidof(context: ProcessContext, args: list[str]) -> Process:
     """Print the process numbers of programs by name."""
-    _, names = parse_options("pidof", args, "s", "o")
+    _, names = yield from parse_options("pidof", args, "s", "o")
     pids = [
         str(task.pid)
         for task in reversed(context.tasks.all())
@@ -97,7 +97,7 @@ def kill(context: ProcessContext, args: list[str]) -> Process:
 
 def which(context: ProcessContext, args: list[str]) -> Process:
     """Print the paths of programs."""
-    _, names = parse_options("which", args, "a")
+    _, names = yield from parse_options("which", args, "a")
     if not names:
         raise UsageError("BusyBox: usage: which [-a] COMMAND...")
     code = 0
@@ -127,13 +127,13 @@ def nohup(context: ProcessContext, args: list[str]) -> Process:
 
 def setsid(context: ProcessContext, args: list[str]) -> Process:
     """Run a program; sessions are not simulated."""
-    _, argv = parse_options("setsid", args, "c", mixed=False)
+    _, argv = yield from parse_options("setsid", args, "c", mixed=False)
     return (yield from _run_other("setsid", context, argv))
 
 
 def nice(context: ProcessContext, args: list[str]) -> Process:
     """Run a program; priorities are not simulated."""
-    _, argv = parse_options("nice", args, "", "n", mixed=False)
+    _, argv = yield from parse_options("nice", args, "", "n", mixed=False)
     return (yield from _run_other("nice", context, argv))
 
 
@@ -149,7 +149,7 @@ def time(context: ProcessContext, args: list[str]) -> Process:
 
 def sysctl(context: ProcessContext, args: list[str]) -> Process:
     """Print settings of the kernel: `-n` their values alone, `-e` without errors."""
-    options, names = parse_options("sysctl", args, "nNeq", "", "wpaAr")
+    options, names = yield from parse_options("sysctl", args, "nNeq", "", "wpaAr")
     code = 0
     for name in names:
         if "=" in name:

@@ -303,7 +303,7 @@ def _make_replacement(text: str, match: Match, groups: int) -> str:
 
 def sed(context: ProcessContext, args: list[str]) -> Process:
     """Edit lines: `-n`, `-e`, `-E`/`-r`, `-i`."""
-    options, names = parse_options("sed", args, "nErsi", "e", "fz")
+    options, names = yield from parse_options("sed", args, "nErsi", "e", "fz")
     if "e" not in options:
         if not names:
             raise UsageError(

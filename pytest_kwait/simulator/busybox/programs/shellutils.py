@@ -11,18 +11,29 @@ from pytest_kwait.simulator.busybox.applets import has_program, run_program
 from pytest_kwait.simulator.busybox.libbb import (
     ESCAPES,
     UsageError,
+    WorkMeter,
     parse_options,
     write_error,
     write_out,
 )
-from pytest_kwait.simulator.busybox.os.syscalls import Process, ProcessCredentials, Sleep, Write
+from pytest_kwait.simulator.busybox.os.syscalls import (
+    STEP,
+    Process,
+    ProcessCredentials,
+    Sleep,
+    Write,
+)
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.busybox.os.syscalls import ProcessContext
+    from collections.abc import Generator
+
+    from pytest_kwait.simulator.busybox.os.syscalls import Effect, ProcessContext
 
 _ESCAPE = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|0?[0-7]{1,3}|.)", re.DOTALL)
 _OCTAL_OR_TEXT = re.compile(r"\\(c|x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _DIRECTIVE = re.compile(r"%(?:%|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?([a-zA-Z]))")
+_DIRECTIVE_WORK = 10
+"""The work of a directive of `printf`."""
 _DURATION_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 _CLOCK_TIME = re.compile(r"(?P<hour>\d\d?):(?P<minute>\d\d)(:(?P<second>\d\d))?", re.ASCII)
@@ -39,11 +50,15 @@ _OPERAND_DIGITS = re.compile(
 )
 
 
-def process_escapes(text: str, *, echo: bool) -> tuple[str, bool]:
+def process_escapes(
+    text: str, meter: WorkMeter, *, echo: bool
+) -> Generator[Effect, None, tuple[str, bool]]:
     """Return text with its escapes replaced, and whether an escape `c` ended it."""
     pieces: list[str] = []
     position = 0
     for match in (_ESCAPE if echo else _OCTAL_OR_TEXT).finditer(text):
+        if meter.is_step_due(1):
+            yield STEP
         pieces.append(text[position : match.start()])
         position, code = match.end(), match[1]
         if code == "c":
@@ -76,22 +91,32 @@ def parse_number(text: str) -> int | None:
         return None
 
 
-def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[int, str]], bool]:
+def format_once(
+    template: str, values: list[str], first: int, meter: WorkMeter
+) -> Generator[Effect, None, tuple[str, int, list[tuple[int, str]], bool]]:
     """Apply a format once; return text, number of values used, errors, and whether it ended.
 
     Each error has the length of the text before it.
+
+    Args:
+        first: the index of the first value.
+        meter: counts the work.
     """
     pieces: list[str] = []
     faults: list[tuple[int, str]] = []
-    used = position = 0
+    used = position = counted = length = 0
 
     def wrong(fault: str) -> None:
-        faults.append((sum(map(len, pieces)), fault))
+        nonlocal counted, length
+        length += sum(map(len, pieces[counted:]))
+        counted = len(pieces)
+        faults.append((length, fault))
 
     def value() -> str | None:
         nonlocal used
         used += 1
-        return values[used - 1] if used <= len(values) else None
+        at = first + used - 1
+        return values[at] if at < len(values) else None
 
     def number(text: str | None) -> int:
         parsed = parse_number(text) if text else None
@@ -101,13 +126,14 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
         return parsed
 
     while position < len(template):
+        yield from meter.spend(_DIRECTIVE_WORK)
         start = template.find("%", position)
-        plain, stopped = process_escapes(
-            template[position : start if start >= 0 else len(template)], echo=False
+        plain, stopped = yield from process_escapes(
+            template[position : start if start >= 0 else len(template)], meter, echo=False
         )
         pieces.append(plain)
         if stopped or start < 0:
-            return "".join(pieces), min(used, len(values)), faults, stopped
+            return "".join(pieces), min(used, len(values) - first), faults, stopped
         match = _DIRECTIVE.match(template, start)
         if match is None or (match[4] or "d") not in "diouxXcsbeEfgG":
             wrong(f"{template[start:]}: invalid format")
@@ -129,11 +155,11 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
             ended = False
             text_value = text or ""
             if kind == "b":
-                text_value, ended = process_escapes(text_value, echo=True)
+                text_value, ended = yield from process_escapes(text_value, meter, echo=True)
             spec = spec.replace("0", "", 1) if "0" in flags else spec
             pieces.append(f"{spec}s" % (text_value[:1] if kind == "c" else text_value))
             if ended:
-                return "".join(pieces), min(used, len(values)), faults, True
+                return "".join(pieces), min(used, len(values) - first), faults, True
         elif kind in "eEfgG":
             try:
                 pieces.append(f"{spec}{kind}" % float(text or "0"))
@@ -145,7 +171,7 @@ def format_once(template: str, values: list[str]) -> tuple[str, int, list[tuple[
             if kind in "ouxX" and integer < 0:
                 integer += 1 << 64
             pieces.append(f"{spec}{'d' if kind in 'iu' else kind}" % integer)
-    return "".join(pieces), min(used, len(values)), faults, False
+    return "".join(pieces), min(used, len(values) - first), faults, False
 
 
 def parse_duration(text: str) -> float | None:
@@ -166,7 +192,9 @@ def sleep(_: ProcessContext, args: list[str]) -> Process:
         yield write_error("BusyBox: usage: sleep [N]...")
         return 1
     total = 0.0
+    meter = WorkMeter()
     for arg in args:
+        yield from meter.spend(1)
         seconds = parse_duration(arg)
         if seconds is None:
             yield write_error(f"sleep: invalid number '{arg}'")
@@ -210,7 +238,7 @@ def echo(_: ProcessContext, args: list[str]) -> Process:
         args = args[1:]
     text = " ".join(args)
     if escapes:
-        text, stopped = process_escapes(text, echo=True)
+        text, stopped = yield from process_escapes(text, WorkMeter(), echo=True)
         newline = "" if stopped else newline
     yield from write_checked("echo", write_out(text + newline))
     return 0
@@ -232,9 +260,10 @@ def printf(_: ProcessContext, args: list[str]) -> Process:
     if not args:
         yield write_error("sh: usage: printf FORMAT [ARGUMENT...]")
         return 2
-    code, template, values = 0, args[0], args[1:]
+    code, template, values, first = 0, args[0], args[1:], 0
+    meter = WorkMeter()
     while True:
-        text, used, faults, stopped = format_once(template, values)
+        text, used, faults, stopped = yield from format_once(template, values, first, meter)
         written = 0
         for position, fault in faults:
             yield write_out(text[written:position])
@@ -242,8 +271,8 @@ def printf(_: ProcessContext, args: list[str]) -> Process:
             written, code = position, 1
         if text[written:]:
             yield write_out(text[written:])
-        values = values[used:]
-        if not used or not values or stopped:
+        first += used
+        if not used or first >= len(values) or stopped:
             return code
 
 
@@ -276,7 +305,7 @@ def _parse_date(text: str, now: float, digits: re.Pattern[str]) -> float:
 
 def date(context: ProcessContext, args: list[str]) -> Process:
     """Print the time, UTC: `+FORMAT`, `-d TIME`; setting it is not permitted in a container."""
-    options, rest = parse_options("date", args, "uI", "ds", "DrRk")
+    options, rest = yield from parse_options("date", args, "uI", "ds", "DrRk")
     pattern = "%a %b %e %H:%M:%S UTC %Y"
     if rest and rest[0].startswith("+"):
         pattern = rest.pop(0)[1:]
@@ -305,20 +334,29 @@ def date(context: ProcessContext, args: list[str]) -> Process:
 
 def env(context: ProcessContext, args: list[str]) -> Process:
     """Print all variables, or run a program with others: `-i`, `-u NAME`, `NAME=VALUE`."""
-    options, rest = parse_options("env", args, "i0", "u", mixed=False)
+    options, rest = yield from parse_options("env", args, "i0", "u", mixed=False)
     variables = {} if "i" in options else dict(context.env)
+    meter, count = WorkMeter(), 0
     for name in options.get("u", "").split("\n"):
+        yield from meter.spend(1)
         variables.pop(name, None)
-    while rest and "=" in rest[0]:
-        name, _, value = rest.pop(0).partition("=")
+    while count < len(rest) and "=" in rest[count]:
+        yield from meter.spend(1)
+        name, _, value = rest[count].partition("=")
         variables[name] = value
+        count += 1
+    rest = rest[count:]
     if rest:
         if not has_program(context, rest[0]):
             yield write_error(f"env: can't execute '{rest[0]}': No such file or directory")
             return 127
         return (yield from run_program(context.with_env(variables), rest))
     end = "\0" if "0" in options else "\n"
-    yield write_out("".join(f"{name}={value}{end}" for name, value in variables.items()))
+    pieces = []
+    for name, value in variables.items():
+        yield from meter.spend(1)
+        pieces.append(f"{name}={value}{end}")
+    yield write_out("".join(pieces))
     return 0
 
 
@@ -385,7 +423,7 @@ def yes(_: ProcessContext, args: list[str]) -> Process:
 
 def hostname(context: ProcessContext, args: list[str]) -> Process:
     """Print the pod's host name; `-i` its address, `-s` without a domain."""
-    options, rest = parse_options("hostname", args, "is", "", "adfF")
+    options, rest = yield from parse_options("hostname", args, "is", "", "adfF")
     if rest:
         yield write_error("hostname: sethostname: Operation not permitted")
         return 1
@@ -416,7 +454,7 @@ def whoami(context: ProcessContext, args: list[str]) -> Process:
 
 def id(context: ProcessContext, args: list[str]) -> Process:
     """Print the user and its groups."""
-    options, rest = parse_options("id", args, "ugnG", "", "r")
+    options, rest = yield from parse_options("id", args, "ugnG", "", "r")
     users, groups = (_read_names(context, f"/etc/{name}") for name in ("passwd", "group"))
     user = context.user
     if rest:
@@ -453,7 +491,7 @@ def id(context: ProcessContext, args: list[str]) -> Process:
 
 def uname(context: ProcessContext, args: list[str]) -> Process:
     """Print the system's name."""
-    options, rest = parse_options("uname", args, "asnrmpvio")
+    options, rest = yield from parse_options("uname", args, "asnrmpvio")
     if rest:
         raise UsageError("BusyBox: usage: uname [-amnrspvio]")
     parts = {
@@ -471,7 +509,7 @@ def uname(context: ProcessContext, args: list[str]) -> Process:
 
 def basename(_: ProcessContext, args: list[str]) -> Process:
     """Print the last component of a path, without a suffix."""
-    words = parse_options("basename", args, "", mixed=False)[1]
+    words = (yield from parse_options("basename", args, "", mixed=False))[1]
     if not words or len(words) > 2:
         raise UsageError("BusyBox: usage: basename FILE [SUFFIX]")
     name = words[0].rstrip("/").rpartition("/")[2] or ("/" if words[0].startswith("/") else "")
@@ -499,7 +537,7 @@ def pwd(context: ProcessContext, _: list[str]) -> Process:
 
 def nproc(_: ProcessContext, args: list[str]) -> Process:
     """Print the number of CPUs of a node."""
-    parse_options("nproc", args, "")
+    yield from parse_options("nproc", args, "")
     yield write_out("8\n")
     return 0
 

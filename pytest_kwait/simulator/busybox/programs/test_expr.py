@@ -6,7 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import WorkMeter, write_error, write_out
+from pytest_kwait.simulator.busybox.libbb import TOO_DEEP, WorkMeter, write_error, write_out
 from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
 from pytest_kwait.simulator.busybox.patterns import compile_basic_regex, matches_glob
 
@@ -62,9 +62,9 @@ class _Test:
         if len(words) == 1:
             return bool(words[0])
         if len(words) == 3 and words[1] in _BINARY:
-            return self._binary(*words)
+            return (yield from self._binary(*words))
         if len(words) == 4 and words[0] == "!" and words[2] in _BINARY:
-            return not self._binary(*words[1:])
+            return not (yield from self._binary(*words[1:]))
         result = yield from self._or()
         if self._position < len(words):
             raise _ExpressionError(f"{words[self._position]}: unknown operand")
@@ -114,16 +114,17 @@ class _Test:
             if right is None:
                 raise _ExpressionError(f"{following}: argument expected")
             self._position += 3
-            return self._binary(word, following or "", right)
+            return (yield from self._binary(word, following or "", right))
         if word in _UNARY and following is not None:
             self._position += 2
             return self._unary(word, following)
         self._position += 1
         return bool(word)
 
-    def _binary(self, left: str, operator: str, right: str) -> bool:
+    def _binary(self, left: str, operator: str, right: str) -> Generator[Effect, None, bool]:
         if self._patterns and operator in ("=", "==", "!="):
-            return matches_glob(right, left) == (operator != "!=")
+            is_match = yield from matches_glob(right, left, self._meter)
+            return is_match == (operator != "!=")
         textual = _TEXTUAL.get(operator)
         if textual is not None:
             return bool(textual(left, right))
@@ -192,7 +193,7 @@ def _run_test(expression: _Test) -> Process:
     try:
         return int(not (yield from expression.run()))
     except (_ExpressionError, RecursionError) as fault:
-        yield write_error(f"sh: {fault}")
+        yield write_error(f"sh: {TOO_DEEP if isinstance(fault, RecursionError) else fault}")
         return 2
 
 
@@ -212,7 +213,7 @@ def expr(_: ProcessContext, args: list[str]) -> Process:
     try:
         value = yield from _Expression(args).run()
     except (_ExpressionError, RecursionError) as fault:
-        yield write_error(f"expr: {fault}")
+        yield write_error(f"expr: {TOO_DEEP if isinstance(fault, RecursionError) else fault}")
         return 2
     yield write_out(f"{value}\n")
     return int(value in ("", "0"))

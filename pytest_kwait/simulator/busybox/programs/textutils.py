@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64 as codec
 import hashlib
-import heapq
 import re
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.libbb import (
     NOT_SIMULATED,
@@ -20,6 +19,7 @@ from pytest_kwait.simulator.busybox.libbb import (
     open_input,
     parse_options,
     read_whole,
+    sort_in_steps,
     write_error,
     write_out,
 )
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 # The interval of `tail -f`, as in busybox.
 _FOLLOW_SECONDS = 1.0
 _CHUNK = 1 << 16
+_LINES_AT_ONCE = 1000
 _LINE_BYTES = 16
 """The memory of a line beside its text."""
 _SORT_KEY = re.compile(r"(\d+)(?:\.(\d+))?([bnrf]*)(?:,(\d+)(?:\.(\d+))?[bnrf]*)?")
 
 _Value = tuple[float, bytes]
-_SORTED_AT_ONCE = 2000
 _KEY_WORK = 2
 
 _DD_UNITS = {"": 1, "c": 1, "w": 2, "b": 512, "k": 1024, "K": 1024, "M": 1 << 20, "G": 1 << 30}
@@ -56,7 +56,7 @@ _ROWS_AT_ONCE = 500
 
 def cat(context: ProcessContext, args: list[str]) -> Process:
     """Print files or stdin; `-n`: with line numbers."""
-    options, names = parse_options("cat", args, "un", "", "bvetAET")
+    options, names = yield from parse_options("cat", args, "un", "", "bvetAET")
     count = 0
     code = 0
     for name in names or ["-"]:
@@ -81,7 +81,7 @@ def cat(context: ProcessContext, args: list[str]) -> Process:
 
 def tac(context: ProcessContext, args: list[str]) -> Process:
     """Print lines in reverse order."""
-    options, names = parse_options("tac", args, "")
+    options, names = yield from parse_options("tac", args, "")
     del options
 
     def act(_: str, number: int) -> Generator[Effect, None, bool | None]:
@@ -121,14 +121,19 @@ def _map_lines(context: ProcessContext, program: str, names: list[str], change: 
 
 
 def _parse_count_options(
-    program: str, args: list[str], known: str
-) -> tuple[dict[str, str], list[str]]:
-    """Parse the options of `head` and `tail`, where `-5` is `-n 5`."""
-    args = [
-        "-n" + arg[1:] if re.fullmatch(r"-\d+", arg) and before not in ("-n", "-c", "-s") else arg
-        for before, arg in zip(["", *args], args, strict=False)
-    ]
-    return parse_options(program, args, "qv" + known, "ncs", "")
+    program: str, args: list[str], known: str, plus: str = ""
+) -> Generator[Effect, None, tuple[dict[str, str], list[str]]]:
+    """Parse the options of `head` and `tail`, where `-5` is `-n 5`, and `+5` `-n +5` of one."""
+    meter, before, words = WorkMeter(), "", []
+    for arg in args:
+        yield from meter.spend(1)
+        is_count = before not in ("-n", "-c", "-s") and arg[:1] in ("-", plus or "-")
+        if is_count and re.fullmatch(r"[-+]\d+", arg):
+            words.append(f"-n{arg.removeprefix('-')}")
+        else:
+            words.append(arg)
+        before = arg
+    return (yield from parse_options(program, words, "qv" + known, "ncs", ""))
 
 
 def _parse_size(program: str, text: str) -> int:
@@ -140,7 +145,7 @@ def _parse_size(program: str, text: str) -> int:
 
 def head(context: ProcessContext, args: list[str]) -> Process:
     """Print the first ten lines: `-n` lines, `-c` bytes; negative: all but the last."""
-    options, names = _parse_count_options("head", args, "")
+    options, names = yield from _parse_count_options("head", args, "")
     by_bytes = "c" in options
     most = _parse_size("head", options.get("c") or options.get("n") or "10")
     titled, title = ("v" in options or len(names) > 1) and "q" not in options, _Titles()
@@ -203,11 +208,7 @@ class _Titles:
 
 def tail(context: ProcessContext, args: list[str]) -> Process:
     """Print the last ten lines: `-n` lines, `-c` bytes, `+N` from there; `-f`: follow."""
-    args = [
-        "-n" + arg if re.fullmatch(r"\+\d+", arg) and before not in ("-n", "-c", "-s") else arg
-        for before, arg in zip(["", *args], args, strict=False)
-    ]
-    options, names = _parse_count_options("tail", args, "fF")
+    options, names = yield from _parse_count_options("tail", args, "fF", "+")
     by_bytes = "c" in options
     text = options.get("c") or options.get("n") or "10"
     from_start = text.startswith("+")
@@ -272,7 +273,10 @@ def _read_last(
                 if len(last) > most:
                     size -= len(last.popleft()) + _LINE_BYTES
             held.resize(size)
-        yield from _write_chunks(b"".join(last))
+        while last:
+            yield Write(
+                1, b"".join([last.popleft() for _ in range(min(len(last), _LINES_AT_ONCE))])
+            )
 
 
 def _follow(context: ProcessContext, names: list[str], code: int) -> Process:
@@ -299,7 +303,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 def wc(context: ProcessContext, args: list[str]) -> Process:
     """Count lines, words and bytes."""
-    options, names = parse_options("wc", args, "lwcmL")
+    options, names = yield from parse_options("wc", args, "lwcmL")
     letters = [letter for letter in "lwmcL" if letter in options] or ["l", "w", "c"]
     totals = dict.fromkeys("lwcmL", 0)
     width = 0 if len(letters) == 1 else 9
@@ -341,7 +345,7 @@ def wc(context: ProcessContext, args: list[str]) -> Process:
 
 def tee(context: ProcessContext, args: list[str]) -> Process:
     """Copy stdin to stdout and files; `-a`: append."""
-    options, names = parse_options("tee", args, "ai")
+    options, names = yield from parse_options("tee", args, "ai")
     from pytest_kwait.simulator.busybox.os.fds import open_path
 
     code, open_files = 0, []
@@ -411,7 +415,7 @@ class _Order:
 
 def sort(context: ProcessContext, args: list[str]) -> Process:
     """Sort lines: `-n -r -u -f -b`, `-k` and `-t`."""
-    options, names = parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
+    options, names = yield from parse_options("sort", args, "nrufbs", "kto", "cmzghMVT")
     keys: list[tuple[int, int | None, str]] = []
     for text in options.get("k", "").split("\n") if "k" in options else ():
         match = _SORT_KEY.fullmatch(text)
@@ -438,13 +442,13 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
         backwards = "r" in options
         is_plain = not keys and not any(letter in options for letter in "nfb")
         if "s" not in options and "u" not in options and not is_plain:
-            collected = yield from _sort_lines(collected, _encode_line, meter, reverse=backwards)
+            collected = yield from sort_in_steps(collected, _encode_line, meter, reverse=backwards)
         for index in range(len(keys) - 1, -1, -1):
             turned = "r" in keys[index][2] if keys[index][2] else backwards
             key = partial(order.value, index)
-            collected = yield from _sort_lines(collected, key, meter, reverse=turned)
+            collected = yield from sort_in_steps(collected, key, meter, reverse=turned)
         if not keys:
-            collected = yield from _sort_lines(collected, order.whole, meter, reverse=backwards)
+            collected = yield from sort_in_steps(collected, order.whole, meter, reverse=backwards)
         if "u" in options:
             unique: list[str] = []
             last: list[_Value] = []
@@ -456,9 +460,9 @@ def sort(context: ProcessContext, args: list[str]) -> Process:
                     last = value
             collected = unique
         pieces: list[str] = []
-        for start in range(0, len(collected), _SORTED_AT_ONCE):
+        for start in range(0, len(collected), _LINES_AT_ONCE):
             yield from meter.spend(WorkMeter.PER_STEP)
-            piece = "".join(f"{line}\n" for line in collected[start : start + _SORTED_AT_ONCE])
+            piece = "".join(f"{line}\n" for line in collected[start : start + _LINES_AT_ONCE])
             if "o" in options:
                 pieces.append(piece)
             else:
@@ -478,32 +482,9 @@ def _find_chunks(data: bytes) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _sort_lines(
-    lines: list[str], key: Callable[[str], Any], meter: WorkMeter, *, reverse: bool
-) -> Generator[Effect, None, list[str]]:
-    """Return lines in order, those of one value as they were; a few are sorted at once."""
-    runs: list[list[tuple[Any, str]]] = []
-    for start in range(0, len(lines), _SORTED_AT_ONCE):
-        pairs = []
-        for line in lines[start : start + _SORTED_AT_ONCE]:
-            yield from meter.spend(_KEY_WORK + len(line) // WorkMeter.CHARACTERS)
-            pairs.append((key(line), line))
-        pairs.sort(key=_get_key, reverse=reverse)
-        runs.append(pairs)
-    merged: list[str] = []
-    for _, line in heapq.merge(*runs, key=_get_key, reverse=reverse):
-        yield from meter.spend(_KEY_WORK)
-        merged.append(line)
-    return merged
-
-
-def _get_key(pair: tuple[Any, str]) -> Any:
-    return pair[0]
-
-
 def uniq(context: ProcessContext, args: list[str]) -> Process:
     """Drop repeated lines: `-c -d -u -i`."""
-    options, names = parse_options("uniq", args, "cdui", "", "fsw")
+    options, names = yield from parse_options("uniq", args, "cdui", "", "fsw")
     last: str | None = None
     count = 0
 
@@ -544,7 +525,7 @@ def _encode_line(line: str) -> bytes:
 
 def _make_digest_program(algorithm: str) -> Callable[[ProcessContext, list[str]], Process]:
     def run(context: ProcessContext, args: list[str]) -> Process:
-        _, names = parse_options(f"{algorithm}sum", args, "", "", "csw")
+        _, names = yield from parse_options(f"{algorithm}sum", args, "", "", "csw")
 
         def act(name: str, number: int) -> Generator[Effect, None, bool | None]:
             digest = hashlib.new(algorithm, usedforsecurity=False)
@@ -568,7 +549,7 @@ sha256sum, sha512sum = _make_digest_program("sha256"), _make_digest_program("sha
 
 def base64(context: ProcessContext, args: list[str]) -> Process:
     """Encode, or decode with `-d`; `-w`: the line width."""
-    options, names = parse_options("base64", args, "d", "w")
+    options, names = yield from parse_options("base64", args, "d", "w")
     width = int(options.get("w") or 76)
     with (
         open_input(context, names[0] if names else "-") as number,
@@ -576,27 +557,30 @@ def base64(context: ProcessContext, args: list[str]) -> Process:
     ):
         data = yield from read_whole(number, hold)
     if "d" in options:
+        # Parts of whole groups of four characters.
+        text, at_once = b"".join(data.split()), _CHUNK // 4 * 4
         try:
-            yield from _write_chunks(codec.b64decode(data))
+            for start in range(0, len(text), at_once):
+                yield Write(1, codec.b64decode(text[start : start + at_once]))
         except ValueError:
             yield write_error("base64: truncated input")
             return 1
         return 0
-    text = codec.b64encode(data)
-    if not width:
-        yield from _write_chunks(text)
-        return 0
-    at_once = width * max(_CHUNK // (width + _ROW), 1)
-    for start in range(0, len(text), at_once):
-        part = text[start : start + at_once]
+    # Each part is encoded to whole lines, and of whole groups of three bytes.
+    at_once = (width * max(_CHUNK // (width + _ROW), 1) if width else _CHUNK) * 3
+    for start in range(0, len(data), at_once):
+        part = codec.b64encode(data[start : start + at_once])
+        if not width:
+            yield Write(1, part)
+            continue
         rows = [part[first : first + width] for first in range(0, len(part), width)]
-        yield Write(1, b"".join(row + b"\n" for row in rows))
+        yield Write(1, b"".join([row + b"\n" for row in rows]))
     return 0
 
 
 def hexdump(context: ProcessContext, args: list[str]) -> Process:
     """Print bytes in hexadecimal: words, or with `-C` bytes and characters; `-n`, `-s`, `-v`."""
-    options, names = parse_options("hexdump", args, "Cv", "ns", "bcdeoxfR")
+    options, names = yield from parse_options("hexdump", args, "Cv", "ns", "bcdeoxfR")
     skip, most = (
         _parse_size("hexdump", options[key]) if key in options else None for key in ("s", "n")
     )
@@ -750,7 +734,7 @@ def _select_fields(
 
 def cut(context: ProcessContext, args: list[str]) -> Process:
     """Print fields (`-f`, `-d`, `-s`), characters (`-c`) or bytes (`-b`) of each line."""
-    options, names = parse_options("cut", args, "sn", "bcfd", "DFO")
+    options, names = yield from parse_options("cut", args, "sn", "bcfd", "DFO")
     kinds = [kind for kind in "bcf" if kind in options]
     if len(kinds) != 1:
         raise UsageError("cut: expected a list of bytes, characters, or fields")
@@ -779,19 +763,22 @@ def cut(context: ProcessContext, args: list[str]) -> Process:
     return (yield from for_each_input(context, "cut", names, act))
 
 
-def _expand_set(text: str) -> list[str]:
+def _expand_set(text: str, meter: WorkMeter) -> Generator[Effect, None, list[str]]:
     """Return the characters of an argument of `tr`, in order."""
     characters: list[str] = []
     position = 0
-    text = process_escapes(text, echo=False)[0]
+    text, _ = yield from process_escapes(text, meter, echo=False)
     while position < len(text):
-        match = re.match(r"\[:(\w+):\]", text[position:])
+        yield from meter.spend(1)
+        match = _NAMED_CLASS.match(text, position)
         if match is not None and match[1] in CHARACTER_CLASSES:
+            yield from meter.spend(256)
             allowed = re.compile(f"[{CHARACTER_CLASSES[match[1]]}]", re.ASCII)
             characters += [chr(code) for code in range(256) if allowed.match(chr(code))]
-            position += match.end()
+            position = match.end()
         elif text[position + 1 : position + 2] == "-" and position + 2 < len(text):
             first, last = ord(text[position]), ord(text[position + 2])
+            yield from meter.spend(WorkMeter.PER_STEP if last - first > 256 else 1)
             characters += [chr(code) for code in range(first, min(last, first + 65536) + 1)]
             position += 3
         else:
@@ -800,16 +787,18 @@ def _expand_set(text: str) -> list[str]:
     return characters
 
 
+_NAMED_CLASS = re.compile(r"\[:(\w{1,16}):\]")
 _BYTE_CHARACTERS = frozenset(map(chr, range(256)))
 
 
 def tr(_: ProcessContext, args: list[str]) -> Process:
     """Translate, delete (`-d`) or squeeze (`-s`) characters; `-c`: the complement."""
-    options, sets = parse_options("tr", args, "cCds", "", "t", mixed=False)
+    options, sets = yield from parse_options("tr", args, "cCds", "", "t", mixed=False)
     if not sets or (len(sets) < 2 and not ("d" in options or "s" in options)):
         raise UsageError("BusyBox: usage: tr [-cds] STRING1 [STRING2]")
-    first = _expand_set(sets[0])
-    second = _expand_set(sets[1]) if len(sets) > 1 else []
+    meter = WorkMeter()
+    first = yield from _expand_set(sets[0], meter)
+    second = (yield from _expand_set(sets[1], meter)) if len(sets) > 1 else []
     if "c" in options or "C" in options:
         excluded = set(first)
         first = [chr(code) for code in range(256) if chr(code) not in excluded]
@@ -819,11 +808,11 @@ def tr(_: ProcessContext, args: list[str]) -> Process:
     table = bytes(range(256))
     if second and "d" not in options:
         new = _to_bytes(second)
-        pairs = {
-            ord(char): new[min(index, len(new) - 1)]
-            for index, char in enumerate(first)
-            if char in _BYTE_CHARACTERS
-        }
+        pairs: dict[int, int] = {}
+        for index, char in enumerate(first):
+            yield from meter.spend(1)
+            if char in _BYTE_CHARACTERS:
+                pairs[ord(char)] = new[min(index, len(new) - 1)]
         table = bytes(pairs.get(byte, byte) for byte in table)
     squeezed = _to_bytes(second or first) if "s" in options else b""
     repeats = re.compile(b"([" + re.escape(squeezed) + rb"])\1+", re.DOTALL) if squeezed else None

@@ -46,6 +46,8 @@ _OPTIONS = {
 _ACCEPTED_LETTERS = "efuxnC"
 
 _MAX_DIGITS = 19
+_NAME_WORK = 5
+"""The work of a variable that is assigned, exported or unset."""
 _ESCAPED = re.compile(r"\\(.?)", re.DOTALL)
 _KEYWORDS = frozenset(
     "! case do done elif else esac fi for function if in then until while { }".split()  # noqa: SIM905
@@ -101,6 +103,7 @@ def _wait(shell: ShellContext, args: list[str]) -> Process:
         return 0
     code = 0
     for arg in args:
+        yield from shell.meter.spend(1)
         task = _find_job(shell, arg)
         if task is None:
             code = 127
@@ -183,16 +186,21 @@ def _set(shell: ShellContext, args: list[str]) -> Process:
             value = shell.variables.values[name].replace("'", "'\"'\"'")
             yield Write(1, f"{name}='{value}'\n".encode(errors="surrogateescape"))
         return 0
-    rest = list(args)
-    while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
-        word = rest.pop(0)
+    position = 0
+    while args[position : position + 1] and args[position][:1] in ("-", "+"):
+        word = args[position]
+        if len(word) == 1:
+            break
+        position += 1
         if word == "--":
-            shell.arguments = shell.variables.charge_arguments(tuple(rest))
+            shell.arguments = shell.variables.charge_arguments(tuple(args[position:]))
             return 0
         for letter in word[1:]:
+            yield from shell.meter.spend(1)
             option = letter
             if letter == "o":
-                name = rest.pop(0) if rest else ""
+                name = args[position] if position < len(args) else ""
+                position += 1
                 option = _OPTIONS.get(name, "")
                 if not option or (len(option) == 1 and option not in _ACCEPTED_LETTERS):
                     yield shell.make_message(f"illegal option {word[0]}o {name}", "set")
@@ -204,8 +212,8 @@ def _set(shell: ShellContext, args: list[str]) -> Process:
                 shell.options.add(option)
             else:
                 shell.options.discard(option)
-    if rest:
-        shell.arguments = shell.variables.charge_arguments(tuple(rest))
+    if position < len(args):
+        shell.arguments = shell.variables.charge_arguments(tuple(args[position:]))
     return 0
 
 
@@ -251,6 +259,7 @@ def _export(shell: ShellContext, args: list[str]) -> Process:
             assignment = "" if value is None else "='" + value.replace("'", "'\"'\"'") + "'"
             yield Write(1, f"export {name}{assignment}\n".encode(errors="surrogateescape"))
     for arg in names:
+        yield from shell.meter.spend(_NAME_WORK)
         name = yield from _assign(shell, "export", arg, lambda _: None)
         shell.variables.export(name)
         if unexported:
@@ -261,6 +270,7 @@ def _export(shell: ShellContext, args: list[str]) -> Process:
 
 def _readonly(shell: ShellContext, args: list[str]) -> Process:
     for arg in args:
+        yield from shell.meter.spend(_NAME_WORK)
         if arg != "-p":
             name = yield from _assign(shell, "readonly", arg, lambda _: None)
             shell.variables.read_only.add(name)
@@ -272,6 +282,7 @@ def _local(shell: ShellContext, args: list[str]) -> Process:
         yield shell.make_message("not in a function", "local")
         raise ShellExit(2)
     for arg in args:
+        yield from shell.meter.spend(_NAME_WORK)
         yield from _assign(shell, "local", arg, shell.variables.make_local)
     return 0
 
@@ -279,6 +290,7 @@ def _local(shell: ShellContext, args: list[str]) -> Process:
 def _unset(shell: ShellContext, args: list[str]) -> Process:
     functions = "-f" in args[:1]
     for name in args[1:] if args[:1] in (["-f"], ["-v"]) else args:
+        yield from shell.meter.spend(_NAME_WORK)
         if functions:
             shell.functions.pop(name, None)
             continue
@@ -294,14 +306,14 @@ def _unset(shell: ShellContext, args: list[str]) -> Process:
 
 
 def _read(shell: ShellContext, args: list[str]) -> Process:
-    names, raw, seconds, rest = [], False, None, list(args)
+    names, raw, seconds, rest = [], False, None, iter(args)
     prompt = ""
-    while rest:
-        word = rest.pop(0)
+    for word in rest:
+        yield from shell.meter.spend(1)
+        value = next(rest, None) if word in ("-t", "-p") else None
         if word == "-r":
             raw = True
-        elif word in ("-t", "-p") and rest:
-            value = rest.pop(0)
+        elif value is not None:
             if word == "-p":
                 prompt = value
             else:
@@ -316,6 +328,7 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
         else:
             names.append(word)
     for name in names:
+        yield from shell.meter.spend(1)
         if not is_name(name):
             yield shell.make_message(f"{name}: bad variable name", "read")
             raise ShellExit(2)
@@ -334,6 +347,7 @@ def _read(shell: ShellContext, args: list[str]) -> Process:
         separators = shell.variables.ifs
         values = yield from _FieldSplitter(text, escaped, separators, meter).split(len(names))
     for name, value in zip(names, [*values, *[""] * len(names)], strict=False):
+        yield from meter.spend(_NAME_WORK)
         yield from _assign(shell, "read", f"{name}={value}", lambda _: None)
     return code
 

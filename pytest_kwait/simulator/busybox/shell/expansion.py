@@ -410,7 +410,9 @@ class Expander:
                     hold.resize(WORD_SIZE * number)
                     yield STEP
                 if active and "f" not in shell.options and has_glob(pattern):
-                    names = expand_glob(pattern, shell.context.files, shell.context.cwd)
+                    names = yield from expand_glob(
+                        pattern, shell.context.files, shell.context.cwd, shell.meter
+                    )
                     if names:
                         arguments += names
                         continue
@@ -636,7 +638,7 @@ class Expander:
         if operator in ("/", "//"):
             new = (yield from self.expand_text(part.more)) if part.more is not None else ""
             return (yield from self._replace(value, pattern, new, every=operator == "//"))
-        return _trim(value, pattern, operator)
+        return (yield from _trim(value, pattern, operator, self._shell.meter))
 
     def _replace(
         self, value: str, pattern: str, new: str, *, every: bool
@@ -646,8 +648,9 @@ class Expander:
         position = 0
         meter = self._shell.meter
         with self._shell.context.tasks.account.hold() as hold:
-            matches = compile_glob(pattern).find_matches(value) if pattern else iter(())
-            for start, end in matches:
+            glob = yield from compile_glob(pattern, meter)
+            while pattern and (match := (yield from glob.find_match(value, position, meter))):
+                start, end = match
                 yield from meter.spend(1 + len(new) // WorkMeter.CHARACTERS)
                 pieces += (value[position:start], new)
                 hold.resize(hold.size + start - position + len(new))
@@ -657,12 +660,12 @@ class Expander:
             return "".join(pieces) + value[position:]
 
 
-def _trim(value: str, pattern: str, operator: str) -> str:
+def _trim(value: str, pattern: str, operator: str, meter: WorkMeter) -> Evaluation[str]:
     """Remove the shortest or longest match from one end."""
     if not has_glob(pattern):
         text = unescape_glob(pattern)
         return value.removeprefix(text) if operator[0] == "#" else value.removesuffix(text)
-    glob, is_longest = compile_glob(pattern), len(operator) == 2
+    glob, is_longest = (yield from compile_glob(pattern, meter)), len(operator) == 2
     if operator[0] == "#":
-        return value[glob.find_end(value, is_longest=is_longest) or 0 :]
-    return value[: glob.find_start(value, is_longest=is_longest)]
+        return value[(yield from glob.find_end(value, meter, is_longest=is_longest)) or 0 :]
+    return value[: (yield from glob.find_start(value, meter, is_longest=is_longest))]

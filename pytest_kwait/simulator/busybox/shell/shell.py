@@ -682,7 +682,7 @@ class Shell:
             for case_pattern in patterns:
                 yield from self.meter.spend(_PATTERN_WORK)
                 pattern = yield from self.expander.expand_pattern(case_pattern)
-                if matches_glob(pattern, text):
+                if (yield from matches_glob(pattern, text, self.meter)):
                     self.status = 0
                     yield from self.run_node(body)
                     return

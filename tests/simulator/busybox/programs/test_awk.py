@@ -123,3 +123,16 @@ def test_an_endless_program_blocks_nothing() -> None:
     session = harness.run("timeout", "2", "awk", "BEGIN{while(1) n++}")
     harness.clock.advance(3)
     assert session.output.code == 143
+
+
+@pytest.mark.parametrize(
+    ("joint", "shown"), [("+", "100001"), ("-", "-99999"), (" ", "1" * 9), ("&&", "1"), ("||", "1")]
+)
+def test_expressions_of_many_terms(joint: str, shown: str) -> None:
+    program = "BEGIN { print substr(1" + f"{joint}1" * 100_000 + ", 1, 9) }"
+    harness = ContainerHarness(p=program.encode())
+    session = harness.run("awk", "-f", "/p")
+    while session.output.code is None:
+        harness.clock.advance(1)
+    assert take_output(session)[1].decode() == f"{shown}\n"
+    assert session.output.code == 0

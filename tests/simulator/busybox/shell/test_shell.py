@@ -108,6 +108,14 @@ def test_scripts_have_the_output_of_a_shell(script: str, code: int, out: str) ->
         ("x=x; echo $((x))", 2, "sh: expression recursion loop detected\n"),
         ("echo 'a", 2, "sh: syntax error: unterminated quoted string\n"),
         ("if true; then echo", 2, 'sh: syntax error: unexpected end of file (expecting "fi")\n'),
+        ("mkdir /$(seq -s '' 99)", 0, ""),
+        (
+            f"mkdir /{'a' * 256}",
+            1,
+            f"mkdir: can't create directory '/{'a' * 256}': File name too long\n",
+        ),
+        (f"cat /{'a/' * 2048}", 1, f"cat: can't open '/{'a/' * 2048}': File name too long\n"),
+        (f"mkdir -p /{'a/' * 2000}", 0, ""),
         ("fi", 2, 'sh: syntax error: unexpected "fi"\n'),
         ("! ! true", 2, 'sh: syntax error: unexpected "!"\n'),
         ("f() " * 99 + "{ :; }", 2, "sh: syntax error: nested more than 60 levels deep\n"),
@@ -119,6 +127,29 @@ def test_scripts_have_the_output_of_a_shell(script: str, code: int, out: str) ->
     ],
 )
 def test_error_messages_are_busyboxs(script: str, code: int, err: str) -> None:
+    found = sh(script)
+    assert (found[0], found[2]) == (code, err)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "err"),
+    [
+        ("awk 'BEGIN { print " + "(" * 100_000 + "1" + ")" * 100_000 + " }'", 1,
+         "awk: nested too deeply\n"),
+        ("awk 'BEGIN { print " + "!" * 100_000 + "1 }'", 1, "awk: nested too deeply\n"),
+        ("awk 'BEGIN " + "{" * 100_000 + "}" * 100_000 + "'", 1, "awk: nested too deeply\n"),
+        ("sed '" + "{" * 100_000 + "p" + "}" * 100_000 + "'", 1, "sed: nested too deeply\n"),
+        ("test " + "\\( " * 100_000 + "1 " + "\\) " * 100_000, 2, "sh: nested too deeply\n"),
+        ("test " + "! " * 100_000 + "1", 2, "sh: nested too deeply\n"),
+        ("expr " + "\\( " * 100_000 + "1 " + "\\) " * 100_000, 2, "expr: nested too deeply\n"),
+        ("echo $((" + "(" * 100_000 + "1" + ")" * 100_000 + "))", 2,
+         "sh: arithmetic syntax error\n"),
+        ("( " * 100_000 + ":" + " )" * 100_000, 2,
+         "sh: syntax error: nested more than 60 levels deep\n"),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else None,
+)  # fmt: skip
+def test_programs_nested_too_deeply_have_an_error(script: str, code: int, err: str) -> None:
     found = sh(script)
     assert (found[0], found[2]) == (code, err)
 
