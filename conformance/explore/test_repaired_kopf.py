@@ -27,7 +27,10 @@ REFUSED = "request patch configmaps shop-page by sites/OpenAPI-Generator 1"
 
 @pytest.fixture
 def _refused(kwait_cluster: Cluster) -> Iterator[None]:
-    """Refuse the operator's first write of one page, as the command of a failure does."""
+    """Refuse the operator's first write of one page, as the command of a failure does.
+
+    All tests on the cluster are explored meanwhile: those that use it run alone.
+    """
     exploration = kwait_cluster.exploration
     seed = find_seed("harsh", [("too-many-requests", REFUSED)])
     exploration.start(seed, "harsh", [f"too-many-requests@{REFUSED}"])
@@ -44,6 +47,7 @@ def test_kopf_operator(kwait: Kwait, start_kopf: StartKopf) -> None:
 
 @pytest.mark.needs(MAPPINGS)
 @pytest.mark.usefixtures("_refused")
+@pytest.mark.kwait_disruptive
 def test_refused_request_is_tried_again(kwait: Kwait, start_kopf: StartKopf) -> None:
     start_kopf("")
     check_pages(kwait)
@@ -51,6 +55,7 @@ def test_refused_request_is_tried_again(kwait: Kwait, start_kopf: StartKopf) -> 
 
 @pytest.mark.needs(MAPPINGS)
 @pytest.mark.usefixtures("_refused")
+@pytest.mark.kwait_disruptive
 @pytest.mark.kwait(timeout="10s")
 def test_refused_request_is_lost_by_the_mistake(kwait: Kwait, start_kopf: StartKopf) -> None:
     start_kopf("ignored_refusal")
