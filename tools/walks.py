@@ -39,6 +39,7 @@ _READY_SECONDS = 60.0
 _END_SECONDS = 60.0
 _BACKGROUND = "background"
 _CLOCK = "simulator.clock"
+_TASKS = "simulator.suspendable"
 _WORKQUEUE = "simulator.controllers.workqueue"
 _YIELD = opcode.opmap["YIELD_VALUE"]
 
@@ -167,7 +168,7 @@ class _Tracer:
         if self._is_import(caller):
             return
         above = None if caller is None else self._name(caller)
-        if above == _CLOCK and name != _CLOCK:
+        if self._is_timer(caller) and name not in (_CLOCK, _TASKS):
             self._timed.add(frame.f_code)
         if self._timed_before and self._is_timed(frame):
             return
@@ -184,6 +185,14 @@ class _Tracer:
                 return True
             frame = frame.f_back
         return False
+
+    def _is_timer(self, caller: FrameType | None) -> bool:
+        """Return whether a caller is the clock, or what the event loop runs its timers with."""
+        if caller is None or self._name(caller) not in (_CLOCK, _TASKS):
+            return False
+        above = caller.f_back
+        is_of_loop = above is not None and above.f_globals.get("__name__") == "asyncio.events"
+        return is_of_loop or self._name(caller) == _CLOCK
 
     def _is_timed(self, frame: FrameType | None) -> bool:
         while frame is not None:
