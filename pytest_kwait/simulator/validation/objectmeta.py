@@ -11,8 +11,9 @@ k8s.io/apiserver pkg/endpoints/handlers/rest.go, dedupOwnerReferencesAndAddWarni
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from pytest_kwait.apimachinery.field_errors import NEGATIVE, ErrorList, invalid_value, render_json
 from pytest_kwait.apimachinery.validation import (
@@ -105,18 +106,21 @@ def _order_fields(reference: Obj) -> Obj:
     }
 
 
+_SORTED_JSON = msgspec.json.Encoder(order="sorted")
+
+
 def dedup_owner_references(metadata: Obj) -> str:
     """Drop repeated owner references in place; return warnings about them."""
     references: list[Obj] = metadata.get("ownerReferences") or []
-    unique_references: dict[str, Obj] = {}
+    contents = _SORTED_JSON.encode_lines(references).splitlines()
+    if len(set(contents)) == len(references):
+        return ""
+    unique_references: dict[bytes, Obj] = {}
     repeated: list[str] = []
-    for reference in references:
-        content = json.dumps(reference, sort_keys=True)
+    for content, reference in zip(contents, references, strict=True):
         if content in unique_references:
             repeated.append(reference.get("uid", ""))
         unique_references.setdefault(content, reference)
-    if not repeated:
-        return ""
     metadata["ownerReferences"] = list(unique_references.values())
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references "

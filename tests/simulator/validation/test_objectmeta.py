@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from pytest_kwait.simulator.api_errors import StatusError
 from pytest_kwait.simulator.request_info import Caller
+from pytest_kwait.simulator.validation.objectmeta import dedup_owner_references
 from tests.simulator.cluster import new_cluster
 from tests.simulator.validation.field_causes import Obj, get_create_causes, get_update_causes
 
@@ -87,3 +90,21 @@ def test_a_dry_run_returns_no_resource_version() -> None:
     assert made["metadata"]["resourceVersion"] == "5"
     with pytest.raises(StatusError, match="resourceVersion should not be set on objects to be"):
         api.create("configmaps", body, "default")
+
+
+def test_many_owner_references_are_little_work() -> None:
+    metadata = {"ownerReferences": [{"uid": str(number)} for number in range(10_000)]}
+    calls = 0
+
+    def count(_frame: object, event: str, _arg: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        text = dedup_owner_references(metadata)
+    finally:
+        sys.setprofile(before)
+    assert not text
+    assert calls < 100
