@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_kwait.simulator.busybox.applets import APPLETS, load_applet
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 30_000
 """Calls that take less than 30 ms."""
+MOST_SEARCH_CALLS = 400_000
+"""Calls of one search at its limit, an automaton's; most are cheap: it takes less than 70 ms."""
 MANY = 20_000
 FILES = {
     "one": b"word abc:d " * MANY + b"\n",
@@ -58,10 +60,15 @@ class Steps:
         self._calls += event in ("call", "c_call")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _applets() -> None:
+    """Imports are no work of a program."""
+    for name in APPLETS:
+        load_applet(name)
+
+
 @pytest.fixture
 def steps() -> Iterator[Steps]:
-    for name in APPLETS:
-        load_applet(name)  # imports are no work of a program
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield Steps(monkeypatch)
 
@@ -275,6 +282,7 @@ _PROGRAMS = st.sampled_from(
 
 
 @settings(max_examples=scaled(60), deadline=None)
+@example(program="grep -oE '{}' /text", pattern="(a|b)*", line="a", count=5000)
 @given(
     program=_PROGRAMS,
     pattern=_PATTERNS,
@@ -286,4 +294,4 @@ def test_no_pattern_holds_the_loop(program: str, pattern: str, line: str, count:
         steps = Steps(monkeypatch)
         text = (line * count).encode()
         run_script(program.format(*[pattern] * 2), text=text)
-    assert steps.worst < MOST_CALLS
+    assert steps.worst < MOST_SEARCH_CALLS
