@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_kwait.simulator.busybox.os.files import FileSystem
 from pytest_kwait.simulator.kubelet.cri import LinuxContainerResources

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.image_reference import parse_image
