@@ -31,7 +31,12 @@ from pytest_kwait.simulator.objects import name_of, namespace_of, uid_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.kubelet.cri import ContainerLog, ContainerMounts, Image
+    from pytest_kwait.simulator.kubelet.cri import (
+        ContainerLog,
+        ContainerMounts,
+        FileContent,
+        Image,
+    )
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.protocol.container_scripts import Script
 
@@ -43,11 +48,13 @@ def make_sandbox_config(pod: Obj) -> PodSandboxConfig:
     """Return the configuration of a pod's sandbox."""
     spec = pod["spec"]
 
-    def make_files(address: str) -> dict[str, bytes]:
+    hostname = get_hostname(pod)
+
+    def make_files(address: str) -> dict[str, FileContent]:
         return {
-            "/etc/hosts": make_hosts_file(pod, address).encode(),
-            "/etc/hostname": f"{get_hostname(pod)}\n".encode(),
-            "/etc/resolv.conf": make_resolver_config(pod).encode(),
+            "/etc/hosts": lambda: make_hosts_file(pod, address).encode(),
+            "/etc/hostname": f"{hostname}\n".encode(),
+            "/etc/resolv.conf": lambda: make_resolver_config(pod).encode(),
         }
 
     sysctls = (spec.get("securityContext") or {}).get("sysctls") or ()
@@ -55,7 +62,7 @@ def make_sandbox_config(pod: Obj) -> PodSandboxConfig:
         uid=uid_of(pod),
         name=name_of(pod),
         namespace=namespace_of(pod),
-        hostname=get_hostname(pod),
+        hostname=hostname,
         domainname=get_domain(pod) if spec.get("setHostnameAsFQDN") else "",
         files=make_files,
         host_network=bool(spec.get("hostNetwork")),

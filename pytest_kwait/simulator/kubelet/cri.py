@@ -11,15 +11,16 @@ Source: k8s.io/cri-api pkg/apis/services.go; pkg/apis/runtime/v1/api.proto.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+import msgspec
 
 from pytest_kwait.simulator.protocol.container_scripts import EMPTY, Script
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pytest_kwait.simulator.busybox.os.files import Inode
@@ -97,8 +98,7 @@ class ImageSpec(NamedTuple):
     user_specified_image: str
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(msgspec.Struct, frozen=True):
     """What a runtime knows of an image.
 
     Args:
@@ -113,8 +113,8 @@ class Image:
     pinned: bool = False
     uid: int | None = None
     username: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    files: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -283,14 +283,13 @@ class PodHost(Protocol):
         """Record an event about a container of the pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class PodSandboxConfig:
+class PodSandboxConfig(msgspec.Struct, frozen=True):
     """The sandbox of a pod.
 
     Args:
         uid: the pod's UID, which is the id of its sandbox.
         domainname: empty without one.
-        files: returns contents by path in every container, for the pod's address.
+        files: returns files in every container by path, for the pod's address.
         share_pids: whether the containers see each other's processes.
         storage_bytes: limit of what the containers write outside volumes; None without one.
         sysctls: settings of the pod's namespaces by dotted name.
@@ -301,18 +300,17 @@ class PodSandboxConfig:
     namespace: str
     hostname: str
     domainname: str
-    files: Callable[[str], Mapping[str, bytes]]
+    files: Callable[[str], Mapping[str, FileContent]]
     host_network: bool = False
     share_pids: bool = False
     storage_bytes: int | None = None
-    sysctls: Mapping[str, str] = field(default_factory=dict)
+    sysctls: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 # -- containers
 
 
-@dataclass(frozen=True, slots=True)
-class LinuxContainerResources:
+class LinuxContainerResources(msgspec.Struct, frozen=True, gc=False):
     """The resources of a container.
 
     Args:
@@ -327,8 +325,7 @@ class LinuxContainerResources:
     oom_score_adj: int
 
 
-@dataclass(frozen=True, slots=True)
-class LinuxContainerSecurityContext:
+class LinuxContainerSecurityContext(msgspec.Struct, frozen=True):
     """The rights of a container.
 
     Args:
@@ -364,8 +361,7 @@ class ContainerLog(Protocol):
         """End the log."""
 
 
-@dataclass(frozen=True)
-class ContainerConfig:
+class ContainerConfig(msgspec.Struct, frozen=True):
     """One instance of a container.
 
     Args:
@@ -399,7 +395,7 @@ class ContainerConfig:
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
-    envs: Mapping[str, str] = field(default_factory=dict)
+    envs: Mapping[str, str] = msgspec.field(default_factory=dict)
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
@@ -419,8 +415,7 @@ class ContainerState(Enum):
     EXITED = "exited"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerStatus:
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
     """The status of a container.
 
     Args:

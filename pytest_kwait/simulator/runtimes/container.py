@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pytest_kwait.simulator.kubelet.cri import (
     SIGKILL_EXIT_CODE,

@@ -228,6 +228,17 @@ class FileSystem:
         """Mount `node` at `path` once the tree is built."""
         self._mounts.append((path, node))
 
+    def is_untouched(self, path: str) -> bool:
+        """Return whether a path is as in the image: no file was used, nothing is mounted near it.
+
+        It looks at the first folder of the path alone, so False may also mean that a mount is
+        elsewhere in that folder.
+        """
+        if self._root is not None:
+            return False
+        folder = _get_first_name(path)
+        return all(_get_first_name(place) != folder for place, _ in self._mounts)
+
     def list_mounts(self) -> list[tuple[str, Inode]]:
         """Return the mounted files and folders with their paths."""
         assert self.root is not None  # noqa: S101 - built by the look-up
@@ -472,6 +483,10 @@ class FileSystem:
         apart = {id(node) for _, node in self._mounted}
         apart.update(id(self._root.entries.get(name)) for name in _VIRTUAL_DIRECTORIES)
         return get_disk_usage(self._root, apart, image=True)
+
+
+def _get_first_name(path: str) -> str:
+    return path.lstrip("/").partition("/")[0]
 
 
 def _protect(folder: Directory, apart: Container[int], *, is_root: bool = False) -> None:

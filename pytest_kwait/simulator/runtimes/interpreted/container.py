@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.applets import APPLETS, find_exec_error, run_program
@@ -100,8 +101,16 @@ def make_container_files(
     contents: Mapping[str, FileContent],
     mounts: Mapping[str, Inode],
     read_only: Sequence[str],
+    kernel_files: Mapping[str, Callable[[], Inode]] = MappingProxyType({}),
 ) -> FileSystem:
-    """Return the file system of a container, built on first use."""
+    """Return the file system of a container, built on first use.
+
+    Args:
+        contents: contents of files by path.
+        mounts: volumes by path; they replace files of the kernel.
+        read_only: folders that the container may not write to.
+        kernel_files: functions that make the files of the kernel, by path.
+    """
 
     def root() -> Directory:
         # Loaded on first use: most containers never look at their files.
@@ -110,8 +119,9 @@ def make_container_files(
         return make_root(hostname, lambda: network.address)
 
     files = FileSystem(now, root)
-    for path, node in mounts.items():
-        files.mount(path, lambda node=node: node)  # type: ignore[misc]
+    volumes = {path: lambda node=node: node for path, node in mounts.items()}
+    for path, make in {**kernel_files, **volumes}.items():
+        files.mount(path, make)
     for path, data in contents.items():
         files.mount(path, partial(_make_file, data, now))
     for path in read_only:
@@ -206,8 +216,11 @@ class InterpretedContainer(RuntimeContainer):
 
     def read_written_message(self) -> bytes:
         """Return the contents of the file of the termination message."""
-        path = self.config.termination_message_path or TERMINATION_LOG
-        return self.context.files.read(path) or b""
+        path, files = self.config.termination_message_path or TERMINATION_LOG, self.context.files
+        if path == TERMINATION_LOG and files.is_untouched(path):
+            # It is empty in every image. Most programs use no file, so none is made for this.
+            return b""
+        return files.read(path) or b""
 
     def close(self) -> None:
         """Free files and memory."""

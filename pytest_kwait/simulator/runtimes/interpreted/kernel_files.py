@@ -6,6 +6,7 @@ Source: opencontainers/cgroups utils.go, `ConvertCPUSharesToCgroupV2Value`.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.busybox.os.files import Directory, File, GeneratedFile
@@ -29,15 +30,35 @@ _SYSCTLS = {
 }
 
 
+def _make_sysctls(values: Mapping[str, str]) -> dict[str, Callable[[], Inode]]:
+    return {
+        f"/proc/sys/{name.replace('.', '/')}": partial(File, f"{value}\n".encode())
+        for name, value in values.items()
+    }
+
+
+_SYSCTL_FILES = _make_sysctls(_SYSCTLS)
+
+
 def make_kernel_files(
     get_resources: Callable[[], LinuxContainerResources], sysctls: Mapping[str, str]
-) -> dict[str, Inode]:
-    """Return the files and folders of a container by path.
+) -> dict[str, Callable[[], Inode]]:
+    """Return functions that make the files and folders of a container, by path.
 
     Args:
         get_resources: returns the current resources of the container.
         sysctls: settings of the pod by dotted name.
     """
+    return {
+        "/sys": partial(_make_system_folder, get_resources),
+        "/proc/1/oom_score_adj": partial(GeneratedFile, lambda: str(get_resources().oom_score_adj)),
+        **_SYSCTL_FILES,
+        **_make_sysctls(sysctls),
+    }
+
+
+def _make_system_folder(get_resources: Callable[[], LinuxContainerResources]) -> Directory:
+    """Return `/sys` with the limits of the cgroup."""
     contents: dict[str, Callable[[], str]] = {
         "cgroup.controllers": lambda: _CONTROLLERS,
         "cpu.max": lambda: _format_quota(get_resources()),
@@ -51,13 +72,7 @@ def make_kernel_files(
     cgroup.read_only = True
     system = Directory(read_only=True)
     system.entries["fs"] = folder
-    kernel_files: dict[str, Inode] = {
-        "/sys": system,
-        "/proc/1/oom_score_adj": GeneratedFile(lambda: str(get_resources().oom_score_adj)),
-    }
-    for name, value in {**_SYSCTLS, **sysctls}.items():
-        kernel_files[f"/proc/sys/{name.replace('.', '/')}"] = File(f"{value}\n".encode())
-    return kernel_files
+    return system
 
 
 def _format_quota(resources: LinuxContainerResources) -> str:

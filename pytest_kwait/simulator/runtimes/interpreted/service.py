@@ -118,7 +118,7 @@ class InterpretedRuntime(RuntimeServer[PodSandbox, InterpretedContainer]):
         file_system = make_container_files(
             self.cluster.clock.time, sandbox.config.hostname, host.network,
             {**resolved.files, **files},
-            {**kernel_files, **resolved.nodes}, resolved.read_only,
+            resolved.nodes, resolved.read_only, kernel_files,
         )  # fmt: skip
         yield _CREATE_SECONDS
         self.containers[container.id] = container

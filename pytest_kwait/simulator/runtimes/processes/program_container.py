@@ -18,7 +18,6 @@ import shutil
 import signal
 import socket
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import ip_network
 from pathlib import Path
@@ -80,11 +79,10 @@ _SAVE_SECONDS = 5.0
 """Maximum real seconds in which programs save what they have in folders of the machine."""
 
 
-@dataclass(frozen=True)
-class MappedImage(Image):
+class MappedImage(Image, frozen=True, kw_only=True):
     """An image that is mapped to a program."""
 
-    mapping: ImageMapping = field(kw_only=True)
+    mapping: ImageMapping
 
 
 class ClusterPrograms:
@@ -270,7 +268,10 @@ class PodPrograms(PodSandbox):
                 _DEFAULT_STORAGE if config.storage_bytes is None else config.storage_bytes
             ),
             empty_dirs=tuple(EmptyDir(*folder) for folder in self.volumes.list_empty_dirs()),
-            files=config.files(address),
+            files={
+                path: content() if callable(content) else content
+                for path, content in config.files(address).items()
+            },
             sysctls=config.sysctls,
             hidden=(str(self._programs.folder), *self.host.cluster.private_paths),
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pytest_kwait.simulator.busybox.os.files import FileSystem
 from pytest_kwait.simulator.kubelet.cri import LinuxContainerResources
@@ -16,8 +15,8 @@ _NONE = LinuxContainerResources(100_000, None, 2, None, 1000)
 def _read(resources: LinuxContainerResources, path: str, **sysctls: str) -> str:
     files = FileSystem(lambda: 0.0)
     named = {name.replace("__", "."): value for name, value in sysctls.items()}
-    for mounted, node in make_kernel_files(lambda: resources, named).items():
-        files.mount(mounted, lambda node=node: node)  # type: ignore[misc]
+    for mounted, make in make_kernel_files(lambda: resources, named).items():
+        files.mount(mounted, make)
     return (files.read(path) or b"missing").decode().strip()
 
 
@@ -41,9 +40,9 @@ def test_limits_are_those_of_the_cgroup(
 
 def test_resources_are_read_when_the_file_is() -> None:
     current = [_NONE]
-    node = make_kernel_files(lambda: current[0], {})["/proc/1/oom_score_adj"]
+    make = make_kernel_files(lambda: current[0], {})["/proc/1/oom_score_adj"]
     files = FileSystem(lambda: 0.0)
-    files.mount("/score", lambda: node)
+    files.mount("/score", make)
     assert (files.read("/score") or b"").strip() == b"1000"
     current[0] = replace(_NONE, oom_score_adj=-997)
     assert (files.read("/score") or b"").strip() == b"-997"

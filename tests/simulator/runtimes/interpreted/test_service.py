@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
+from pytest_kwait.simulator.busybox.os.files import File
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.image_reference import parse_image
 from pytest_kwait.simulator.kubelet.cri import (
@@ -15,6 +16,7 @@ from pytest_kwait.simulator.kubelet.cri import (
     CreateContainerError,
     ImageSpec,
     LinuxContainerSecurityContext,
+    MemoryMounts,
     Notice,
     PodSandboxConfig,
     StartContainerError,
@@ -22,7 +24,7 @@ from pytest_kwait.simulator.kubelet.cri import (
 from pytest_kwait.simulator.kubelet.logs import ContainerLog
 from pytest_kwait.simulator.runtimes.interpreted.service import InterpretedRuntime
 from tests.simulator.cluster import new_cluster
-from tests.simulator.runtimes.configs import make_config
+from tests.simulator.runtimes.configs import NoMounts, make_config
 from tests.simulator.runtimes.interpreted.container_harness import take_output
 
 if TYPE_CHECKING:
@@ -117,6 +119,59 @@ def test_a_container_runs_to_its_end() -> None:
     kubelet.runtime.remove_container(made)
     kubelet.runtime.remove_container(made)
     assert kubelet.runtime.containers == {}
+
+
+@pytest.mark.parametrize(
+    ("command", "is_needed"),
+    [(("sleep", "1"), False), (("cat", "/etc/hosts"), True), (("ls", "/dev"), True)],
+)
+def test_files_are_made_when_a_program_uses_one(command: tuple[str, ...], is_needed: bool) -> None:
+    kubelet, made = _Kubelet(), []
+
+    def make_hosts() -> bytes:
+        made.append("/etc/hosts")
+        return b"host\n"
+
+    sandbox = replace(_POD, files=lambda _: {"/etc/hosts": make_hosts})
+    kubelet.finish(kubelet.runtime.run_pod_sandbox(sandbox, kubelet.host))
+    config = make_config(kubelet.log, command=command, envs={"PATH": "/bin"})
+    container = kubelet.start_config(config)
+    kubelet.clock.advance(2)
+    status = kubelet.runtime.container_status(container)
+    assert (status.state, status.message) == (ContainerState.EXITED, "")
+    assert made == ["/etc/hosts"] * is_needed
+
+
+class _MessageMount(NoMounts):
+    """A file that another container has written."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def in_memory(self) -> MemoryMounts:
+        return MemoryMounts({}, {self._path: File(b"by another")}, ())
+
+
+@pytest.mark.parametrize(
+    ("path", "mounted", "message"),
+    [
+        ("/dev/termination-log", "/dev/termination-log", "by another"),
+        ("", "//dev/termination-log", "by another"),
+        ("/dev/termination-log", "/device", ""),
+        ("/message", "/message", "by another"),
+        ("/etc/hosts", "/message", "10.244.0.9 host\n"),
+    ],
+)
+def test_termination_messages_of_programs_that_use_no_file(
+    path: str, mounted: str, message: str
+) -> None:
+    kubelet = _Kubelet()
+    kubelet.finish(kubelet.runtime.run_pod_sandbox(_POD, kubelet.host))
+    config = make_config(kubelet.log, command=("true",), termination_message_path=path)
+    container = kubelet.start_config(replace(config, mounts=_MessageMount(mounted)))
+    kubelet.clock.advance(1)
+    status = kubelet.runtime.container_status(container)
+    assert (status.state, status.message) == (ContainerState.EXITED, message)
 
 
 def test_sessions_and_usage() -> None:
