@@ -263,7 +263,9 @@ class SharedLister:
         self, cache: SchedulerCache, informers: SharedInformerFactory, rules: Iterable[str]
     ) -> None:
         self._cache = cache
-        resources = {resource for rule in rules for resource in _RESOURCES_BY_PLUGIN.get(rule, ())}
+        resources = dict.fromkeys(
+            resource for rule in rules for resource in _RESOURCES_BY_PLUGIN.get(rule, ())
+        )
         self._informers = {resource: informers.informer_for(resource) for resource in resources}
 
     @property

@@ -293,14 +293,14 @@ def _algorithms_by_name(
     return dict.fromkeys(names, algorithm or Algorithm())
 
 
-def _list_plugin_names(algorithms: Iterable[SchedulingAlgorithm]) -> set[str]:
+def _list_plugin_names(algorithms: Iterable[SchedulingAlgorithm]) -> list[str]:
     """Return the names of the predicates and priorities of algorithms that have them."""
-    return {
+    return [
         rule
         for algorithm in algorithms
         for rules in ("predicates", "priorities")
         for rule in getattr(algorithm, rules, ())
-    }
+    ]
 
 
 def _make_rate_limiter(qps: float | None, burst: int | None, clock: Clock) -> RateLimiter:

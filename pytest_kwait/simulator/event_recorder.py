@@ -169,7 +169,7 @@ class EventRecorder:
         similar.messages.add(message)
         if len(similar.messages) < _MAX_SIMILAR:
             return message, (*key, message)
-        similar.messages.pop()
+        similar.messages.remove(message)
         return f"(combined from similar events): {message}", key
 
     def _allowed(self, uid: str) -> bool:

@@ -235,7 +235,7 @@ class ActiveFaults:
     def __init__(self) -> None:
         self.requests: list[RequestFault] = []
         self.pulls: list[PullFault] = []
-        self.watches: set[OpenWatch] = set()
+        self.watches: dict[OpenWatch, None] = {}
         self.nodes: dict[str, FaultableNode] = {}
         self.records: dict[str, ActiveFault] = {}
         self._holders: set[str] = set()

@@ -76,7 +76,7 @@ class AutoRegistrationController:
 
     def __init__(self, cluster: ApiServerCluster) -> None:
         self._cluster = cluster
-        self._custom: set[str] = set()
+        self._custom: dict[str, tuple[str, str]] = {}
         for group, version in [*cluster.kinds.group_versions()]:
             if group in _PRIORITIES:
                 priority, order = _PRIORITIES[group]
@@ -95,12 +95,14 @@ class AutoRegistrationController:
             for group, version in self._cluster.kinds.group_versions()
             if group not in _PRIORITIES and group != _AGGREGATOR_GROUP
         }
-        for name in self._custom.difference(served):
-            with ignore_not_found():
-                self._cluster.delete(_SERVICES, name)
-        for name in set(served).difference(self._custom):
-            self._make(*served[name], *_CUSTOM_PRIORITIES, "true")
-        self._custom = set(served)
+        for name in self._custom:
+            if name not in served:
+                with ignore_not_found():
+                    self._cluster.delete(_SERVICES, name)
+        for name, group_version in served.items():
+            if name not in self._custom:
+                self._make(*group_version, *_CUSTOM_PRIORITIES, "true")
+        self._custom = served
 
     def _make(self, group: str, version: str, priority: int, order: int, managed: str) -> None:
         spec: Obj = {

@@ -25,15 +25,15 @@ class ClusterRoleAggregationController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "cluster-role-aggregation")
-        self._collecting: set[str] = set()
+        self._collecting: dict[str, None] = {}
         cluster.subscribe(CLUSTER_ROLES, self._changed)
 
     def _changed(self, change: str, new: Obj, _: Obj | None) -> None:
         name = name_of(new)
         if change == "DELETED" or not new.get("aggregationRule"):
-            self._collecting.discard(name)
+            self._collecting.pop(name, None)
         else:
-            self._collecting.add(name)
+            self._collecting[name] = None
         for collecting in self._collecting:
             self._queue.add(collecting)
 

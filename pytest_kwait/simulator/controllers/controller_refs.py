@@ -190,7 +190,7 @@ class OwnerIndex:
         self._queue = queue
         self._pause = pause
         self._by_uid: dict[str, str] = {}
-        self._by_namespace: dict[str, set[str]] = {}
+        self._by_namespace: dict[str, dict[str, None]] = {}
         cluster.subscribe(resource, self._changed)
         dependents.listen(self._dependent_changed)
 
@@ -207,18 +207,18 @@ class OwnerIndex:
         key, uid = key_of(new), uid_of(new)
         if change == "DELETED":
             self._by_uid.pop(uid, None)
-            self._by_namespace.get(namespace_of(new), set()).discard(key)
+            self._by_namespace.get(namespace_of(new), {}).pop(key, None)
             self._queue.forget(key)
             return
         self._by_uid[uid] = key
-        self._by_namespace.setdefault(namespace_of(new), set()).add(key)
+        self._by_namespace.setdefault(namespace_of(new), {})[key] = None
         same = old is not None and old["spec"] == new["spec"]
         self._queue.add_after(key, self._sync_delay(uid) if same else 0.0, scaled=False)
 
     def _dependent_changed(
         self, dependent: Obj, owner_uid: str | None, previous_uid: str | None
     ) -> None:
-        for uid in {owner_uid, previous_uid}:
+        for uid in dict.fromkeys((owner_uid, previous_uid)):
             if uid is not None and uid in self._by_uid:
                 self._queue.add_after(self._by_uid[uid], self._sync_delay(uid), scaled=False)
         if owner_uid is None and owner_of(dependent) is None:

@@ -153,7 +153,7 @@ class CronJobController:
             self._queue.add_at(key, now + wait)
 
     def _job_changed(self, _: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
-        for uid in {owner_uid, previous_uid}:
+        for uid in dict.fromkeys((owner_uid, previous_uid)):
             if uid is not None and uid in self._by_uid:
                 self._queue.add(self._by_uid[uid])
 

@@ -123,7 +123,7 @@ def _fill_slices(
 ) -> None:
     missing = {_identity(endpoint): endpoint for endpoint in endpoints}
     contents: dict[str, list[Obj]] = {}
-    changed: set[str] = set()
+    changed: dict[str, None] = {}
     for slice_ in slices:
         before = slice_.get("endpoints") or []
         kept_endpoints = [
@@ -133,7 +133,7 @@ def _fill_slices(
         ]
         contents[name_of(slice_)] = kept_endpoints
         if kept_endpoints != before or labels_of(slice_) != labels:
-            changed.add(name_of(slice_))
+            changed[name_of(slice_)] = None
     remaining_endpoints = list(missing.values())
     for name in sorted(changed, key=lambda name: -len(contents[name])):
         if contents[name]:
@@ -150,7 +150,7 @@ def _fill_slices(
         if fitting:
             fullest = max(fitting, key=lambda name: len(contents[name]))
             contents[fullest] += batch
-            changed.add(fullest)
+            changed[fullest] = None
         else:
             plan.create.append({"endpoints": batch, "ports": ports})
     for slice_ in slices:
@@ -197,7 +197,7 @@ class SliceIndex:
                 self._by_service.pop(before, None)
         if after is not None:
             self._by_service.setdefault(after, {})[name_of(new)] = new
-        for key in {before, after} - {None}:
+        for key in dict.fromkeys((before, after)):
             if key is not None:
                 self._queue.add(key)
 

@@ -155,7 +155,7 @@ class IPAddressController:
         for address in before - addresses:
             if self._owners.get(address) == owner:
                 del self._owners[address]
-        for address in addresses ^ before if old is not None else addresses | before:
+        for address in sorted(addresses ^ before if old is not None else addresses | before):
             self._queue.add(address)
 
     def _address_changed(self, change: str, new: Obj, _: Obj | None) -> None:

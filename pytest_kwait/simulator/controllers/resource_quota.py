@@ -43,20 +43,20 @@ class ResourceQuotaController:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._queue: Workqueue[str] = Workqueue(cluster, self._sync, "resource-quota-controller")
-        self._by_namespace: dict[str, set[str]] = {}
+        self._by_namespace: dict[str, dict[str, None]] = {}
         cluster.subscribe(_QUOTAS, self._quota_changed)
         cluster.subscribe_all(self._changed)
 
     def _quota_changed(self, change: str, new: Obj, old: Obj | None) -> None:
         key, namespace = key_of(new), namespace_of(new)
         if change == "DELETED":
-            keys = self._by_namespace.get(namespace, set())
-            keys.discard(key)
+            keys = self._by_namespace.get(namespace, {})
+            keys.pop(key, None)
             if not keys:
                 self._by_namespace.pop(namespace, None)
             self._queue.forget(key)
             return
-        self._by_namespace.setdefault(namespace, set()).add(key)
+        self._by_namespace.setdefault(namespace, {})[key] = None
         if old is None or old.get("spec") != new.get("spec") or _lacks_usage(new):
             self._queue.add(key)
 

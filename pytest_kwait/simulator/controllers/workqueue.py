@@ -91,7 +91,7 @@ class Workqueue(Generic[Key]):
         self._suspended: dict[Key, bool] = {}
         """Suspended keys, and whether they were added again meanwhile."""
         self._scheduled = False
-        self._timed: set[Key] = set()
+        self._timed: dict[Key, None] = {}
         """Delayed keys that wait for a moment of the wall clock."""
         self.explored: UnexploredQueue[Key] = UnexploredQueue(self)
         """The keys that an exploration holds back."""
@@ -144,13 +144,13 @@ class Workqueue(Generic[Key]):
         """
         self.add_after(key, moment - self._clock.time(), scaled=False)
         if key in self._waiting:
-            self._timed.add(key)
+            self._timed[key] = None
 
     def forget(self, key: Key) -> None:
         """Drop `key` with its pending work and its failures."""
         self._ready.pop(key, None)
         self._failures.pop(key, None)
-        self._timed.discard(key)
+        self._timed.pop(key, None)
         waiting = self._waiting.pop(key, None)
         if waiting is not None:
             waiting.cancel()
@@ -158,7 +158,7 @@ class Workqueue(Generic[Key]):
 
     def _due(self, key: Key) -> None:
         del self._waiting[key]
-        self._timed.discard(key)
+        self._timed.pop(key, None)
         self.add(key)
 
     def _on_jump(self) -> None:

@@ -122,7 +122,7 @@ def write_atomically(
 
 def _link_names(folder: Path, names: set[str]) -> None:
     """Link the first parts of the paths into `..data`, and remove links of former ones."""
-    for name in names:
+    for name in sorted(names):
         if not (folder / name).is_symlink():
             (folder / name).symlink_to(f"{_DATA}/{name}")
     for path in folder.iterdir():

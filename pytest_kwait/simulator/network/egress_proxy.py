@@ -72,11 +72,14 @@ class EgressProxy:
 
     def _sync(self) -> None:
         targets = self._cluster.egress
-        target_keys = {_EgressKey(targets.get_address(target), target.port) for target in targets}
-        for key in self._listeners.keys() - target_keys:
+        target_keys = dict.fromkeys(
+            _EgressKey(targets.get_address(target), target.port) for target in targets
+        )
+        for key in [key for key in self._listeners if key not in target_keys]:
             self._listeners.pop(key).close()
-        for key in target_keys - self._listeners.keys():
-            self._listeners[key] = open_listener(self, key)
+        for key in target_keys:
+            if key not in self._listeners:
+                self._listeners[key] = open_listener(self, key)
 
     # -- of listeners
 

@@ -47,7 +47,9 @@ class HostPorts:
         before = self._ports.get(uid, {})
         if targets == before:
             return
-        for port in before.keys() - targets.keys():
+        for port in before:
+            if port in targets:
+                continue
             pods = self._pods[port]
             del pods[uid]
             if not pods:

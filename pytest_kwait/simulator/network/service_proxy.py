@@ -77,7 +77,7 @@ class ServiceProxy:
         self._clients: dict[str, ClusterNetwork] = {}
         self._is_closed = False
         self._spare = SpareSockets(lambda: sockets.connect_socket("tcp"))
-        self._changed: set[tuple[str, str]] = set()
+        self._changed: dict[tuple[str, str], None] = {}
         self._opening: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
         self._stops = [
             cluster.subscribe("services", self._on_service),
@@ -120,10 +120,10 @@ class ServiceProxy:
     def _schedule(self, namespace: str, name: str) -> None:
         if not self._changed:
             self._cluster.clock.call_later(0, self._sync_changed)
-        self._changed.add((namespace, name))
+        self._changed[namespace, name] = None
 
     def _sync_changed(self) -> None:
-        changed, self._changed = self._changed, set()
+        changed, self._changed = self._changed, {}
         if not self._is_closed:
             for key in changed:
                 self._sync(key)
@@ -131,7 +131,7 @@ class ServiceProxy:
     def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
         service = self._cluster.find("services", name, namespace)
-        service_keys = set() if service is None else set(self._list_keys(service))
+        service_keys = {} if service is None else dict.fromkeys(self._list_keys(service))
         for stale_key in [
             listener
             for listener in self._listeners
@@ -140,7 +140,9 @@ class ServiceProxy:
             self._listeners.pop(stale_key).close()
         self._cancel_opening(key)
         missing: dict[tuple[str, str], list[_ServiceKey]] = {}
-        for service_key in service_keys - self._listeners.keys():
+        for service_key in service_keys:
+            if service_key in self._listeners:
+                continue
             port = (service_key.port_name, service_key.protocol)
             missing.setdefault(port, []).append(service_key)
         if missing:

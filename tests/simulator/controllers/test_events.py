@@ -81,6 +81,18 @@ def test_similar_events_are_combined(room: Room) -> None:
     }
 
 
+def test_repeated_similar_events_keep_their_form(room: Room) -> None:
+    for number in range(9):
+        room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
+    for number in (*range(9, 14), 9, 9, *range(9)):
+        room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")
+    counts = {event["message"]: event["count"] for event in room.events()}
+    assert counts == {
+        **{f"part {number}": 2 for number in range(9)},
+        "(combined from similar events): part 9": 7,
+    }
+
+
 def test_similar_events_are_separate_again_after_a_while(room: Room) -> None:
     for number in range(10):
         room.recorder.event(room.thing, _KIND, NORMAL, "Done", f"part {number}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +21,7 @@ from tests.simulator.exploration.seeds import explore
 if TYPE_CHECKING:
     from pytest_kwait.simulator.objects import Obj
 
+ROOT = Path(__file__).parents[3]
 SEEDS = range(scaled(4))
 PHASES = {"": 0, "Pending": 0, "Running": 1, "Succeeded": 2, "Failed": 2}
 OVER_HTTP = {
@@ -202,6 +207,24 @@ def test_same_seed_perturbs_a_cluster_equally() -> None:
     first, second = ({*run.exploration.applied} for run in runs)
     assert first
     assert first == second
+
+
+def test_same_seed_perturbs_equally_under_every_hash_seed() -> None:
+    command = [sys.executable, "-m", "tests.simulator.exploration.seeded_run", "2"]
+    programs = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for hash_seed in ("1", "2")
+    ]
+    outputs = [program.communicate()[0].splitlines() for program in programs]
+    assert [program.returncode for program in programs] == [0, 0]
+    assert len(outputs[0]) > 1000
+    assert outputs[0] == outputs[1]
 
 
 def test_other_seeds_perturb_it_differently() -> None:

@@ -240,11 +240,11 @@ async def serve_watch(
                 await response.write_eof()
             return response
     stream.start(buffer)
-    cluster.faults.watches.add(stream)
+    cluster.faults.watches[stream] = None
     try:
         await stream.run(float(seconds))
     finally:
-        cluster.faults.watches.discard(stream)
+        cluster.faults.watches.pop(stream, None)
         whole = stream.stop()
     if whole:
         await response.write_eof()

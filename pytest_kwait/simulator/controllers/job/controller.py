@@ -791,7 +791,7 @@ class JobController:
 
     def _pod_changed(self, pod: Obj, owner_uid: str | None, previous_uid: str | None) -> None:
         known = False
-        for uid in {owner_uid, previous_uid}:
+        for uid in dict.fromkeys((owner_uid, previous_uid)):
             if uid is not None and uid in self._by_uid:
                 known = True
                 self._context.note_end(pod, owner_uid is None)

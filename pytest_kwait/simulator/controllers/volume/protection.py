@@ -78,9 +78,10 @@ class ProtectionController:
 
     def _release_classes(self, new: Obj, old: Obj | None) -> None:
         """Queue the classes that the objects name."""
-        for name in _list_attribute_classes(new) | (
-            _list_attribute_classes(old) if old is not None else set()
-        ):
+        names = _list_attribute_classes(new)
+        if old is not None:
+            names |= _list_attribute_classes(old)
+        for name in sorted(names):
             self._classes.add(name)
 
     def _release_claim(self, key: str) -> None:

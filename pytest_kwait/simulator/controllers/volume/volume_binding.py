@@ -51,7 +51,7 @@ class VolumeBinding:
     def __init__(self, cluster: Cluster, retry: Callable[[str], None]) -> None:
         self._cluster = cluster
         self._retry = retry
-        self._waiting: dict[str, set[str]] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
         self.predicate: PerPod[PredicatePerPod] = PerPod(self._check)
         cluster.subscribe("persistentvolumeclaims", self._claim_changed)
         cluster.subscribe("persistentvolumes", self._volume_changed)
@@ -69,7 +69,7 @@ class VolumeBinding:
 
     def _wait(self, pod: Obj, claim: str) -> None:
         key = f"{namespace_of(pod)}/{claim}"
-        self._waiting.setdefault(key, set()).add(key_of(pod))
+        self._waiting.setdefault(key, {})[key_of(pod)] = None
 
     def _claims(self, pod: Obj) -> tuple[list[Obj], list[Obj]]:
         """Return the claims with delayed binding, and the volumes of bound ones.

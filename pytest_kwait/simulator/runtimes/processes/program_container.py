@@ -343,7 +343,7 @@ class PodPrograms(PodSandbox):
         programs = self._programs
         if programs.is_closed or not programs.runtime.is_plain:
             return
-        for number, kind in container.config.ports:
+        for number, kind in sorted(container.config.ports):
             holder = next(
                 (
                     other_pod
