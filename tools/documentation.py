@@ -10,8 +10,8 @@ A comment in the line above a block says what its language does not:
 
 from __future__ import annotations
 
+import argparse
 import re
-import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -150,4 +150,6 @@ def _line_pattern(line: str) -> str:
 
 
 if __name__ == "__main__":
-    write_annotated(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="folder for the annotated tests of the pages")
+    write_annotated(parser.parse_args().folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,16 +27,19 @@ REFUSED = "request patch configmaps shop-page by sites/OpenAPI-Generator 1"
 
 
 @pytest.fixture
-def _refused(kwait_cluster: Cluster) -> Iterator[None]:
+def _refused(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Refuse the operator's first write of one page, as the command of a failure does.
 
-    All tests on the cluster are explored meanwhile: those that use it run alone.
+    A cluster has one exploration: the workers of a run take turns. Serial tests would not do, as
+    others start runs of pytest on this cluster.
     """
     exploration = kwait_cluster.exploration
     seed = find_seed("harsh", [("too-many-requests", REFUSED)])
-    exploration.start(seed, "harsh", [f"too-many-requests@{REFUSED}"])
-    yield
-    assert exploration.end().decisions == (f"too-many-requests@{REFUSED}",)
+    with (tmp_path_factory.getbasetemp().parent / "exploration.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        exploration.start(seed, "harsh", [f"too-many-requests@{REFUSED}"])
+        yield
+        assert exploration.end().decisions == (f"too-many-requests@{REFUSED}",)
 
 
 def test_kopf_operator(kwait: Kwait, start_kopf: StartKopf) -> None:
@@ -47,7 +51,6 @@ def test_kopf_operator(kwait: Kwait, start_kopf: StartKopf) -> None:
 
 @pytest.mark.needs(MAPPINGS)
 @pytest.mark.usefixtures("_refused")
-@pytest.mark.kwait_disruptive
 def test_refused_request_is_tried_again(kwait: Kwait, start_kopf: StartKopf) -> None:
     start_kopf("")
     check_pages(kwait)
@@ -55,7 +58,6 @@ def test_refused_request_is_tried_again(kwait: Kwait, start_kopf: StartKopf) -> 
 
 @pytest.mark.needs(MAPPINGS)
 @pytest.mark.usefixtures("_refused")
-@pytest.mark.kwait_disruptive
 @pytest.mark.kwait(timeout="10s")
 def test_refused_request_is_lost_by_the_mistake(kwait: Kwait, start_kopf: StartKopf) -> None:
     start_kopf("ignored_refusal")

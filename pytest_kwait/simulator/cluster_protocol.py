@@ -163,7 +163,7 @@ class Cluster(Protocol):
         self.clock = clock
         self.store = store
         self.kinds = Scheme()
-        self.services = Services(self)
+        self.services = Services()
         self.exploration = NoExploration()
         self.tasks = Tasks()
         self.kubelets = {}

@@ -261,6 +261,7 @@ class Recordings:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._by_folder: dict[str, HistoryJournals] = {}
+        cluster.services.on_close(self.close)
 
     def record(self, folder: Path) -> HistoryJournals:
         """Record into a folder from now on; a recording that is active is written up to now."""
@@ -277,3 +278,12 @@ class Recordings:
         for journals in self._by_folder.values():
             journals.stop()
         self._by_folder.clear()
+
+    async def close(self) -> None:
+        """Complete all recordings, when the cluster ends."""
+        self.stop()
+
+
+def get_recordings(cluster: Cluster) -> Recordings:
+    """Return the recordings of a cluster."""
+    return cluster.services.get(Recordings, lambda: Recordings(cluster))

@@ -1,97 +1,59 @@
-"""The services of a cluster: what its components share, each made when it is first used.
+"""The services of a cluster: what its components share, one object of each class.
 
-A component finds them at its cluster, so that it neither makes nor passes them on.
+A component finds them at its cluster, so that it neither makes nor passes them on. The module that
+defines a service has the function that gets it.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.apiserver.handlers.watch import LatestChunk
+    from collections.abc import Awaitable, Callable
+
     from pytest_kwait.simulator.busybox.os.machine import Machine
-    from pytest_kwait.simulator.cluster_protocol import Cluster
-    from pytest_kwait.simulator.history import Recordings
-    from pytest_kwait.simulator.kubelet.logs import ClusterLogs
-    from pytest_kwait.simulator.kubelet.volumes import PersistentFolders
-    from pytest_kwait.simulator.network.egress_proxy import EgressReporter
-    from pytest_kwait.simulator.network.pod_network import PodNetworks
-    from pytest_kwait.simulator.runtimes.processes.program_container import ClusterPrograms
+    from pytest_kwait.simulator.clock import SimClock
+
+T = TypeVar("T")
 
 
 class Services:
     """The services of one cluster.
 
-    Modules are imported with the service that they define: a cluster starts without them.
+    Attributes:
+        is_closed: whether the cluster has ended.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._is_closed = False
+    def __init__(self) -> None:
+        self._made: dict[type, object] = {}
+        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self.is_closed = False
+
+    def get(self, kind: type[T], make: Callable[[], T]) -> T:
+        """Return the cluster's object of a class.
+
+        Args:
+            make: makes the object when it is first asked for.
+        """
+        service = self._made.get(kind)
+        if not isinstance(service, kind):
+            service = self._made[kind] = make()
+        return service
+
+    def on_close(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Call a function when the cluster ends."""
+        self._ends.append(end)
 
     async def close(self) -> None:
-        """Complete recordings and end programs, if there are any."""
-        self._is_closed = True
-        if "recordings" in vars(self):
-            self.recordings.stop()
-        if "programs" in vars(self):
-            await self.programs.close()
+        """End what services have begun."""
+        self.is_closed = True
+        while self._ends:
+            await self._ends.pop(0)()
 
-    @cached_property
-    def machine(self) -> Machine:
-        """The machine of all simulated containers."""
-        from pytest_kwait.simulator.busybox.os.machine import Machine
 
-        return Machine(self._cluster.clock)
+def get_machine(services: Services, clock: SimClock) -> Machine:
+    """Return the machine of all simulated containers of a cluster."""
+    # Not at import: a cluster starts without it.
+    from pytest_kwait.simulator.busybox.os.machine import Machine
 
-    @cached_property
-    def logs(self) -> ClusterLogs:
-        """The logs of all containers."""
-        from pytest_kwait.simulator.kubelet.logs import ClusterLogs
-
-        return ClusterLogs()
-
-    @cached_property
-    def persistent_folders(self) -> PersistentFolders:
-        """The folders that outlive pods."""
-        from pytest_kwait.simulator.kubelet.volumes import PersistentFolders
-
-        return PersistentFolders(self._cluster, self.machine)
-
-    @cached_property
-    def programs(self) -> ClusterPrograms:
-        """The programs of mapped images."""
-        from pytest_kwait.simulator.runtimes.processes.program_container import ClusterPrograms
-
-        programs = ClusterPrograms(self._cluster)
-        programs.is_closed = self._is_closed
-        return programs
-
-    @cached_property
-    def pod_networks(self) -> PodNetworks:
-        """The network of programs."""
-        from pytest_kwait.simulator.network.pod_network import PodNetworks
-
-        return PodNetworks()
-
-    @cached_property
-    def egress_reporter(self) -> EgressReporter:
-        """The reporter of refused and failed connections out of the cluster."""
-        from pytest_kwait.simulator.network.egress_proxy import EgressReporter
-
-        return EgressReporter(self._cluster)
-
-    @cached_property
-    def recordings(self) -> Recordings:
-        """The recordings of the cluster's history."""
-        from pytest_kwait.simulator.history import Recordings
-
-        return Recordings(self._cluster)
-
-    @cached_property
-    def latest_chunk(self) -> LatestChunk:
-        """The latest change, as watches send it."""
-        from pytest_kwait.simulator.apiserver.handlers.watch import LatestChunk
-
-        return LatestChunk()
+    return services.get(Machine, lambda: Machine(clock))

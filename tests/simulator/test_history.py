@@ -12,6 +12,7 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator import history
 from pytest_kwait.simulator.history import (
     HistoryJournals,
+    get_recordings,
 )
 from pytest_kwait.simulator.protocol.recording import journal
 from pytest_kwait.simulator.protocol.recording.files import read_recording
@@ -325,14 +326,14 @@ def test_a_cluster_flushes_by_itself_and_stops_once(
     monkeypatch.setattr(history, "_FLUSH_SECONDS", 0.0)
 
     async def record() -> None:
-        first = api.services.recordings.record(tmp_path)
+        first = get_recordings(api).record(tmp_path)
         add_namespace(api)
         api.create("pods", pod(), "t-1")
         while not (tmp_path / "namespaces" / "t-1.jsonl").exists():
             await async_sleep(0)
-        assert api.services.recordings.record(tmp_path) is first
-        api.services.recordings.stop()
-        api.services.recordings.stop()
+        assert get_recordings(api).record(tmp_path) is first
+        get_recordings(api).stop()
+        get_recordings(api).stop()
 
     asyncio.run(record())
     assert (0.0, "STATE", "serviceaccounts/t-1/default") in own(read_recording(tmp_path).lines)

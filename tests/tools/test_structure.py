@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools import structure
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 
@@ -33,6 +32,12 @@ def test_circles_count_imports_for_types_and_in_functions(tmp_path: Path) -> Non
     assert structure.circles(structure.import_graph(modules)) == [
         ["pytest_kwait.a", "pytest_kwait.b", "pytest_kwait.c"]
     ]
+
+
+def test_the_package_has_no_circle() -> None:
+    """Contracts leave out what the cluster's interface imports for types; this does not."""
+    graph = structure.import_graph(structure.read_package(Path(__file__).parents[2]))
+    assert structure.circles(graph) == []
 
 
 def test_single_importers_are_in_the_same_folder(tmp_path: Path) -> None:

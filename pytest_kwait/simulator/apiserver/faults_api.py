@@ -358,7 +358,10 @@ async def _record_history(cluster: Cluster, request: ApiRequest) -> web.Response
     folder = body.get("folder")
     if not isinstance(folder, str) or not Path(folder).is_absolute():
         raise bad_request(f"folder: {folder!r} is invalid: use an absolute path")
-    journals = cluster.services.recordings.record(Path(folder))
+    # Not at import: few runs record.
+    from pytest_kwait.simulator.history import get_recordings
+
+    journals = get_recordings(cluster).record(Path(folder))
     version = cluster.kinds.version.get("gitVersion", "")
     return json_only_response(request, {"version": version, "trouble": journals.trouble})
 

@@ -16,6 +16,8 @@ from pytest_kwait.simulator.busybox.os.files import StorageQuota
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from pytest_kwait.simulator.cluster_protocol import Cluster
+
 # The limit of a log; source: kubelet config, `containerLogMaxSize`.
 _MAX_LOG = 10 << 20
 # The limit of all logs of a cluster.
@@ -47,6 +49,11 @@ class ClusterLogs:
         """Count more bytes; shorten the largest log if the total exceeds the limit."""
         if not self._log_quota.reserve(size):
             max(self._all, key=lambda log: log.memory_size).drop_older_half()
+
+
+def get_cluster_logs(cluster: Cluster) -> ClusterLogs:
+    """Return the logs of a cluster's containers."""
+    return cluster.services.get(ClusterLogs, ClusterLogs)
 
 
 class ContainerLog:

@@ -33,6 +33,7 @@ from pytest_kwait.simulator.kubelet.cri import (
 from pytest_kwait.simulator.kubelet.environment import make_environment, make_resources
 from pytest_kwait.simulator.kubelet.handlers import start_hook
 from pytest_kwait.simulator.kubelet.images import ImageManager
+from pytest_kwait.simulator.kubelet.logs import get_cluster_logs
 from pytest_kwait.simulator.kubelet.prober import ContainerProbes
 from pytest_kwait.simulator.kubelet.restart_policy import (
     RESTARTING_ALL,
@@ -499,7 +500,7 @@ class RuntimeManager:
         script: Script,
     ) -> Call[Container | None]:  # fmt: skip
         """Create a container; None after a recorded failure."""
-        name, log = spec["name"], self._worker.cluster.services.logs.create()
+        name, log = spec["name"], get_cluster_logs(self._worker.cluster).create()
         try:
             config = self._make_config(spec, record, image, script, log)
             container_id = yield from runtime.create_container(uid_of(self._worker.pod), config)

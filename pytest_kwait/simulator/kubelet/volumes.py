@@ -32,6 +32,7 @@ from pytest_kwait.simulator.kubelet.environment import (
     get_sub_path,
 )
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
+from pytest_kwait.simulator.services import get_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -186,7 +187,11 @@ def resolve_sub_path(folder: Directory, path: str) -> Inode:
 
 def get_persistent_folders(cluster: Cluster) -> PersistentFolders:
     """Return the persistent folders of a cluster."""
-    return cluster.services.persistent_folders
+    services = cluster.services
+    return services.get(
+        PersistentFolders,
+        lambda: PersistentFolders(cluster, get_machine(services, cluster.clock)),
+    )
 
 
 def _find_mounted_volumes(pod: Obj) -> Iterator[Obj]:

@@ -239,4 +239,4 @@ class EgressReporter:
 
 def get_egress_reporter(cluster: Cluster) -> EgressReporter:
     """Return the reporter of a cluster."""
-    return cluster.services.egress_reporter
+    return cluster.services.get(EgressReporter, lambda: EgressReporter(cluster))

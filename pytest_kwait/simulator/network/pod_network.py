@@ -201,7 +201,7 @@ class PodNetworks:
 
 def get_pod_networks(cluster: Cluster) -> PodNetworks:
     """Return the holder of a cluster's network of programs."""
-    return cluster.services.pod_networks
+    return cluster.services.get(PodNetworks, PodNetworks)
 
 
 def is_cluster_address(cluster: Cluster, host: str) -> bool:

@@ -21,6 +21,7 @@ from pytest_kwait.simulator.protocol.container_scripts import (
 )
 from pytest_kwait.simulator.runtimes.interpreted.container import InterpretedContainer
 from pytest_kwait.simulator.runtimes.interpreted.service import InterpretedRuntime
+from pytest_kwait.simulator.services import get_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -223,9 +224,8 @@ class ScriptedRuntime(InterpretedRuntime):
 
     def make_container(self, config: ContainerConfig, host: PodHost) -> ScriptedContainer:
         """Return a new container."""
-        return ScriptedContainer(
-            self.cluster.services.machine, config, host.on_container_stopped, host.network
-        )
+        machine = get_machine(self.cluster.services, self.cluster.clock)
+        return ScriptedContainer(machine, config, host.on_container_stopped, host.network)
 
     def make_notice(self, container: InterpretedContainer) -> Notice | None:
         """Return None: what the script says is meant."""

@@ -12,6 +12,7 @@ from urllib3.exceptions import ProtocolError
 
 from pytest_kwait import wait
 from pytest_kwait.simulator.apiserver import faults_api
+from pytest_kwait.simulator.history import get_recordings
 from pytest_kwait.simulator.image_reference import parse_image
 from pytest_kwait.simulator.protocol.image_mapping import make_image_mapping
 from pytest_kwait.simulator.runtimes.processes import program_container
@@ -281,7 +282,7 @@ def test_a_history_is_recorded_for_administrators_of_the_machine(
         "folder: 'here' is invalid: use an absolute path",
     )
     assert served.send("POST", path, [1]).json()["message"] == "a history is an object"
-    served.run(lambda: served.api.services.recordings.stop())
+    served.run(lambda: get_recordings(served.api).stop())
 
 
 def _mapping(command: str) -> dict[str, Any]:

@@ -265,7 +265,7 @@ class WatchStream:
     ) -> None:
         self._cluster = cluster
         self.request = request
-        self._latest = cluster.services.latest_chunk
+        self._latest = cluster.services.get(LatestChunk, LatestChunk)
         self._revision = revision
         self._kind = kind
         self._prefix = f"{namespace}/" if namespace and kind.namespaced else ""

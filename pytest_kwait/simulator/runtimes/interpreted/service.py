@@ -31,6 +31,7 @@ from pytest_kwait.simulator.runtimes.service import (
     RuntimeServer,
     check_seccomp_profile,
 )
+from pytest_kwait.simulator.services import get_machine
 
 if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.files import FileSystem
@@ -127,9 +128,8 @@ class InterpretedRuntime(RuntimeServer[PodSandbox, InterpretedContainer]):
 
     def make_container(self, config: ContainerConfig, host: PodHost) -> InterpretedContainer:
         """Return a new container."""
-        return InterpretedContainer(
-            self.cluster.services.machine, config, host.on_container_stopped, host.network
-        )
+        machine = get_machine(self.cluster.services, self.cluster.clock)
+        return InterpretedContainer(machine, config, host.on_container_stopped, host.network)
 
     def start_container(self, container_id: str) -> Call[Notice | None]:
         """Start the program; return a notice if nothing is known of it."""

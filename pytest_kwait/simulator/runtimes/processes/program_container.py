@@ -96,8 +96,12 @@ class ClusterPrograms:
         self._closing: asyncio.Future[None] | None = None
         self._refusal: str | None = None
         self.pods: WeakSet[PodPrograms] = WeakSet()
-        self.is_closed = False
-        """True once the cluster ends: nothing is started or written any more."""
+        cluster.services.on_close(self.close)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the cluster has ended: nothing is started or written any more."""
+        return self._cluster.services.is_closed
 
     @property
     def folder(self) -> Path:
@@ -180,8 +184,7 @@ class ClusterPrograms:
                     await container.exit_event.wait()
 
     async def close(self) -> None:
-        """End all programs and remove the folders."""
-        self.is_closed = True
+        """End all programs and remove the folders, when the cluster ends."""
         await self._stop_savers()
         runtime, self._runtime = self._runtime, None
         if self._network is not None:
@@ -194,7 +197,7 @@ class ClusterPrograms:
 
 def get_cluster_programs(cluster: Cluster) -> ClusterPrograms:
     """Return the programs of a cluster."""
-    return cluster.services.programs
+    return cluster.services.get(ClusterPrograms, lambda: ClusterPrograms(cluster))
 
 
 class PodPrograms(PodSandbox):

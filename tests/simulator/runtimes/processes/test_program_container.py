@@ -248,7 +248,7 @@ def test_nothing_is_written_while_the_cluster_ends(cluster: Cluster, runtime: Fa
     _start(cluster)
     programs = get_cluster_programs(cluster.api)
     folder = programs.folder
-    asyncio.run(programs.close())
+    asyncio.run(cluster.api.services.close())
     runtime.last.exit(1)
     cluster.run(120)
     assert not folder.exists()
@@ -639,7 +639,7 @@ def test_programs_that_may_write_to_the_machine_end_before_the_cluster_does(
     signals: list[list[int]] = []
 
     async def close() -> None:
-        closing = asyncio.ensure_future(get_cluster_programs(cluster.api).close())
+        closing = asyncio.ensure_future(cluster.api.services.close())
         await async_sleep(0)
         signals.extend([list(web.signals), list(runtime.last.signals)])
         assert not closing.done()
