@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 # Source: kubelet's `--root-dir` and kuberuntime_manager.go, `seccompProfileRoot`.
 _SECCOMP_PROFILES = "/var/lib/kubelet/seccomp"
+_DEFAULT_SECURITY_CONTEXT = LinuxContainerSecurityContext(run_as_user_origin="the pod")
+_PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
 def make_sandbox_config(pod: Obj) -> PodSandboxConfig:
@@ -140,6 +142,8 @@ def _get_setting(pod: Obj, container: Obj, field: str) -> object:
 def make_security_context(pod: Obj, container: Obj) -> LinuxContainerSecurityContext:
     """Return the rights of a container."""
     own, of_pod = container.get("securityContext") or {}, pod["spec"].get("securityContext") or {}
+    if not own and not of_pod:
+        return _DEFAULT_SECURITY_CONTEXT
     user, group = (_get_setting(pod, container, name) for name in ("runAsUser", "runAsGroup"))
     groups = [*(of_pod.get("supplementalGroups") or ())]
     if of_pod.get("fsGroup") is not None:
@@ -213,8 +217,10 @@ def list_ports(container: Obj) -> frozenset[tuple[int, str]]:
         (int(port_spec["containerPort"]), str(port_spec.get("protocol") or "TCP"))
         for port_spec in container.get("ports") or ()
     }
-    for field in ("startupProbe", "livenessProbe", "readinessProbe"):
-        probe = container.get(field) or {}
+    for field in _PROBES:
+        probe = container.get(field)
+        if not probe:
+            continue
         for action in probe.keys() & {"httpGet", "tcpSocket", "grpc"}:
             port = (probe[action] or {}).get("port")
             if isinstance(port, int):

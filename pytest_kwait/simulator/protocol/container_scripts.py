@@ -68,7 +68,7 @@ class Script:
     @property
     def replaces_command(self) -> bool:
         """Return whether the script replaces the container's command."""
-        return any(value is not None for value in (self.run, self.exit, self.log))
+        return self.run is not None or self.exit is not None or self.log is not None
 
 
 EMPTY = Script()

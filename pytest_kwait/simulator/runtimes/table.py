@@ -60,22 +60,22 @@ class ClusterRuntimes:
 
     def find_for_container(self, image: ImageReference, script: Script) -> RuntimeService:
         """Return the runtime of a container."""
-        return next(runtime for runtime, runs in self._rows if runs(self._cluster, image, script))
+        for runtime, runs in self._rows:
+            if runs(self._cluster, image, script):
+                return runtime
+        return self._rows[-1][0]
 
     def find_for_pod(self, pod: Obj) -> RuntimeService:
         """Return the runtime that makes the sandbox of a pod: the first that has an image of it.
 
         Scripts do not count: a script needs no sandbox of its own.
         """
-        images = list(_list_images(pod))
-        return next(
-            (
-                runtime
-                for runtime, runs in self._rows
-                if any(runs(self._cluster, image, EMPTY) for image in images)
-            ),
-            self._rows[-1][0],
-        )
+        images = _list_images(pod)
+        for runtime, runs in self._rows:
+            for image in images:
+                if runs(self._cluster, image, EMPTY):
+                    return runtime
+        return self._rows[-1][0]
 
     def make_scripts(
         self, host: PodHost, list_running: Callable[[], Iterable[RunningContainer]]
@@ -94,11 +94,12 @@ class ClusterRuntimes:
         return self.find_for_container(spec.image, EMPTY).pull_image(spec)
 
 
-def _list_images(pod: Obj) -> Iterable[ImageReference]:
-    spec = pod["spec"]
+def _list_images(pod: Obj) -> list[ImageReference]:
+    spec, images = pod["spec"], []
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(kind) or ():
             try:
-                yield parse_image(container["image"])
+                images.append(parse_image(container["image"]))
             except InvalidImageError:
                 continue
+    return images
