@@ -135,7 +135,7 @@ class Cluster(Protocol):
     exploration: NoExploration
     """The hooks of the exploration that perturbs the cluster."""
     tasks: Tasks
-    """How the work of components is run."""
+    """The way in which the work of components is run."""
     kubelets: dict[str, KubeletApi]
     """The kubelets by node name."""
     scripts: ScriptRules
@@ -375,7 +375,7 @@ class ApiServerCluster(Cluster, Protocol):
     """A cluster whose API server runs in this process."""
 
     has_controllers: bool
-    """Whether it has others than those of kube-apiserver."""
+    """True if there are controllers besides those of kube-apiserver."""
     time_scale: float
     """The time of its controllers, as a fraction of a real cluster's."""
     before_write: list[Callable[[Kind, Obj, Obj | None], None]]

@@ -657,7 +657,7 @@ class GenericStore:
         """Return an object in its storage version as it is read, and as it is written.
 
         They differ for custom objects: what a strategy has removed, as a status, has defaults.
-        What was given empty is not stored.
+        Fields that were given empty are not stored.
         """
         for obj in caller.emptied_objects:
             obj.emptied.clear()

@@ -1,4 +1,4 @@
-"""What containers of all runtimes here have in common: status, log, attached clients, the end."""
+"""The container of all runtimes here: status, log, attached clients, the end."""
 
 from __future__ import annotations
 

@@ -750,7 +750,7 @@ class ProgramContainer(RuntimeContainer):
             process.signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Tell who waits for the end."""
+        """Tell the waiting callers of the end."""
         self.exit_event.set()
 
     def read_written_message(self) -> bytes:
