@@ -336,7 +336,7 @@ def test_a_token_secret_is_kept_while_its_account_is_not_seen_yet(
     served.run(
         lambda: served.api.create("serviceaccounts", {"metadata": {"name": "robot"}}, "default")
     )
-    for account in ("robot", "nobody"):
+    for account in ("robot", "guest"):
         annotations = {"kubernetes.io/service-account.name": account}
         secret = {
             "metadata": {"name": account, "annotations": annotations},
@@ -347,7 +347,7 @@ def test_a_token_secret_is_kept_while_its_account_is_not_seen_yet(
     filled = _stored(served, "secrets", "robot")
     assert filled is not None
     assert {"ca.crt", "namespace", "token"} <= set(filled["data"])
-    assert _stored(served, "secrets", "nobody") is None
+    assert _stored(served, "secrets", "guest") is None
 
 
 def test_rules_of_aggregated_roles_reach_the_server(
@@ -369,10 +369,10 @@ def test_rules_of_aggregated_roles_reach_the_server(
 
 
 def test_the_server_decides_on_access(cluster: RemoteCluster) -> None:
-    admin, nobody = User("admin", (ADMINS,)), User("nobody")
+    admin, guest = User("admin", (ADMINS,)), User("guest")
     decisions = [
         cluster.rbac.decide(AuthorizationAttributes(user, "get", "", "pods", namespace="default"))
-        for user in (admin, nobody)
+        for user in (admin, guest)
     ]
     assert [decision.allowed for decision in decisions] == [True, False]
     assert decisions[1].reason == ""

@@ -10,5 +10,5 @@ It has containerd's and runc's place under the kubelet.
 - `logger` is the process that reads the output of all programs.
 - `container_init` and `root_filesystem` are the steps of a forked process.
 - `system_calls`, `netlink`, `cgroups` and `processes` are the kernel's interfaces.
-What runs in the processes that are started imports the standard library only.
+Modules of the processes that are started import the standard library only.
 """

@@ -100,7 +100,7 @@ class ClusterPrograms:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the cluster has ended: nothing is started or written any more."""
+        """True once the cluster has ended: nothing is started or written any more."""
         return self._cluster.services.is_closed
 
     @property
@@ -660,7 +660,7 @@ class ProgramContainer(RuntimeContainer):
         self.mapping = mapping
         self.launch_config = launch_config
         self.may_save = bool(mapping.writable)
-        """Whether it may write to folders of the machine."""
+        """True for a program that may write to folders of the machine."""
         self.exit_event = asyncio.Event()
         """Set once the program has ended."""
         self.failure = ""
