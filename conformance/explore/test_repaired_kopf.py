@@ -21,25 +21,36 @@ if TYPE_CHECKING:
     from conformance.explore.kopf_tests import StartKopf
     from pytest_kwait import Cluster, Kwait
 
-pytestmark = [pytest.mark.needs(PROGRAMS), pytest.mark.kwait_skip_unless_programs_isolated]
+pytestmark = [
+    pytest.mark.needs(PROGRAMS),
+    pytest.mark.kwait_skip_unless_programs_isolated,
+    pytest.mark.usefixtures("_turn"),
+]
 
 REFUSED = "request patch configmaps shop-page by sites/OpenAPI-Generator 1"
 
 
 @pytest.fixture
-def _refused(kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Refuse the operator's first write of one page, as the command of a failure does.
+def _turn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let one operator of this module run at a time.
 
-    A cluster has one exploration: the workers of a run take turns. Serial tests would not do, as
-    others start runs of pytest on this cluster.
+    A cluster has one exploration, and a refusal meets the first of these operators that writes the
+    page, whose request it names without a namespace. Serial tests would not do, as others start
+    runs of pytest on this cluster.
     """
-    exploration = kwait_cluster.exploration
-    seed = find_seed("harsh", [("too-many-requests", REFUSED)])
     with (tmp_path_factory.getbasetemp().parent / "exploration.lock").open("w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
-        exploration.start(seed, "harsh", [f"too-many-requests@{REFUSED}"])
         yield
-        assert exploration.end().decisions == (f"too-many-requests@{REFUSED}",)
+
+
+@pytest.fixture
+def _refused(_turn: None, kwait_cluster: Cluster) -> Iterator[None]:
+    """Refuse the operator's first write of one page, as the command of a failure does."""
+    exploration = kwait_cluster.exploration
+    seed = find_seed("harsh", [("too-many-requests", REFUSED)])
+    exploration.start(seed, "harsh", [f"too-many-requests@{REFUSED}"])
+    yield
+    assert exploration.end().decisions == (f"too-many-requests@{REFUSED}",)
 
 
 def test_kopf_operator(kwait: Kwait, start_kopf: StartKopf) -> None:
