@@ -1,0 +1,19 @@
+"""The runtime of mapped images where no namespaces can be made: system calls are intercepted.
+
+A container's programs run under a seccomp filter that hands chosen system calls to an interceptor,
+their parent. It answers them, performs them in their place, or changes their arguments: each pod
+has an address of its own on the machine's loopback interface and sees that of the cluster, and each
+container has its volumes at their paths. It makes programs run as in a pod and keeps no hostile
+one in.
+
+- `interceptor` is the loop of the process above a container's programs.
+- `seccomp` installs filters and takes notifications; `tracer` changes arguments and results.
+- `system_calls` has the numbers and registers of the processors.
+- `network` answers calls of sockets, with the addresses of `addresses`.
+- `files` answers calls with paths, which `paths` resolves.
+- `cluster_socket` are sockets of the server that speak the cluster's addresses.
+
+Modules of the processes that are started import the standard library only.
+
+Source: man 2 seccomp_unotify, ptrace, seccomp.
+"""
