@@ -33,10 +33,18 @@ class Memory(Protocol):
 
 
 class ProcessMemory:
-    """The memory of a process, by a file of /proc."""
+    """The memory of a thread's process.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    Raises:
+        OSError: the thread has ended, or may not be traced.
+    """
+
+    def __init__(self, thread: int) -> None:
+        self._fd = os.open(f"/proc/{thread}/mem", os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._fd)
 
     def read(self, address: int, size: int) -> bytes:
         """Return bytes at an address."""
@@ -135,11 +143,9 @@ class Change(NamedTuple):
 
     Args:
         arguments: numbers, or bytes that the argument points to, by the argument's place.
-        on_return: as of `Continue`.
     """
 
     arguments: Mapping[int, int | bytes]
-    on_return: Callable[[int], None] | None = None
 
 
 Answer = Continue | Result | Failure | Descriptor | Change

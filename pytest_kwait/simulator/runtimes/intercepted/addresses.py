@@ -1,0 +1,183 @@
+"""The addresses of a cluster's pods and services, as addresses of the machine's loopback interface.
+
+All of 127.0.0.0/8 is the loopback interface on Linux. A cluster takes a block of 2^16 of it, which
+no other cluster on the machine has, and an address of the block for each address in use. The table
+is a file that the server, the launcher and the interceptors share.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+from ipaddress import IPv4Address, IPv4Network
+from typing import NamedTuple
+
+_RECORD = struct.Struct("!II")
+_BLOCKS = range(1, 255)
+# Where a cluster holds its block, at the last address but one.
+_BLOCK_PORT = 61337
+_SHIFTED_PORTS = 64000
+"""The machine's port for port 0 of those that only privileged programs may use."""
+_FIRST_UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
+# Source: include/uapi/linux/in.h.
+_IP_BIND_ADDRESS_NO_PORT = 24
+_LOOPBACK = IPv4Network("127.0.0.0/8")
+LOCALHOST = IPv4Address("127.0.0.1")
+UNSPECIFIED = IPv4Address("0.0.0.0")
+_NO_OWNER = IPv4Address(0)
+
+
+class Address(NamedTuple):
+    """An address of the cluster.
+
+    Args:
+        host: the address.
+        owner: the pod whose loopback address it is; 0.0.0.0 for all others.
+    """
+
+    host: IPv4Address
+    owner: IPv4Address = _NO_OWNER
+
+
+def hold_block(number: int) -> tuple[socket.socket, int]:
+    """Take a block that no other cluster has.
+
+    Args:
+        number: where to look first.
+
+    Returns:
+        The socket that holds it until it is closed, and the second byte of its addresses.
+
+    Raises:
+        OSError: no block is free, or the machine's loopback interface carries none of them.
+    """
+    for offset in range(len(_BLOCKS)):
+        block = _BLOCKS[(number + offset) % len(_BLOCKS)]
+        holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            holder.bind((f"127.{block}.255.254", _BLOCK_PORT))
+            holder.listen(1)
+        except OSError as error:
+            holder.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return holder, block
+    raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def create_table(path: str, block: int) -> None:
+    """Create the file of a table for a block."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(_RECORD.pack(block, _read_first_unprivileged()))
+
+
+def _read_first_unprivileged() -> int:
+    try:
+        with open(_FIRST_UNPRIVILEGED, encoding="ascii") as file:
+            return int(file.read())
+    except OSError:
+        return 1024
+
+
+class AddressTable:
+    """The table of a cluster.
+
+    Args:
+        path: the file, as `create_table` has made it.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        block, self._first_port = _RECORD.unpack(os.pread(self._fd, _RECORD.size, 0))
+        self._base = int(IPv4Address(f"127.{block}.0.0"))
+        self._places: dict[Address, int] = {}
+        self._addresses: list[Address] = []
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._fd)
+
+    def has(self, host: IPv4Address) -> bool:
+        """Return whether an address of the machine is in the cluster's block."""
+        return int(host) & 0xFFFF0000 == self._base
+
+    def find(self, address: Address) -> IPv4Address | None:
+        """Return the machine's address for one of the cluster; None before `add`."""
+        place = self._places.get(address)
+        if place is None:
+            self._read()
+            place = self._places.get(address)
+        return None if place is None else self._make(place)
+
+    def add(self, address: Address) -> IPv4Address:
+        """Return the machine's address for one of the cluster.
+
+        Raises:
+            OSError: the block has no more.
+        """
+        found = self.find(address)
+        if found is not None:
+            return found
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        try:
+            self._read()
+            if address not in self._places:
+                if len(self._addresses) > 0xFF00:
+                    raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+                record = _RECORD.pack(int(address.host), int(address.owner))
+                os.pwrite(self._fd, record, (len(self._addresses) + 1) * _RECORD.size)
+                self._read()
+        finally:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        return self._make(self._places[address])
+
+    def find_address(self, host: IPv4Address) -> Address | None:
+        """Return the cluster's address for one of the machine; None for one that is not in use."""
+        if not self.has(host):
+            return None
+        place = int(host) - self._base - 1
+        if place >= len(self._addresses):
+            self._read()
+        return self._addresses[place] if 0 <= place < len(self._addresses) else None
+
+    def to_machine_port(self, port: int) -> int:
+        """Return the machine's port for one of a program, which may use all of them."""
+        return port + _SHIFTED_PORTS if 0 < port < self._first_port else port
+
+    def from_machine_port(self, port: int) -> int:
+        """Return a program's port for one of the machine."""
+        return port - _SHIFTED_PORTS if 0 < port - _SHIFTED_PORTS < self._first_port else port
+
+    def _make(self, place: int) -> IPv4Address:
+        return IPv4Address(self._base + place + 1)
+
+    def _read(self) -> None:
+        """Read what others have added."""
+        start = (len(self._addresses) + 1) * _RECORD.size
+        size = os.fstat(self._fd).st_size - start
+        data = os.pread(self._fd, size - size % _RECORD.size, start) if size > 0 else b""
+        for host, owner in _RECORD.iter_unpack(data):
+            address = Address(IPv4Address(host), IPv4Address(owner))
+            self._places[address] = len(self._addresses)
+            self._addresses.append(address)
+
+
+def is_loopback(host: IPv4Address) -> bool:
+    """Return whether an address is the loopback interface's."""
+    return host in _LOOPBACK
+
+
+def allow_any_port(made: socket.socket) -> None:
+    """Let a socket be bound to an address without a port.
+
+    It gets one when it connects or listens, and may be bound again before.
+    """
+    made.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)

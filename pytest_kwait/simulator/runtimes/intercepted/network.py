@@ -1,0 +1,394 @@
+"""Sockets of intercepted programs: they see the addresses of the cluster.
+
+Each pod has an address of the machine's loopback interface. A socket is bound to it from the start,
+without a port: what it connects to sees it. The pod's own loopback interface is that address too,
+until a program binds to the loopback interface alone.
+
+Source: man 7 ip, ipv6, udp; man 2 socket, bind, connect, accept, recvmsg, sendmsg.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+    LOCALHOST,
+    UNSPECIFIED,
+    Address,
+    allow_any_port,
+    is_loopback,
+)
+from pytest_kwait.simulator.runtimes.intercepted.calls import (
+    Change,
+    Continue,
+    Descriptor,
+    Result,
+    as_signed,
+)
+from pytest_kwait.simulator.runtimes.intercepted.seccomp import Condition
+from pytest_kwait.simulator.runtimes.processes.processes import is_listening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ipaddress import IPv4Network
+
+    from pytest_kwait.simulator.runtimes.intercepted.addresses import AddressTable
+    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer, Memory, SystemCall
+    from pytest_kwait.simulator.runtimes.intercepted.seccomp import Conditions
+
+# Source: include/uapi/linux/{in,in6,socket}.h.
+_IPPROTO_IPV6, _IPV6_V6ONLY = 41, 26
+_KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+_PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
+_KIND_MASK = 0xF
+# struct sockaddr_in and sockaddr_in6; the family has the machine's order.
+_FAMILY = struct.Struct("=H")
+_INET = struct.Struct("!H4s")
+_INET6 = struct.Struct("!HI16s")
+_LENGTH = struct.Struct("=I")
+_MAX_LENGTH = 128
+# struct msghdr: the name and its length; struct mmsghdr has one and the length of the message.
+_NAME = struct.Struct("=QI")
+_MMSGHDR_SIZE = 64
+_MAX_MESSAGES = 1024
+# What IPv6 sockets that take no IPv4 have instead of all the pod's addresses.
+_UNSPECIFIED6 = IPv4Address(1)
+
+PASSED_FLAGS = 0x810
+"""Flags of `sendmsg` that no program uses: such a call is not caught."""
+
+
+class PodAddress(NamedTuple):
+    """What programs of a pod are on the network.
+
+    Args:
+        host: the pod's address; of a pod with `hostNetwork`, its node's.
+        owner: the owner of its loopback interface: the pod, or 0.0.0.0 for that of all nodes.
+        networks: the networks of the cluster; other addresses are reached if they are in the table.
+    """
+
+    host: IPv4Address
+    owner: IPv4Address
+    networks: tuple[IPv4Network, ...]
+
+
+class _Endpoint(NamedTuple):
+    """An address and port in the memory of a program; IPv4 may be written as IPv6 there."""
+
+    host: IPv4Address | IPv6Address
+    port: int
+
+
+class NetworkCalls:
+    """Answers calls of sockets.
+
+    Args:
+        pod: the pod.
+        table: the cluster's addresses.
+    """
+
+    def __init__(self, pod: PodAddress, table: AddressTable) -> None:
+        self._pod, self._table = pod, table
+        # Sockets that take no IPv4, by the inode that /proc shows.
+        self._ipv6_only: set[str] = set()
+        self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
+            "socket": self._answer_socket,
+            "setsockopt": self._answer_setsockopt,
+            "bind": self._answer_bind,
+            "connect": self._answer_connect,
+            "sendto": self._answer_sendto,
+            "sendmsg": self._answer_sendmsg,
+            "sendmmsg": self._answer_sendmmsg,
+            "accept": self._show_address(1, 2),
+            "accept4": self._show_address(1, 2),
+            "getsockname": self._show_address(1, 2),
+            "getpeername": self._show_address(1, 2),
+            "recvfrom": self._show_address(4, 5),
+            "recvmsg": self._answer_recvmsg,
+            "recvmmsg": self._answer_recvmmsg,
+        }
+
+    CAUGHT: Mapping[str, Conditions] = {
+        "socket": (Condition(0, (socket.AF_INET, socket.AF_INET6)),),
+        "setsockopt": (Condition(1, (_IPPROTO_IPV6,)), Condition(2, (_IPV6_V6ONLY,))),
+        "bind": (),
+        "connect": (),
+        "sendto": (Condition(4),),
+        "sendmsg": (Condition(2, (PASSED_FLAGS,), is_excluded=True),),
+        "sendmmsg": (),
+        "accept": (Condition(1),),
+        "accept4": (Condition(1),),
+        "getsockname": (),
+        "getpeername": (),
+        "recvfrom": (Condition(4),),
+        "recvmsg": (),
+        "recvmmsg": (),
+    }
+    """The system calls, with the conditions under which they need an answer."""
+
+    # -- sockets
+
+    def _answer_socket(self, call: SystemCall) -> Answer:
+        """Make the socket of a program, bound to its pod's address without a port."""
+        family, kind, protocol = map(as_signed, call.arguments[:3])
+        if kind & _KIND_MASK not in _KINDS or protocol not in _PROTOCOLS:
+            return Continue()
+        made = socket.socket(family, kind & _KIND_MASK, protocol)
+        try:
+            own = self._table.add(Address(self._pod.host))
+            if family == socket.AF_INET6:
+                made.setsockopt(_IPPROTO_IPV6, _IPV6_V6ONLY, 0)
+            allow_any_port(made)
+            made.bind((f"::ffff:{own}" if family == socket.AF_INET6 else str(own), 0))
+            made.setblocking(not kind & socket.SOCK_NONBLOCK)
+        except OSError:
+            made.close()
+            raise
+        return Descriptor(made.detach(), is_kept=not kind & socket.SOCK_CLOEXEC)
+
+    def _answer_setsockopt(self, call: SystemCall) -> Answer:
+        """Note that a socket takes no IPv4: it has an IPv4 address nevertheless."""
+        value = call.memory.read(call.arguments[3], _LENGTH.size)
+        name = _read_link(call.thread, as_signed(call.arguments[0]))
+        if not name.startswith("socket:"):
+            return Continue()
+        if any(value):
+            self._ipv6_only.add(name)
+        else:
+            self._ipv6_only.discard(name)
+        return Result()
+
+    def _answer_bind(self, call: SystemCall) -> Answer:
+        data = _read_data(call.memory, call.arguments[1], call.arguments[2])
+        endpoint = _parse(data)
+        if endpoint is None:
+            return Continue()
+        bound = self._find_bound(call, endpoint)
+        return Change({1: _replace(data, bound, self._table.to_machine_port(endpoint.port))})
+
+    def _find_bound(self, call: SystemCall, endpoint: _Endpoint) -> IPv4Address:
+        """Return the machine's address for one that a program binds to."""
+        own, host = self._pod.host, endpoint.host
+        if isinstance(host, IPv6Address):
+            if host.is_unspecified:
+                name = _read_link(call.thread, as_signed(call.arguments[0]))
+                if name in self._ipv6_only:
+                    return self._table.add(Address(_UNSPECIFIED6, self._pod.owner))
+                return self._table.add(Address(own))
+            if host.is_loopback:
+                return self._table.add(Address(LOCALHOST, self._pod.owner))
+        elif host in (UNSPECIFIED, own):
+            return self._table.add(Address(own))
+        elif self._table.has(host):  # it was given to the program by mistake
+            return host
+        elif is_loopback(host):
+            return self._table.add(Address(LOCALHOST, self._pod.owner))
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+
+    # -- peers
+
+    def _answer_connect(self, call: SystemCall) -> Answer:
+        return self._change_target(call, 1, 2)
+
+    def _answer_sendto(self, call: SystemCall) -> Answer:
+        return self._change_target(call, 4, 5)
+
+    def _change_target(self, call: SystemCall, place: int, length_place: int) -> Answer:
+        data = _read_data(call.memory, call.arguments[place], call.arguments[length_place])
+        endpoint = _parse(data)
+        if endpoint is None:
+            return Continue()
+        changed = self._change_data(data, endpoint)
+        return Continue() if changed == data else Change({place: changed})
+
+    def _change_data(self, data: bytes, endpoint: _Endpoint) -> bytes:
+        port = self._table.to_machine_port(endpoint.port)
+        return _replace(data, self._find_target(endpoint.host, port), port)
+
+    def _find_target(self, host: IPv4Address | IPv6Address, port: int) -> IPv4Address:
+        """Return the machine's address for one that a program sends to.
+
+        Raises:
+            OSError: ENETUNREACH, for an address that is none of the cluster.
+        """
+        own = self._pod.host
+        if isinstance(host, IPv6Address):
+            if not host.is_loopback and not host.is_unspecified:
+                raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+            only = self._table.find(Address(_UNSPECIFIED6, self._pod.owner))
+            if only is not None and _is_bound(only, port):
+                return only
+            host = LOCALHOST
+        if self._table.has(host):
+            return host
+        if is_loopback(host):
+            local = self._table.find(Address(LOCALHOST, self._pod.owner))
+            if local is not None and _is_bound(local, port):
+                return local
+            return self._table.add(Address(own))
+        if host == UNSPECIFIED:
+            return self._table.add(Address(own))
+        if any(host in network for network in self._pod.networks):
+            return self._table.add(Address(host))
+        found = self._table.find(Address(host))
+        if found is None:
+            raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+        return found
+
+    def _answer_sendmsg(self, call: SystemCall) -> Answer:
+        self._change_message(call.memory, call.arguments[1])
+        return Continue()
+
+    def _answer_sendmmsg(self, call: SystemCall) -> Answer:
+        for number in range(min(as_signed(call.arguments[2]), _MAX_MESSAGES)):
+            self._change_message(call.memory, call.arguments[1] + number * _MMSGHDR_SIZE)
+        return Continue()
+
+    def _change_message(self, memory: Memory, header: int) -> None:
+        """Change the target of a message where the program has it: its header points to it.
+
+        An address that was changed before stays as it is.
+        """
+        name, length = _NAME.unpack(memory.read(header, _NAME.size))
+        if not name:
+            return
+        data = _read_data(memory, name, length)
+        endpoint = _parse(data)
+        if endpoint is not None:
+            changed = self._change_data(data, endpoint)
+            if changed != data:
+                memory.write(name, changed)
+
+    # -- addresses that the kernel returns
+
+    def _show_address(self, place: int, length_place: int) -> Callable[[SystemCall], Answer]:
+        """Return what shows the cluster's address in a result."""
+
+        def answer(call: SystemCall) -> Answer:
+            address, length = call.arguments[place], call.arguments[length_place]
+            if not address or not length:
+                return Continue()
+            (space,) = _LENGTH.unpack(call.memory.read(length, _LENGTH.size))
+
+            def on_return(result: int) -> None:
+                if result >= 0:
+                    (written,) = _LENGTH.unpack(call.memory.read(length, _LENGTH.size))
+                    self._show(call.memory, address, min(space, written))
+
+            return Continue(on_return)
+
+        return answer
+
+    def _answer_recvmsg(self, call: SystemCall) -> Answer:
+        memory, header = call.memory, call.arguments[1]
+        name, space = _NAME.unpack(memory.read(header, _NAME.size))
+        if not name or not space:
+            return Continue()
+        return Continue(lambda result: self._show_message(memory, header, space, result))
+
+    def _show_message(self, memory: Memory, header: int, space: int, result: int) -> None:
+        if result >= 0:
+            name, length = _NAME.unpack(memory.read(header, _NAME.size))
+            self._show(memory, name, min(space, length))
+
+    def _answer_recvmmsg(self, call: SystemCall) -> Answer:
+        memory, headers = call.memory, call.arguments[1]
+        spaces = []
+        for number in range(min(as_signed(call.arguments[2]), _MAX_MESSAGES)):
+            header = headers + number * _MMSGHDR_SIZE
+            name, space = _NAME.unpack(memory.read(header, _NAME.size))
+            spaces.append(space if name else 0)
+        if not any(spaces):
+            return Continue()
+
+        def on_return(result: int) -> None:
+            for number, space in enumerate(spaces[: max(result, 0)]):
+                if space:
+                    self._show_message(memory, headers + number * _MMSGHDR_SIZE, space, 0)
+
+        return Continue(on_return)
+
+    def _show(self, memory: Memory, address: int, length: int) -> None:
+        """Show the cluster's address in place of the machine's."""
+        data = memory.read(address, min(length, _MAX_LENGTH)) if length > 0 else b""
+        endpoint = _parse(data)
+        if endpoint is None or isinstance(endpoint.host, IPv6Address):
+            return
+        found = self._table.find_address(endpoint.host)
+        if found is None:
+            return
+        port = self._table.from_machine_port(endpoint.port)
+        host: IPv4Address | IPv6Address = found.host
+        if found.host == _UNSPECIFIED6:
+            host = IPv6Address("::")
+        elif found.owner not in (UNSPECIFIED, self._pod.owner):
+            host = found.owner
+        memory.write(address, _replace(data, host, port))
+
+
+def _read_data(memory: Memory, address: int, length: int) -> bytes:
+    """Return an address in a program's memory; empty if it has an impossible length."""
+    size = as_signed(length)
+    return memory.read(address, size) if 0 < size <= _MAX_LENGTH else b""
+
+
+def _parse(data: bytes) -> _Endpoint | None:
+    """Return the address and port in a `sockaddr`; None for another family, or too little of it."""
+    if len(data) < _FAMILY.size:
+        return None
+    (family,) = _FAMILY.unpack_from(data)
+    if family == socket.AF_INET and len(data) >= _FAMILY.size + _INET.size:
+        port, host = _INET.unpack_from(data, _FAMILY.size)
+        return _Endpoint(IPv4Address(host), port)
+    if family == socket.AF_INET6 and len(data) >= _FAMILY.size + _INET6.size:
+        port, _, host = _INET6.unpack_from(data, _FAMILY.size)
+        host6 = IPv6Address(host)
+        mapped = host6.ipv4_mapped
+        return _Endpoint(host6 if mapped is None else mapped, port)
+    return None
+
+
+def _replace(data: bytes, host: IPv4Address | IPv6Address, port: int) -> bytes:
+    """Return a `sockaddr` with another address and port."""
+    (family,) = _FAMILY.unpack_from(data)
+    changed = bytearray(data)
+    if family == socket.AF_INET:
+        _INET.pack_into(changed, _FAMILY.size, port, host.packed)
+        return bytes(changed)
+    _, flow, _ = _INET6.unpack_from(data, _FAMILY.size)
+    packed = host.packed if len(host.packed) == 16 else b"\0" * 10 + b"\xff\xff" + host.packed
+    _INET6.pack_into(changed, _FAMILY.size, port, flow, packed)
+    return bytes(changed)
+
+
+def _read_link(thread: int, fd: int) -> str:
+    """Return what a descriptor of a thread is; empty if it is none."""
+    try:
+        return os.readlink(f"/proc/{thread}/fd/{fd}")
+    except OSError:
+        return ""
+
+
+def _is_bound(host: IPv4Address, port: int) -> bool:
+    """Return whether a socket listens at an address of the machine, or takes datagrams there."""
+    try:
+        return is_listening(str(host), port) or _takes_datagrams(host, port)
+    except OSError:
+        return False
+
+
+def _takes_datagrams(host: IPv4Address, port: int) -> bool:
+    word = int.from_bytes(host.packed, "little")
+    mapped = int.from_bytes(b"\0\0\xff\xff", "little")
+    places = {f"{word:08X}:{port:04X}", f"{0:016X}{mapped:08X}{word:08X}:{port:04X}"}
+    for name in ("udp", "udp6"):
+        with open(f"/proc/self/net/{name}", encoding="ascii") as file:
+            next(file)
+            if any(line.split()[1] in places for line in file):
+                return True
+    return False

@@ -1,0 +1,265 @@
+"""Filters of system calls whose notifications another process takes.
+
+Source: man 2 seccomp, seccomp_unotify; include/uapi/linux/{seccomp,filter,bpf_common}.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_kwait.simulator.runtimes.processes.system_calls import forbid_new_privileges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+
+_LOAD, _JUMP_IF_EQUAL, _JUMP_IF_GREATER, _RETURN = 0x20, 0x15, 0x25, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
+_ALLOW, _ERRNO, _USER_NOTIF = 0x7FFF0000, 0x00050000, 0x7FC00000
+_X32_BIT = 0x40000000
+_SET_MODE_FILTER = 1
+_NEW_LISTENER, _WAIT_KILLABLE_RECV = 1 << 3, 1 << 5
+_SYS_SECCOMP = {0xC000003E: 317, 0xC00000B7: 277}
+
+_NOTIF_RECV, _NOTIF_SEND = 0xC0502100, 0xC0182101
+_NOTIF_ID_VALID, _NOTIF_ADDFD = 0x40082102, 0x40182103
+_ID = struct.Struct("=Q")
+_NOTIFICATION = struct.Struct("=QIIiIQ6Q")
+_RESPONSE = struct.Struct("=QqiI")
+_ADDED_FD = struct.Struct("=QIIII")
+_CONTINUE = 1
+_ADDFD_SEND = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class _Instruction(ctypes.Structure):
+    """A `struct sock_filter`."""
+
+    _fields_ = (
+        ("code", ctypes.c_uint16),
+        ("if_true", ctypes.c_uint8),
+        ("if_false", ctypes.c_uint8),
+        ("value", ctypes.c_uint32),
+    )
+
+
+class _Program(ctypes.Structure):
+    """A `struct sock_fprog`."""
+
+    _fields_ = (("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction)))
+
+
+class Condition(NamedTuple):
+    """A condition on an argument of a system call.
+
+    Args:
+        argument: its place.
+        values: the lower 32 bits must be one of these; None for any argument that is not zero.
+        is_excluded: whether they must be none of them.
+    """
+
+    argument: int
+    values: tuple[int, ...] | None = None
+    is_excluded: bool = False
+
+
+Conditions = tuple[Condition, ...]
+
+
+def build_filter(
+    processor: Processor,
+    caught: Mapping[str, Conditions],
+    refused: Iterable[str],
+) -> list[tuple[int, int, int, int]]:
+    """Return the instructions of a filter; each is code, two jumps and a value.
+
+    System calls of other architectures, as those of 32-bit programs, are refused with ENOSYS.
+
+    Args:
+        caught: names of system calls that are notified, with conditions that must all hold.
+        refused: names of system calls that are refused with ENOSYS.
+    """
+    numbers = processor.numbers
+    refuse = (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
+    program: list[tuple[int, int, int, int]] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_IF_EQUAL, 1, 0, processor.architecture),
+        refuse,
+        (_LOAD, 0, 0, _NUMBER),
+        (_JUMP_IF_GREATER, 0, 1, _X32_BIT - 1),
+        refuse,
+    ]
+    for name in refused:
+        if name in numbers:
+            program += [(_JUMP_IF_EQUAL, 0, 1, numbers[name]), refuse]
+    for name, conditions in caught.items():
+        if name not in numbers:
+            continue
+        block = _build_conditions(conditions)
+        program += [(_JUMP_IF_EQUAL, 0, len(block), numbers[name]), *block]
+    program.append((_RETURN, 0, 0, _ALLOW))
+    return program
+
+
+def _build_conditions(conditions: Conditions) -> list[tuple[int, int, int, int]]:
+    """Return instructions that notify a call if conditions hold, and else allow it."""
+    block = [(_RETURN, 0, 0, _USER_NOTIF)]
+    allow = (_RETURN, 0, 0, _ALLOW)
+    for condition in reversed(conditions):
+        low = _ARGUMENTS + 8 * condition.argument
+        if condition.values is None:
+            block = [
+                (_LOAD, 0, 0, low),
+                (_JUMP_IF_EQUAL, 0, 3, 0),
+                (_LOAD, 0, 0, low + 4),
+                (_JUMP_IF_EQUAL, 0, 1, 0),
+                allow,
+                *block,
+            ]
+        else:
+            values = condition.values
+            # Behind the tests is what follows where none of the values is found.
+            found = [allow, *block]
+            skipped = 1
+            if condition.is_excluded:
+                found, skipped = [*block, allow], len(block)
+            tests = [
+                (_JUMP_IF_EQUAL, len(values) - 1 - place + skipped, 0, value)
+                for place, value in enumerate(values)
+            ]
+            block = [(_LOAD, 0, 0, low), *tests, *found]
+    return block
+
+
+def install_filter(processor: Processor, program: Sequence[tuple[int, int, int, int]]) -> int:
+    """Put this process and those that it starts under a filter; returns the listener's descriptor.
+
+    Raises:
+        OSError: the kernel refuses it: EBUSY if a filter above has a listener, EINVAL before
+            Linux 5.9, EPERM or ENOSYS by a profile of the machine.
+    """
+    forbid_new_privileges()
+    instructions = (_Instruction * len(program))(*(_Instruction(*line) for line in program))
+    filter_ = _Program(len(program), instructions)
+    number = _SYS_SECCOMP[processor.architecture]
+    for flags in (_NEW_LISTENER | _WAIT_KILLABLE_RECV, _NEW_LISTENER):
+        result = _libc.syscall(
+            ctypes.c_long(number),
+            ctypes.c_long(_SET_MODE_FILTER),
+            ctypes.c_long(flags),
+            ctypes.byref(filter_),
+        )
+        if result >= 0:
+            return int(result)
+        if ctypes.get_errno() != errno.EINVAL:  # the second flag is known from Linux 5.19
+            break
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
+
+
+class Notification(NamedTuple):
+    """A system call that waits for its answer.
+
+    Args:
+        id: of the notification.
+        thread: the number of the thread.
+        number: of the system call.
+        instruction: the address after the one that makes the call.
+        arguments: six, as 64 bits without sign.
+    """
+
+    id: int
+    thread: int
+    number: int
+    instruction: int
+    arguments: tuple[int, ...]
+
+
+class Listener:
+    """The receiving end of a filter's notifications.
+
+    Args:
+        fd: its descriptor, which becomes the listener's.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._space = bytearray(_NOTIFICATION.size)
+
+    def close(self) -> None:
+        """Close it: calls that wait or come fail with ENOSYS."""
+        os.close(self.fd)
+
+    def receive(self) -> Notification | None:
+        """Return the next notification; waits for it. None if its thread has been interrupted."""
+        self._space[:] = bytes(len(self._space))
+        try:
+            fcntl.ioctl(self.fd, _NOTIF_RECV, self._space)
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.EINTR):
+                return None
+            raise
+        number, thread, _, call, _, instruction, *arguments = _NOTIFICATION.unpack(self._space)
+        return Notification(number, thread, call, instruction, tuple(arguments))
+
+    def is_waiting(self, number: int) -> bool:
+        """Return whether a call still waits: else its thread's number may be another's by now."""
+        try:
+            fcntl.ioctl(self.fd, _NOTIF_ID_VALID, _ID.pack(number))
+        except OSError:
+            return False
+        return True
+
+    def let_continue(self, number: int) -> bool:
+        """Have the kernel perform a call; returns whether it still waited."""
+        return self._send(number, 0, 0, _CONTINUE)
+
+    def answer(self, number: int, value: int) -> bool:
+        """Answer a call by its result or a negative errno; returns whether it still waited."""
+        return self._send(number, max(value, 0), min(value, 0), 0)
+
+    def _send(self, number: int, value: int, error: int, flags: int) -> bool:
+        try:
+            fcntl.ioctl(self.fd, _NOTIF_SEND, _RESPONSE.pack(number, value, error, flags))
+        except OSError as failure:
+            if failure.errno != errno.ENOENT:
+                raise
+            return False
+        return True
+
+    def answer_descriptor(self, number: int, fd: int, *, is_kept: bool) -> bool:
+        """Answer a call by a new descriptor for an open file; returns whether it still waited.
+
+        Raises:
+            OSError: EMFILE, if the program can have no more.
+        """
+        flags = 0 if is_kept else os.O_CLOEXEC
+        try:
+            fcntl.ioctl(
+                self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, _ADDFD_SEND, fd, 0, flags)
+            )
+        except OSError as error:
+            if error.errno == errno.ENOENT:
+                return False
+            if error.errno != errno.EINVAL:
+                raise
+            return self._add_and_answer(number, fd, flags)
+        return True
+
+    def _add_and_answer(self, number: int, fd: int, flags: int) -> bool:
+        """Add a descriptor, then answer: before Linux 5.14."""
+        try:
+            added = fcntl.ioctl(self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, 0, fd, 0, flags))
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            return False
+        return self.answer(number, int(added))

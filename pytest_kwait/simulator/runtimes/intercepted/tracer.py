@@ -1,0 +1,162 @@
+"""Threads whose system calls are changed, or seen when they return, by ptrace.
+
+A thread that waits for the answer of its notification is seized and interrupted; then the answer is
+sent. A call that is to be made with other arguments is answered by ERESTARTNOINTR: the thread stops
+before it makes the call again, and gets other registers. A call whose result matters stops after it.
+One that blocks is made again under PTRACE_SYSCALL, and stops when it returns.
+
+All of it is done by one thread, which is a parent of the threads, or their ancestor.
+
+Source: man 2 ptrace; kernel/signal.c, `get_signal`; arch/x86/kernel/signal.c,
+`arch_do_signal_or_restart`; arch/arm64/kernel/signal.c, `do_signal`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+
+_DETACH, _SYSCALL = 17, 24
+_GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207
+_NT_PRSTATUS = 1
+_O_TRACESYSGOOD = 1
+WALL = 0x40000000
+"""Wait for threads as well as for children."""
+RESTART = -513
+"""ERESTARTNOINTR, which the kernel never shows to programs."""
+# ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK.
+_RESTARTS = (-512, -513, -514, -516)
+# The part below the stack pointer that a function may use without moving it.
+_RED_ZONE = 128
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.restype = ctypes.c_long
+
+
+class _Vector(ctypes.Structure):
+    """A `struct iovec`."""
+
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _ptrace(request: int, thread: int, address: int = 0, data: object = 0) -> None:
+    if isinstance(data, int):
+        data = ctypes.c_void_p(data)
+    result = _libc.ptrace(
+        ctypes.c_long(request), ctypes.c_long(thread), ctypes.c_void_p(address), data
+    )
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+class Registers:
+    """The registers of a thread that is stopped.
+
+    Args:
+        processor: the kind of processor.
+        thread: the thread's number.
+    """
+
+    def __init__(self, processor: Processor, thread: int) -> None:
+        self._processor, self._thread = processor, thread
+        self._values = (ctypes.c_uint64 * processor.register_count)()
+        self._vector = _Vector(ctypes.addressof(self._values), ctypes.sizeof(self._values))
+        _ptrace(_GETREGSET, thread, _NT_PRSTATUS, ctypes.byref(self._vector))
+
+    @property
+    def result(self) -> int:
+        """The result of the last system call: a number, or a negative errno."""
+        return ctypes.c_int64(self._values[self._processor.result]).value
+
+    def is_restarting(self, instruction: int) -> bool:
+        """Return whether the system call is to be made again.
+
+        Args:
+            instruction: the address after the one that makes it.
+        """
+        if self._processor.is_result_kept:
+            return self.result in _RESTARTS
+        return self._values[self._processor.program_counter] != instruction
+
+    def make_again(self, number: int, instruction: int) -> None:
+        """Have the thread make a system call again that an interruption has ended."""
+        processor = self._processor
+        if processor.is_result_kept:
+            self._values[processor.result] = number
+        self._values[processor.program_counter] = instruction - processor.call_bytes
+        self._store()
+
+    def make_space(self, size: int) -> int:
+        """Return an address below the stack with space for a number of bytes."""
+        stack = self._values[self._processor.stack_pointer]
+        return int(stack - _RED_ZONE - size) & ~0xF
+
+    def set_arguments(self, values: Mapping[int, int]) -> None:
+        """Set arguments of the system call by their places."""
+        for place, value in values.items():
+            self._values[self._processor.arguments[place]] = value
+        self._store()
+
+    def _store(self) -> None:
+        _ptrace(_SETREGSET, self._thread, _NT_PRSTATUS, ctypes.byref(self._vector))
+
+
+def seize(thread: int) -> bool:
+    """Trace a thread that is to stop soon; returns False if it cannot be traced or is gone."""
+    try:
+        _ptrace(_SEIZE, thread, 0, _O_TRACESYSGOOD)
+        _ptrace(_INTERRUPT, thread)
+    except OSError:
+        return False
+    return True
+
+
+def wait_for_stop(thread: int) -> bool:
+    """Wait until a seized thread that has its answer stops; returns False if it has ended."""
+    try:
+        _, status = os.waitpid(thread, WALL)
+    except ChildProcessError:
+        return False
+    return os.WIFSTOPPED(status)
+
+
+def detach(thread: int, number: int = 0) -> None:
+    """Let a stopped thread go on, traced no more.
+
+    Args:
+        number: the signal that it gets; 0 for none.
+    """
+    with contextlib.suppress(OSError):
+        _ptrace(_DETACH, thread, 0, number)
+
+
+def follow_call(thread: int) -> bool:
+    """Let a stopped thread go on until its system call begins or returns.
+
+    Returns:
+        False if it has ended.
+    """
+    try:
+        _ptrace(_SYSCALL, thread)
+    except OSError:
+        return False
+    return True
+
+
+def get_signal(status: int) -> int:
+    """Return the signal that a stopped thread is about to get; 0 for a stop of another kind."""
+    return 0 if status >> 16 else os.WSTOPSIG(status)
+
+
+def is_system_call_stop(status: int) -> bool:
+    """Return whether a thread has stopped where a system call begins or returns."""
+    return os.WSTOPSIG(status) == signal.SIGTRAP | 0x80
