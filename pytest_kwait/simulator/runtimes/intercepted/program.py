@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
-import sys
 from array import array
+from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
+from pytest_kwait.simulator.runtimes.intercepted.addresses import UNSPECIFIED, AddressTable
+from pytest_kwait.simulator.runtimes.intercepted.calls import Change
+from pytest_kwait.simulator.runtimes.intercepted.host_name import HostNameCalls
 from pytest_kwait.simulator.runtimes.intercepted.interceptor import Interceptor
-from pytest_kwait.simulator.runtimes.intercepted.network import PASSED_FLAGS
+from pytest_kwait.simulator.runtimes.intercepted.network import (
+    PASSED_FLAGS,
+    NetworkCalls,
+    PodAddress,
+)
 from pytest_kwait.simulator.runtimes.intercepted.seccomp import (
     Listener,
     build_filter,
     install_filter,
 )
 from pytest_kwait.simulator.runtimes.intercepted.system_calls import find_processor
+from pytest_kwait.simulator.runtimes.processes.container_init import (
+    close_others,
+    connect_streams,
+    execute,
+    limit_data,
+    report,
+    run_child,
+    select_capabilities,
+    try_chdir,
+)
 from pytest_kwait.simulator.runtimes.processes.messages import receive
-from pytest_kwait.simulator.runtimes.processes.system_calls import die_with_parent, make_subreaper
+from pytest_kwait.simulator.runtimes.processes.processes import MARKER
+from pytest_kwait.simulator.runtimes.processes.system_calls import (
+    die_with_parent,
+    limit_capabilities,
+    make_subreaper,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kwait.simulator.runtimes.intercepted.calls import Answer, SystemCall
     from pytest_kwait.simulator.runtimes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.cgroups import Cgroup
+    from pytest_kwait.simulator.runtimes.processes.container_init import Environment
+    from pytest_kwait.simulator.runtimes.processes.messages import Message
 
+_TRIED_NAME = "kwait"
 # Rings make system calls that no filter sees.
 _REFUSED = ("io_uring_setup",)
 
@@ -77,11 +104,108 @@ def run_intercepted(
     os._exit(Interceptor(processor, Listener(fds[0]), calls.answers).run(pid))
 
 
-def is_supported() -> str:
+def run_container(
+    environment: Environment,
+    config: Message,
+    sandbox: Message,
+    status: socket.socket,
+    fds: Sequence[int],
+    cgroup: Cgroup | None,
+) -> NoReturn:
+    """Run a container's program, or one of an exec session, and answer its calls.
+
+    Args:
+        config: `ContainerConfig` as a mapping.
+        sandbox: `SandboxConfig` as a mapping.
+        status: connection to the launcher.
+        fds: the program's input, output and error output; without a terminal.
+    """
+    die_with_parent()
+    close_others(status, fds)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pod_address = IPv4Address(sandbox["address"])
+    pod = PodAddress(
+        pod_address,
+        UNSPECIFIED if sandbox["host_network"] else pod_address,
+        tuple(IPv4Network(network, strict=False) for network in environment.networks),
+    )
+    network = NetworkCalls(pod, AddressTable(environment.addresses))
+    names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
+    calls = CaughtCalls(
+        {**NetworkCalls.CAUGHT, **HostNameCalls.CAUGHT}, {**network.answers, **names.answers}
+    )
+
+    def on_forked(pid: int) -> None:
+        report(status, {"pid": pid})
+        status.close()
+        for fd in fds:
+            os.close(fd)
+
+    run_intercepted(
+        calls,
+        lambda: run_child(lambda: _become_program(environment, config, status, fds, cgroup), status),
+        on_forked,
+    )
+
+
+def _become_program(
+    environment: Environment,
+    config: Message,
+    status: socket.socket,
+    fds: Sequence[int],
+    cgroup: Cgroup | None,
+) -> None:
+    os.setsid()
+    connect_streams(config, status, fds)
+    if cgroup is not None:
+        cgroup.join()
+    if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
+        limit_data(config["memory_bytes"])
+    config["env"][MARKER] = environment.name
+    if not try_chdir(config["workdir"]):
+        os.makedirs(config["workdir"], exist_ok=True)
+        os.chdir(config["workdir"])
+    if environment.any_user:
+        limit_capabilities(select_capabilities(environment, config))
+        os.setgroups(sorted({config["group"] or 0, *config["groups"]}))
+        os.setgid(config["group"] or 0)
+        os.setuid(config["user"] or 0)
+        die_with_parent()
+    execute(config, status)
+
+
+def find_refusal() -> str:
     """Return why system calls cannot be intercepted here; empty if they can.
 
-    It tries all that is needed, in processes of its own.
+    A program of two calls is tried: one is answered, and one is changed.
     """
-    if sys.platform != "linux":
-        return f"no seccomp notifications on {sys.platform}"
-    return ""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.close(reading)
+        try:
+            _try_interception()
+        except BaseException as error:
+            os.write(writing, (str(error) or type(error).__name__).encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        reason = answer.read().decode(errors="replace")
+    _, status = os.waitpid(pid, 0)
+    if status == 0:
+        return ""
+    return reason or "a system call could not be changed"
+
+
+def _try_interception() -> NoReturn:
+    host_names = HostNameCalls(_TRIED_NAME, "")
+    conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
+    answers = {"uname": host_names.answers["uname"], "chdir": lambda _call: Change({0: b"/proc\0"})}
+
+    def become_program() -> None:
+        os.chdir("/")
+        is_right = os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
+        os._exit(0 if is_right else 1)
+
+    run_intercepted(CaughtCalls(conditions, answers), become_program, lambda _: None)

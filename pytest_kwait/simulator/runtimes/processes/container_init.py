@@ -106,6 +106,8 @@ class Environment(NamedTuple):
         has_user_namespace: False if the machine's root runs without one.
         has_memory_cgroup: False if memory is watched.
         has_pids_cgroup: False if processes are limited per user.
+        networks: the networks of pods, services and nodes.
+        addresses: the file of the table of addresses, where system calls are intercepted.
     """
 
     folder: str
@@ -115,6 +117,8 @@ class Environment(NamedTuple):
     has_user_namespace: bool
     has_memory_cgroup: bool
     has_pids_cgroup: bool
+    networks: tuple[str, ...] = ()
+    addresses: str = ""
 
     @property
     def storage(self) -> str:
@@ -132,26 +136,27 @@ def run_child(call: Callable[[], None], status: socket.socket) -> NoReturn:
         code = 0
     except RootError as error:
         text = f"{STARTING}error during container init: {error}"
-        _report(status, {"error": text, "denied": error.denied})
+        report(status, {"error": text, "denied": error.denied})
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         text = f"{STARTING}error during container init:{where} {describe_error(error)}"
-        _report(status, {"error": text})
+        report(status, {"error": text})
     except BaseException as error:
-        _report(status, {"error": f"{STARTING}{type(error).__name__}: {error}"})
+        report(status, {"error": f"{STARTING}{type(error).__name__}: {error}"})
     finally:
         os._exit(code)
 
 
-def _report(status: socket.socket, message: Message) -> None:
+def report(status: socket.socket, message: Message) -> None:
+    """Report to the launcher."""
     with contextlib.suppress(OSError):
         status.send(json.dumps(message).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def close_others(status: socket.socket) -> None:
+def close_others(status: socket.socket, kept: Sequence[int] = ()) -> None:
     """Close what a forked process has inherited: it may wait long, and keeps namespaces alive."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != status.fileno():
+        if int(name) > 2 and int(name) not in (status.fileno(), *kept):
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
@@ -322,7 +327,7 @@ def run_container(
         if "user" in namespaces:
             system_calls.setns(namespaces["user"])
             system_calls.unshare(system_calls.CLONE_NEWNS)
-        _report(status, {"mount_namespace": os.stat("/proc/self/ns/mnt").st_ino})
+        report(status, {"mount_namespace": os.stat("/proc/self/ns/mnt").st_ino})
         _run_program(environment, config, status, fds, None)
 
     # With a single user, the program's own file of its map must stay its own.
@@ -372,7 +377,7 @@ def _fork_program(
         system_calls.hide_from_tracers()
     pid = os.fork()
     if pid:
-        _report(status, {"pid": pid})
+        report(status, {"pid": pid})
     else:
         run_child(become_program, status)
 
@@ -385,18 +390,18 @@ def _run_program(
     user_namespace: int | None,
 ) -> None:
     os.setsid()
-    _connect_streams(config, status, fds)
+    connect_streams(config, status, fds)
     if not environment.has_pids_cgroup:
         resource.setrlimit(resource.RLIMIT_NPROC, (config["pids"] or DEFAULT_PIDS,) * 2)
     if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
-        _limit_data(config["memory_bytes"])
-    is_entered = _try_chdir(config["workdir"])
+        limit_data(config["memory_bytes"])
+    is_entered = try_chdir(config["workdir"])
     _become_user(environment, config, user_namespace)
     if not is_entered:
         _change_directory(config["workdir"])
     if config["no_new_privs"]:
         system_calls.forbid_new_privileges()
-    _execute(config, status)
+    execute(config, status)
 
 
 def _become_user(environment: Environment, config: Message, user_namespace: int | None) -> None:
@@ -420,7 +425,8 @@ def _become_user(environment: Environment, config: Message, user_namespace: int 
         os.setuid(user)
 
 
-def _connect_streams(config: Message, status: socket.socket, fds: Sequence[int]) -> None:
+def connect_streams(config: Message, status: socket.socket, fds: Sequence[int]) -> None:
+    """Make pipes, or a terminal, the streams of this process."""
     if config["tty"]:
         terminal, slave = os.openpty()
         with contextlib.suppress(OSError):
@@ -464,11 +470,11 @@ def run_plain(
     if sys.platform == "linux":
         system_calls.die_with_parent()
     os.setsid()
-    _connect_streams(config, status, fds)
+    connect_streams(config, status, fds)
     if cgroup is not None:
         cgroup.join()
     if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
-        _limit_data(config["memory_bytes"])
+        limit_data(config["memory_bytes"])
     root = f"{folder}/{config['id']}/root"
     if sandbox is not None:
         _link_mounts(folder, root, config, sandbox)
@@ -476,7 +482,7 @@ def run_plain(
     env[MARKER] = environment.name
     env[_ROOT_VARIABLE] = root
     env.setdefault("TMPDIR", f"{root}/tmp")
-    if config["workdir"] != "/" and not _try_chdir(config["workdir"]):
+    if config["workdir"] != "/" and not try_chdir(config["workdir"]):
         os.makedirs(root + config["workdir"], exist_ok=True)
         os.chdir(root + config["workdir"])
     if os.getuid() == 0 and (config["user"] or config["group"]):
@@ -485,7 +491,7 @@ def run_plain(
         os.setuid(config["user"] or 0)
         if sys.platform == "linux":
             system_calls.die_with_parent()
-    _execute(config, status)
+    execute(config, status)
 
 
 def _link_mounts(folder: str, root: str, config: Message, sandbox: Message) -> None:
@@ -511,11 +517,13 @@ def _link_mounts(folder: str, root: str, config: Message, sandbox: Message) -> N
             os.symlink(source, path)
 
 
-def _limit_data(memory: int) -> None:
+def limit_data(memory: int) -> None:
+    """Limit the memory of this process, where no cgroup does."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory + _DATA_MARGIN,) * 2)
 
 
-def _try_chdir(path: str) -> bool:
+def try_chdir(path: str) -> bool:
+    """Enter a folder; returns whether that was possible."""
     try:
         os.chdir(path)
     except OSError:
@@ -555,12 +563,12 @@ def _select_requested(config: Message) -> frozenset[str]:
     return (_DEFAULT_CAPABILITIES | added) - dropped
 
 
-def _execute(config: Message, status: socket.socket) -> None:
+def execute(config: Message, status: socket.socket) -> None:
     """Replace this process by the program."""
     env = config["env"]
     path, reason, denied = _find_program(config["argv"][0], env.get("PATH", ""))
     if reason:
-        _report(status, {"error": f"{STARTING}{reason}", "denied": denied})
+        report(status, {"error": f"{STARTING}{reason}", "denied": denied})
         os._exit(1)
     # Ignored by the interpreter and by the launcher; programs inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, *IGNORED_SIGNALS):

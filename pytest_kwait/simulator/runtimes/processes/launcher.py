@@ -11,6 +11,9 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.runtimes.intercepted.program import (
+    run_container as run_intercepted_container,
+)
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     DEFAULT_PIDS,
     MAX_STATUS,
@@ -139,6 +142,8 @@ class _Process:
     ) -> None:
         self.number, self.sandbox, self.config, self.container = number, sandbox, config, container
         self.pid = 0
+        # The child of the launcher that ends with the program: itself, or what intercepts it.
+        self.child = 0
         self.mount_namespace = 0
         self.status: socket.socket | None = None
         self.error: str | None = None
@@ -468,13 +473,20 @@ class Launcher:
             own_socket, selectors.EVENT_READ, lambda: self._read_status(process)
         )
         self._add_process(process, own_socket)
-        if not self._isolated:
+        if self._environment.addresses:
+            process.child = pid
+            self._by_pid[pid] = process
+        elif not self._isolated:
             self._set_pid(process, pid)
 
     def _run_program(self, process: _Process, status: socket.socket, fds: list[int]) -> None:
         """Run a program in a forked process."""
         environment, config, sandbox = self._environment, process.config, process.sandbox
         container = process.container
+        if environment.addresses:
+            run_intercepted_container(
+                environment, config, sandbox.config, status, fds, process.cgroup
+            )
         if not self._isolated:
             pod = sandbox.config if container is None else None
             folder = self._get_plain_folder(sandbox)
@@ -576,7 +588,8 @@ class Launcher:
 
     def _set_pid(self, process: _Process, pid: int) -> None:
         process.pid = pid
-        self._by_pid[pid] = process
+        process.child = process.child or pid
+        self._by_pid[process.child] = process
         for number in process.signals:
             self._signal(process, number)
 
@@ -598,9 +611,10 @@ class Launcher:
         started = {"error": process.error, "denied": process.denied}
         self.send({"op": "started", "id": process.number, **started})
         if not process.pid:
+            self._by_pid.pop(process.child, None)
             self._forget(process)
             return
-        code = self._early_exits.pop(process.pid, None)
+        code = self._early_exits.pop(process.child, None)
         if code is not None:
             self._end(process, code)
 
@@ -678,7 +692,7 @@ class Launcher:
 
     def _end(self, process: _Process, code: int) -> None:
         """Report a program's exit."""
-        self._by_pid.pop(process.pid, None)
+        self._by_pid.pop(process.child, None)
         container = process.container or process
         killed = container.is_over_memory
         log = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -14,10 +15,13 @@ import sys
 import tempfile
 from collections import deque
 from dataclasses import asdict, dataclass, field, replace
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.runtimes.intercepted.addresses import Address, AddressTable
+from pytest_kwait.simulator.runtimes.intercepted.cluster_socket import make_cluster_socket
 from pytest_kwait.simulator.runtimes.processes.cgroups import remove_cgroups
 from pytest_kwait.simulator.runtimes.processes.logger import (
     HAS_LOGGER,
@@ -25,7 +29,11 @@ from pytest_kwait.simulator.runtimes.processes.logger import (
     hold_one_write,
 )
 from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
-from pytest_kwait.simulator.runtimes.processes.processes import get_cluster_name, kill_marked
+from pytest_kwait.simulator.runtimes.processes.processes import (
+    get_cluster_name,
+    is_listening,
+    kill_marked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -40,6 +48,7 @@ _END_OF_TRANSMISSION = b"\x04"
 _DETECT_SECONDS = 10
 _CLOSE_SECONDS = 10
 _CLUSTER_NUMBERS = itertools.count()
+_NO_OWNER = "0.0.0.0"  # noqa: S104 - of the loopback interface of nodes
 _REMOVE_TRIES, _REMOVE_PAUSE = 50, 0.02
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
@@ -59,6 +68,7 @@ class Isolation:
         any_user: whether any user and group can be set; else all programs have the user of the
             server, shown under the number asked for.
         missing: one sentence per restriction, for the header of a run.
+        addresses: the file of the table of addresses, where system calls are intercepted.
     """
 
     namespaces: bool
@@ -67,11 +77,17 @@ class Isolation:
     pids: str
     any_user: bool
     missing: tuple[str, ...] = ()
+    addresses: str = ""
 
     @property
     def refusal(self) -> str:
         """Why programs are plain processes; empty if they are isolated."""
-        return "" if self.namespaces else self.missing[0]
+        return "" if self.is_isolated else self.missing[0]
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether pods have a network and files of their own."""
+        return self.namespaces or bool(self.addresses)
 
 
 @dataclass(frozen=True)
@@ -594,8 +610,7 @@ class Sandbox:
             ConnectionRefusedError: there is none at the address.
             OSError: the system does not tell.
         """
-        message = {"op": "port", "sandbox": self._number, "address": address, "port": port}
-        await self._runtime.ask(message)
+        await self._runtime.check_port(self._number, address, port)
 
     def stop(self) -> None:
         """Kill all processes and remove the namespaces; idempotent. `on_exit` still follows."""
@@ -604,7 +619,7 @@ class Sandbox:
         self._is_stopped = True
         for fd in self._fds:
             os.close(fd)
-        self._runtime.send({"op": "stop", "sandbox": self._number})
+        self._runtime.stop_sandbox(self._number)
 
 
 class ContainerRuntime:
@@ -645,6 +660,9 @@ class ContainerRuntime:
             int, tuple[SandboxConfig, Callable[[Sandbox | StartFailure], None]]
         ] = {}
         self._replies: dict[int, asyncio.Future[socket.socket | None]] = {}
+        self._addresses: AddressTable | None = None
+        # Whose loopback interface is 127.0.0.1 in a sandbox.
+        self._owners: dict[int, str] = {}
 
     @property
     def is_plain(self) -> bool:
@@ -652,7 +670,7 @@ class ContainerRuntime:
         known = self._isolation
         if known is None or not known.done() or known.exception() is not None:
             return False
-        return not known.result().namespaces
+        return not known.result().is_isolated
 
     async def get_isolation(self) -> Isolation:
         """Return the isolation of programs here; starts the launcher.
@@ -671,6 +689,7 @@ class ContainerRuntime:
         """Create a sandbox; `ready` is called with it or with the failure."""
         number = next(self.numbers)
         self._sandboxes[number] = config, ready
+        self._owners[number] = _NO_OWNER if config.host_network else config.address
         message = asdict(config)
         message["files"] = {
             path: content.decode("latin-1") for path, content in config.files.items()
@@ -689,7 +708,7 @@ class ContainerRuntime:
 
     async def is_isolated(self) -> bool:
         """Return whether programs have a network of their own, not the machine's."""
-        return (await self.get_isolation()).namespaces
+        return (await self.get_isolation()).is_isolated
 
     async def connect_socket(self, kind: Kind) -> socket.socket:
         """Return an unconnected, non-blocking socket of the cluster's network."""
@@ -705,6 +724,15 @@ class ContainerRuntime:
         any_source: bool = False,
     ) -> socket.socket:
         """Return a socket of the cluster's network, or of a sandbox by its number."""
+        table = await self._find_addresses()
+        if table is not None:
+            return make_cluster_socket(
+                table,
+                None if address is None else (address, port),
+                kind,
+                source=self._network.pod_gateway.partition("/")[0],
+                owner=self._owners.get(sandbox, _NO_OWNER),
+            )
         message = {
             "op": "socket", "address": address, "port": port, "kind": kind, "sandbox": sandbox,
             "any_source": any_source,
@@ -713,6 +741,13 @@ class ContainerRuntime:
         if created is None:
             raise OSError("the launcher sent no socket")
         return created
+
+    async def _find_addresses(self) -> AddressTable | None:
+        """Return the table of addresses, where system calls are intercepted."""
+        path = (await self.get_isolation()).addresses
+        if path and self._addresses is None:
+            self._addresses = AddressTable(path)
+        return self._addresses
 
     async def add_address(self, address: str) -> None:
         """Make an address of the pods' network local: of an interpreted pod; idempotent."""
@@ -737,6 +772,16 @@ class ContainerRuntime:
         await self._remove_leftovers()
 
     # -- for processes and sandboxes
+
+    async def check_port(self, sandbox: int, address: str, port: int) -> None:
+        """Look for a listening TCP socket of a sandbox; see `Sandbox.check_port`."""
+        table = await self._find_addresses()
+        if table is None:
+            await self.ask({"op": "port", "sandbox": sandbox, "address": address, "port": port})
+            return
+        host = table.add(Address(IPv4Address(address)))
+        if not is_listening(str(host), table.to_machine_port(port)):
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
     def send(self, message: dict[str, Any], fds: list[int] | None = None) -> None:
         """Send a message to the launcher, with descriptors that are closed after it."""
@@ -763,6 +808,11 @@ class ContainerRuntime:
         finally:
             self._replies.pop(number, None)
 
+    def stop_sandbox(self, number: int) -> None:
+        """Kill all processes of a sandbox and remove it."""
+        self._owners.pop(number, None)
+        self.send({"op": "stop", "sandbox": number})
+
     def add_process(self, number: int, process: RuntimeProcess) -> None:
         """Pass on messages about a process."""
         self._processes[number] = process
@@ -784,7 +834,7 @@ class ContainerRuntime:
             **asdict(self._network),
             "folder": str(self._folder),
             "name": self._name,
-            "plain": self._plain,
+            "isolation": "none" if self._plain else os.environ.get("XKWAIT_ISOLATION", "auto"),
         }
         package = str(Path(__file__).parents[4])
         arguments = [str(launcher_socket.fileno()), str(lifeline), json.dumps(options)]
@@ -917,6 +967,9 @@ class ContainerRuntime:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+        if self._addresses is not None:
+            self._addresses.close()
+            self._addresses = None
         self._drop_unsent()
         if self._isolation is not None and not self._isolation.done():
             self._isolation.set_exception(OSError(reason))

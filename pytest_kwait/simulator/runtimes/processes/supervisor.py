@@ -22,6 +22,8 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.runtimes.intercepted.addresses import create_table, hold_block
+from pytest_kwait.simulator.runtimes.intercepted.program import find_refusal
 from pytest_kwait.simulator.runtimes.processes import cgroups, root_filesystem, system_calls
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     IGNORED_SIGNALS,
@@ -64,7 +66,7 @@ def main() -> None:
     pid, reason = 0, "turned off"
     if sys.platform != "linux":
         reason = f"no namespaces on {sys.platform}"
-    elif not options["plain"]:
+    elif options["isolation"] in ("auto", "namespaces"):
         try:
             pid, reason = _start_isolated(control, lifeline, options)
         except OSError as error:
@@ -210,6 +212,7 @@ def _make_environment(
         has_user_namespace=has_users,
         has_memory_cgroup=bool(groups.memory),
         has_pids_cgroup=bool(groups.pids),
+        networks=(options["pod_gateway"], *options["local"]),
     )
 
 
@@ -245,17 +248,25 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
     has_proc = os.path.exists("/proc/self/stat")
     if sys.platform == "linux":
         system_calls.make_subreaper()
-    environment = _make_environment(options, groups, any_user=False, has_users=False)
-    launcher = Launcher(control, environment, groups, isolated=False)
+    any_user = os.geteuid() == 0
+    environment = _make_environment(options, groups, any_user=any_user, has_users=False)
     missing = [f"programs are plain processes on the machine's network and files ({reason})"]
+    block = None
+    if options["isolation"] != "none":
+        refusal, block = _prepare_interception(f"{options['folder']}/addresses")
+        if not refusal:
+            environment = environment._replace(addresses=f"{options['folder']}/addresses")
+            missing = [f"system calls of programs are intercepted, as they have no namespaces ({reason})"]
+    launcher = Launcher(control, environment, groups, isolated=False)
     launcher.send(
         {
             "op": "isolation",
             "namespaces": False,
+            "addresses": environment.addresses,
             "overlay": False,
             "memory": groups.memory or ("watcher" if has_proc else "none"),
             "pids": groups.pids or "none",
-            "any_user": os.geteuid() == 0,
+            "any_user": any_user,
             "missing": missing,
         }
     )
@@ -265,6 +276,25 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
         launcher.kill_all()
         _end_children(options["name"])
         cgroups.remove_cgroups(options["name"])
+        if block is not None:
+            block.close()
+
+
+def _prepare_interception(path: str) -> tuple[str, socket.socket | None]:
+    """Make the table of addresses for intercepted programs.
+
+    Returns:
+        Why they cannot be; and what holds the addresses.
+    """
+    refusal = find_refusal()
+    if refusal:
+        return refusal, None
+    try:
+        block, number = hold_block(os.getpid())
+        create_table(path, number)
+    except OSError as error:
+        return f"addresses of the loopback interface: {describe_error(error)}", None
+    return "", block
 
 
 def _end_children(name: str) -> None:
