@@ -91,9 +91,7 @@ class ClusterSocket(socket.socket):
         made = self._table.find(wanted)
         if made is None:
             if wanted.host == LOCALHOST:
-                raise ConnectionRefusedError(
-                    errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED)
-                )
+                raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             made = self._table.add(wanted)
         return str(made), self._table.to_machine_port(port)
 

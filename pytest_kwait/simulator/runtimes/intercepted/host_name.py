@@ -42,7 +42,9 @@ class HostNameCalls:
         names = (
             own.sysname, self._host_name, own.release, own.version, own.machine, self._domain_name,
         )  # fmt: skip
-        fields = [os.fsencode(name)[: _FIELD_BYTES - 1].ljust(_FIELD_BYTES, b"\0") for name in names]
+        fields = [
+            os.fsencode(name)[: _FIELD_BYTES - 1].ljust(_FIELD_BYTES, b"\0") for name in names
+        ]
         call.memory.write(call.arguments[0], b"".join(fields))
         return Result()
 

@@ -174,9 +174,7 @@ class Interceptor:
         del self._changed[notification.thread]
         return True
 
-    def _change(
-        self, notification: Notification, memory: ProcessMemory, answer: Change
-    ) -> None:
+    def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
         thread = notification.thread
         if not tracer.seize(thread):
@@ -188,7 +186,8 @@ class Interceptor:
         try:
             registers = tracer.Registers(self._processor, thread)
             sizes = sum(
-                len(value) + 15 & ~15 for value in answer.arguments.values()
+                len(value) + 15 & ~15
+                for value in answer.arguments.values()
                 if isinstance(value, bytes)
             )
             address = registers.make_space(sizes)

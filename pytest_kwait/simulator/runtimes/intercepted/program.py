@@ -143,7 +143,9 @@ def run_container(
 
     run_intercepted(
         calls,
-        lambda: run_child(lambda: _become_program(environment, config, status, fds, cgroup), status),
+        lambda: run_child(
+            lambda: _become_program(environment, config, status, fds, cgroup), status
+        ),
         on_forked,
     )
 

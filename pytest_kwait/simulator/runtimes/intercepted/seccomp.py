@@ -243,9 +243,7 @@ class Listener:
         """
         flags = 0 if is_kept else os.O_CLOEXEC
         try:
-            fcntl.ioctl(
-                self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, _ADDFD_SEND, fd, 0, flags)
-            )
+            fcntl.ioctl(self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, _ADDFD_SEND, fd, 0, flags))
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return False

@@ -256,7 +256,9 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
         refusal, block = _prepare_interception(f"{options['folder']}/addresses")
         if not refusal:
             environment = environment._replace(addresses=f"{options['folder']}/addresses")
-            missing = [f"system calls of programs are intercepted, as they have no namespaces ({reason})"]
+            missing = [
+                f"system calls of programs are intercepted, as they have no namespaces ({reason})"
+            ]
     launcher = Launcher(control, environment, groups, isolated=False)
     launcher.send(
         {

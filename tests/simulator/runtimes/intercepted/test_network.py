@@ -1,0 +1,347 @@
+"""Sockets of intercepted programs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.runtimes.intercepted import addresses
+from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+    LOCALHOST,
+    UNSPECIFIED,
+    Address,
+    AddressTable,
+    create_table,
+)
+from pytest_kwait.simulator.runtimes.intercepted.calls import (
+    Change,
+    Continue,
+    Descriptor,
+    Result,
+)
+from pytest_kwait.simulator.runtimes.intercepted.network import NetworkCalls, PodAddress
+from tests.simulator.runtimes.intercepted.memory import FakeMemory, make_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer
+
+POD, OTHER, SERVICE = map(IPv4Address, ("10.244.0.5", "10.244.0.6", "10.0.0.1"))
+NETWORKS = (IPv4Network("10.244.0.0/14"), IPv4Network("10.0.0.0/16"))
+OWN = "127.9.0.1"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressTable]:
+    """Return a table in which the pod has the first address, and all ports are free."""
+    start = tmp_path / "ip_unprivileged_port_start"
+    start.write_text("0\n")
+    monkeypatch.setattr(f"{addresses.__name__}._FIRST_UNPRIVILEGED", str(start))
+    create_table(str(tmp_path / "addresses"), 9)
+    made = AddressTable(str(tmp_path / "addresses"))
+    made.add(Address(POD))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def calls(table: AddressTable) -> NetworkCalls:
+    """Return the answers to a pod's programs."""
+    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table)
+
+
+def inet(host: str, port: int) -> bytes:
+    """Return a `sockaddr_in`."""
+    return struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", port, IPv4Address(host).packed)
+
+
+def inet6(host: str, port: int) -> bytes:
+    """Return a `sockaddr_in6`."""
+    packed = socket.inet_pton(socket.AF_INET6, host)
+    return struct.pack("=H", socket.AF_INET6) + struct.pack("!HI16s4x", port, 7, packed)
+
+
+def change(calls: NetworkCalls, name: str, address: bytes, fd: int = 3) -> Answer:
+    """Return the answer to a call with an address."""
+    memory = FakeMemory()
+    place = memory.add(address)
+    if name == "sendto":
+        return calls.answers[name](make_call(name, memory, fd, 0, 0, 0, place, len(address)))
+    return calls.answers[name](make_call(name, memory, fd, place, len(address)))
+
+
+def returned(
+    calls: NetworkCalls, name: str, address: bytes, result: int = 0, space: int = 28
+) -> bytes:
+    """Return the address that a program sees after the kernel has written another one."""
+    memory = FakeMemory()
+    place = memory.add(bytes(28))
+    length = memory.add(struct.pack("=I", space))
+    if name == "recvfrom":
+        call = make_call(name, memory, 3, 0, 0, 0, place, length)
+    else:
+        call = make_call(name, memory, 3, place, length)
+    answer = calls.answers[name](call)
+    assert isinstance(answer, Continue)
+    assert answer.on_return is not None
+    memory.write(place, address[:space])
+    memory.write(length, struct.pack("=I", len(address)))
+    answer.on_return(result)
+    return memory.read(place, min(len(address), space))
+
+
+# -- sockets
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [(socket.AF_INET, OWN), (socket.AF_INET6, f"::ffff:{OWN}")],
+    ids=["inet", "inet6"],
+)
+def test_socket_has_the_pod_s_address(
+    calls: NetworkCalls, family: socket.AddressFamily, own: str, kind: socket.SocketKind
+) -> None:
+    answer = calls.answers["socket"](
+        make_call("socket", FakeMemory(), family, kind | socket.SOCK_NONBLOCK, 0)
+    )
+    assert isinstance(answer, Descriptor)
+    assert answer.is_kept
+    assert not os.get_blocking(answer.fd)
+    with socket.socket(fileno=answer.fd) as made:
+        assert made.getsockname()[:2] == (own, 0)
+        assert (made.family, made.type) == (family, kind)
+        made.bind((own, 0))
+        assert made.getsockname()[1] > 0
+
+
+def test_socket_may_be_closed_by_an_execution(calls: NetworkCalls) -> None:
+    kind = socket.SOCK_STREAM | socket.SOCK_CLOEXEC
+    answer = calls.answers["socket"](
+        make_call("socket", FakeMemory(), socket.AF_INET, kind, socket.IPPROTO_TCP)
+    )
+    assert isinstance(answer, Descriptor)
+    assert not answer.is_kept
+    assert os.get_blocking(answer.fd)
+    os.close(answer.fd)
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_RAW, socket.SOCK_SEQPACKET])
+def test_other_sockets_are_the_machine_s(calls: NetworkCalls, kind: int) -> None:
+    call = make_call("socket", FakeMemory(), socket.AF_INET, kind, 0)
+    assert calls.answers["socket"](call) == Continue()
+
+
+@pytest.mark.parametrize(
+    ("address", "bound"),
+    [
+        (inet("0.0.0.0", 8080), inet(OWN, 8080)),
+        (inet("10.244.0.5", 8080), inet(OWN, 8080)),
+        (inet("127.0.0.1", 8080), inet("127.9.0.2", 8080)),
+        (inet(OWN, 8080), inet(OWN, 8080)),
+        (inet6("::", 8080), inet6(f"::ffff:{OWN}", 8080)),
+        (inet6("::1", 8080), inet6("::ffff:127.9.0.2", 8080)),
+        (inet6("::ffff:10.244.0.5", 8080), inet6(f"::ffff:{OWN}", 8080)),
+    ],
+)
+def test_address_is_bound_on_the_machine(calls: NetworkCalls, address: bytes, bound: bytes) -> None:
+    assert change(calls, "bind", address) == Change({1: bound})
+
+
+@pytest.mark.parametrize("address", [inet("10.244.0.6", 80), inet6("fd00::1", 80)])
+def test_address_of_another_cannot_be_bound(calls: NetworkCalls, address: bytes) -> None:
+    with pytest.raises(OSError, match="Cannot assign requested address"):
+        change(calls, "bind", address)
+
+
+def test_socket_without_ipv4_has_an_address_of_its_own(calls: NetworkCalls) -> None:
+    memory = FakeMemory(struct.pack("=I", 1))
+    with socket.socket(socket.AF_INET6) as made:
+        call = make_call("setsockopt", memory, made.fileno(), 41, 26, 0x1000, 4)
+        assert calls.answers["setsockopt"](call) == Result()
+        answer = change(calls, "bind", inet6("::", 80), made.fileno())
+        assert answer == Change({1: inet6("::ffff:127.9.0.2", 80)})
+        memory.write(0x1000, struct.pack("=I", 0))
+        calls.answers["setsockopt"](call)
+        assert change(calls, "bind", inet6("::", 80), made.fileno()) == Change(
+            {1: inet6(f"::ffff:{OWN}", 80)}
+        )
+
+
+def test_option_of_no_socket_is_the_kernel_s(calls: NetworkCalls) -> None:
+    memory = FakeMemory(struct.pack("=I", 1))
+    with Path(os.devnull).open("rb") as file:
+        call = make_call("setsockopt", memory, file.fileno(), 41, 26, 0x1000, 4)
+        assert calls.answers["setsockopt"](call) == Continue()
+
+
+# -- peers
+
+
+@pytest.mark.parametrize("name", ["connect", "sendto"])
+@pytest.mark.parametrize(
+    ("address", "target"),
+    [
+        (inet("10.244.0.6", 80), inet("127.9.0.2", 80)),
+        (inet("10.0.0.1", 443), inet("127.9.0.2", 443)),
+        (inet("127.0.0.1", 80), inet(OWN, 80)),
+        (inet("0.0.0.0", 80), inet(OWN, 80)),
+        (inet6("::1", 80), inet6(f"::ffff:{OWN}", 80)),
+        (inet6("::ffff:10.244.0.6", 80), inet6("::ffff:127.9.0.2", 80)),
+    ],
+)
+def test_target_is_found_on_the_machine(
+    calls: NetworkCalls, name: str, address: bytes, target: bytes
+) -> None:
+    place = 4 if name == "sendto" else 1
+    assert change(calls, name, address) == Change({place: target})
+
+
+def test_address_of_the_machine_is_left_alone(calls: NetworkCalls) -> None:
+    assert change(calls, "connect", inet(OWN, 80)) == Continue()
+
+
+@pytest.mark.parametrize(
+    "address", [inet("8.8.8.8", 53), inet6("2001:db8::1", 53), inet("224.0.0.1", 53)]
+)
+def test_address_outside_of_the_cluster_is_unreachable(calls: NetworkCalls, address: bytes) -> None:
+    with pytest.raises(OSError, match="Network is unreachable"):
+        change(calls, "connect", address)
+
+
+def test_address_that_the_cluster_serves_is_reached(
+    calls: NetworkCalls, table: AddressTable
+) -> None:
+    table.add(Address(IPv4Address("203.0.113.7")))
+    answer = change(calls, "connect", inet("203.0.113.7", 443))
+    assert answer == Change({1: inet("127.9.0.2", 443)})
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+def test_program_on_the_loopback_interface_alone_is_found(
+    calls: NetworkCalls, table: AddressTable, kind: socket.SocketKind
+) -> None:
+    own_loopback = str(table.add(Address(LOCALHOST, POD)))
+    with socket.socket(socket.AF_INET, kind) as server:
+        server.bind((own_loopback, 0))
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        port = server.getsockname()[1]
+        answer = change(calls, "connect", inet("127.0.0.1", port))
+    assert answer == Change({1: inet(own_loopback, port)})
+    assert change(calls, "connect", inet("127.0.0.1", port)) == Change({1: inet(OWN, port)})
+
+
+def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
+    node = IPv4Address("172.30.0.2")
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table)
+    shared = table.add(Address(LOCALHOST))
+    assert change(calls, "bind", inet("127.0.0.1", 80)) == Change({1: inet(str(shared), 80)})
+
+
+@pytest.mark.parametrize("name", ["bind", "connect", "sendto"])
+@pytest.mark.parametrize(
+    "address", [struct.pack("=H", socket.AF_UNIX) + b"/run/x\0", b"\2", b"", bytes(16)]
+)
+def test_other_addresses_are_the_kernel_s(calls: NetworkCalls, name: str, address: bytes) -> None:
+    assert change(calls, name, address) == Continue()
+
+
+def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int:
+    """Add a `msghdr` with an address; returns its place."""
+    place = memory.add(address) if address else 0
+    length = len(address) if space is None else space
+    return memory.add(struct.pack("=QI44x", place, length))
+
+
+def test_target_of_a_message_is_changed(calls: NetworkCalls) -> None:
+    memory = FakeMemory()
+    header = message(memory, inet("10.244.0.6", 53))
+    call = make_call("sendmsg", memory, 3, header, 0)
+    for _ in range(2):
+        assert calls.answers["sendmsg"](call) == Continue()
+        assert memory.read(0x1000, 16) == inet("127.9.0.2", 53)
+    header = message(memory, b"")
+    assert calls.answers["sendmsg"](make_call("sendmsg", memory, 3, header, 0)) == Continue()
+
+
+def test_targets_of_messages_are_changed(calls: NetworkCalls) -> None:
+    memory = FakeMemory()
+    targets = [memory.add(inet(host, 53)) for host in ("10.244.0.6", "10.0.0.1")]
+    headers = [struct.pack("=QI44xI4x", target, 16, 0) for target in targets]
+    first = memory.add(b"".join(headers))
+    call = make_call("sendmmsg", memory, 3, first, 2, 0)
+    assert calls.answers["sendmmsg"](call) == Continue()
+    assert memory.read(targets[0], 16) == inet("127.9.0.2", 53)
+    assert memory.read(targets[1], 16) == inet("127.9.0.3", 53)
+
+
+# -- addresses that the kernel returns
+
+
+@pytest.mark.parametrize("name", ["accept", "accept4", "getsockname", "getpeername", "recvfrom"])
+def test_address_of_a_peer_is_the_cluster_s(
+    calls: NetworkCalls, table: AddressTable, name: str
+) -> None:
+    other = table.add(Address(OTHER))
+    assert returned(calls, name, inet(str(other), 80)) == inet("10.244.0.6", 80)
+    assert returned(calls, name, inet6(f"::ffff:{other}", 80)) == inet6("::ffff:10.244.0.6", 80)
+    assert returned(calls, name, inet("192.0.2.1", 80)) == inet("192.0.2.1", 80)
+    assert returned(calls, name, inet(str(other), 80), -4) == inet(str(other), 80)
+    assert returned(calls, name, inet(str(other), 80), space=6) == inet(str(other), 80)[:6]
+
+
+def test_loopback_address_is_shown_to_its_pod_alone(
+    calls: NetworkCalls, table: AddressTable
+) -> None:
+    own = table.add(Address(LOCALHOST, POD))
+    other = table.add(Address(LOCALHOST, OTHER))
+    assert returned(calls, "getsockname", inet(str(own), 80)) == inet("127.0.0.1", 80)
+    assert returned(calls, "getpeername", inet(str(other), 80)) == inet("10.244.0.6", 80)
+
+
+def test_socket_without_ipv4_is_shown_as_bound(calls: NetworkCalls, table: AddressTable) -> None:
+    own = table.add(Address(IPv4Address(1), POD))
+    assert returned(calls, "getsockname", inet6(f"::ffff:{own}", 80)) == inet6("::", 80)
+
+
+@pytest.mark.parametrize("name", ["getsockname", "recvfrom"])
+def test_call_that_returns_no_address_is_the_kernel_s(calls: NetworkCalls, name: str) -> None:
+    assert calls.answers[name](make_call(name, FakeMemory(), 3, 0, 0, 0, 0, 0)) == Continue()
+
+
+def test_sender_of_a_message_is_the_cluster_s(calls: NetworkCalls, table: AddressTable) -> None:
+    other = table.add(Address(OTHER))
+    memory = FakeMemory()
+    header = message(memory, bytes(16))
+    answer = calls.answers["recvmsg"](make_call("recvmsg", memory, 3, header, 0))
+    assert isinstance(answer, Continue)
+    assert answer.on_return is not None
+    memory.write(0x1000, inet(str(other), 53))
+    answer.on_return(9)
+    assert memory.read(0x1000, 16) == inet("10.244.0.6", 53)
+    header = message(memory, b"")
+    assert calls.answers["recvmsg"](make_call("recvmsg", memory, 3, header, 0)) == Continue()
+
+
+def test_senders_of_messages_are_the_cluster_s(calls: NetworkCalls, table: AddressTable) -> None:
+    other = table.add(Address(OTHER))
+    memory = FakeMemory()
+    senders = [memory.add(bytes(16)) for _ in range(2)]
+    headers = [struct.pack("=QI44xI4x", sender, 16, 0) for sender in senders]
+    first = memory.add(b"".join(headers))
+    answer = calls.answers["recvmmsg"](make_call("recvmmsg", memory, 3, first, 2, 0, 0))
+    assert isinstance(answer, Continue)
+    assert answer.on_return is not None
+    for sender in senders:
+        memory.write(sender, inet(str(other), 53))
+    answer.on_return(1)
+    assert memory.read(senders[0], 16) == inet("10.244.0.6", 53)
+    assert memory.read(senders[1], 16) == inet(str(other), 53)
