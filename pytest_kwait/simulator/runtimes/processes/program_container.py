@@ -123,7 +123,12 @@ class ClusterPrograms:
             )
             runtime_folder = self.folder / "runtime"
             runtime_folder.mkdir(exist_ok=True)
-            runtime = ContainerRuntime(runtime_folder, network, on_failed=self._on_runtime_failed)
+            runtime = ContainerRuntime(
+                runtime_folder,
+                network,
+                on_failed=self._on_runtime_failed,
+                isolation=self._cluster.isolation,
+            )
             self._runtime = runtime
             self._network = PodNetwork(
                 self._cluster, runtime, self._find_network, self._cluster.server_address
@@ -153,7 +158,9 @@ class ClusterPrograms:
             runtime = self._runtime
             try:
                 isolation = await (
-                    detect_isolation() if runtime is None else runtime.get_isolation()
+                    detect_isolation(self._cluster.isolation)
+                    if runtime is None
+                    else runtime.get_isolation()
                 )
             except OSError:  # programs cannot be run, which events of pods tell
                 return ""

@@ -38,6 +38,8 @@ from pytest_kwait.simulator.runtimes.processes.processes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
+
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["tcp", "udp"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -68,6 +70,7 @@ class Isolation:
         any_user: whether any user and group can be set; else all programs have the user of the
             server, shown under the number asked for.
         missing: one sentence per restriction, for the header of a run.
+        reason: why there are no namespaces; empty if there are.
         addresses: the file of the table of addresses, where system calls are intercepted.
     """
 
@@ -77,7 +80,15 @@ class Isolation:
     pids: str
     any_user: bool
     missing: tuple[str, ...] = ()
+    reason: str = ""
     addresses: str = ""
+
+    @property
+    def name(self) -> str:
+        """The isolation, as it is asked for."""
+        if self.namespaces:
+            return "namespaces"
+        return "intercepted" if self.addresses else "none"
 
     @property
     def refusal(self) -> str:
@@ -632,7 +643,8 @@ class ContainerRuntime:
         folder: the cluster's private folder; everything is made in a folder below it.
         network: the cluster's network.
         on_failed: called with the reason if the launcher ends before `close`.
-        plain: True to run programs without namespaces.
+        isolation: `auto`, `none` to run programs without namespaces, or `namespaces` to run none
+            where the machine refuses them.
     """
 
     def __init__(
@@ -641,11 +653,11 @@ class ContainerRuntime:
         network: NetworkConfig | None = None,
         *,
         on_failed: Callable[[str], None] | None = None,
-        plain: bool = False,
+        isolation: RequestedIsolation = "auto",
     ) -> None:
         self.numbers = itertools.count(1)
         self._folder = folder / "container-runtime"
-        self._network, self._plain = network or NetworkConfig(), plain
+        self._network, self._requested_isolation = network or NetworkConfig(), isolation
         self._on_failed = on_failed
         self._launcher: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -834,7 +846,7 @@ class ContainerRuntime:
             **asdict(self._network),
             "folder": str(self._folder),
             "name": self._name,
-            "isolation": "none" if self._plain else os.environ.get("XKWAIT_ISOLATION", "auto"),
+            "isolation": self._requested_isolation,
         }
         package = str(Path(__file__).parents[4])
         arguments = [str(launcher_socket.fileno()), str(lifeline), json.dumps(options)]
@@ -1007,14 +1019,17 @@ def _remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def detect_isolation() -> Isolation:
+async def detect_isolation(requested: RequestedIsolation = "auto") -> Isolation:
     """Return the isolation of programs on this system; takes about 50 ms.
 
+    Args:
+        requested: the isolation that was asked for.
+
     Raises:
-        OSError: the launcher ended or did not answer in time.
+        OSError: the launcher ended or did not answer in time, or the machine refuses the isolation.
     """
     with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
-        runtime = ContainerRuntime(Path(folder))
+        runtime = ContainerRuntime(Path(folder), isolation=requested)
         try:
             return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)
         finally:
