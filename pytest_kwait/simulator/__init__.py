@@ -72,15 +72,18 @@ def find_isolation_refusal(requested: RequestedIsolation) -> str:
         return ""
     import asyncio
 
-    from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
+    from pytest_kwait.simulator.runtimes.processes.runtime import (
+        IsolationRefusedError,
+        detect_isolation,
+    )
 
     try:
-        isolation = asyncio.run(detect_isolation())
+        asyncio.run(detect_isolation(requested))
+    except IsolationRefusedError as error:
+        return f"this machine refuses it ({error}); use auto or none"
     except OSError as error:
         return f"no program can be run here: {error}"
-    if isolation.name == requested:
-        return ""
-    return f"this machine refuses it ({isolation.reason}); use auto or none"
+    return ""
 
 
 def start_controllers(cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes]) -> None:

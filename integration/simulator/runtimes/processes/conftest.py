@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.simulator.runtimes.processes.programs import Scenario, run_scenario
+from pytest_kwait.simulator import find_isolation_refusal
 from pytest_kwait.simulator.runtimes.processes.runtime import Isolation, detect_isolation
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ def isolation() -> Isolation:
     return asyncio.run(detect_isolation())
 
 
+@pytest.fixture(scope="session")
+def refusal_of_interception() -> str:
+    """Why system calls cannot be intercepted on this system; empty if they can."""
+    return find_isolation_refusal("intercepted")
+
+
 @pytest.fixture
 def run_isolated(isolation: Isolation) -> Callable[[Scenario], None]:
     """Run a scenario in namespaces."""
@@ -27,15 +34,33 @@ def run_isolated(isolation: Isolation) -> Callable[[Scenario], None]:
     return run_scenario
 
 
-@pytest.fixture(params=["namespaces", "plain"])
-def run_any(request: pytest.FixtureRequest, isolation: Isolation) -> Callable[[Scenario], None]:
-    """Run a scenario in namespaces, and as plain processes."""
-    if request.param == "namespaces" and not isolation.namespaces:
-        pytest.skip(isolation.missing[0])
-    return partial(run_scenario, plain=request.param == "plain")
+@pytest.fixture(params=["namespaces", "intercepted"])
+def run_pods(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    """Run a scenario where pods have a network and files of their own."""
+    return _get_runner(request)
+
+
+@pytest.fixture(params=["namespaces", "intercepted", "none"])
+def run_any(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    """Run a scenario with each isolation."""
+    return _get_runner(request)
+
+
+@pytest.fixture
+def run_intercepted(refusal_of_interception: str) -> Callable[[Scenario], None]:
+    """Run a scenario with intercepted system calls."""
+    if refusal_of_interception:
+        pytest.skip(refusal_of_interception)
+    return partial(run_scenario, isolation="intercepted")
 
 
 @pytest.fixture
 def run_plain() -> Callable[[Scenario], None]:
     """Run a scenario as plain processes."""
-    return partial(run_scenario, plain=True)
+    return partial(run_scenario, isolation="none")
+
+
+def _get_runner(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:
+    names = {"namespaces": "run_isolated", "intercepted": "run_intercepted", "none": "run_plain"}
+    runner: Callable[[Scenario], None] = request.getfixturevalue(names[request.param])
+    return runner

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
@@ -20,6 +20,9 @@ from pytest_kwait.simulator.runtimes.processes.runtime import (
     StartFailure,
     Stream,
 )
+
+if TYPE_CHECKING:
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
 
 ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 PYTHON = "/usr/bin/python3"
@@ -160,13 +163,13 @@ def list_loggers() -> list[int]:
     return found
 
 
-def run_scenario(scenario: Scenario, *, plain: bool = False) -> None:
+def run_scenario(scenario: Scenario, *, isolation: RequestedIsolation = "auto") -> None:
     """Run a scenario on a runtime, and check that nothing of it stays."""
 
     async def run() -> None:
         with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
             before = list_leftovers(os.getpid(), Path(folder).name)
-            runtime = ContainerRuntime(Path(folder), isolation="none" if plain else "auto")
+            runtime = ContainerRuntime(Path(folder), isolation=isolation)
             try:
                 async with asyncio.timeout(LIMIT_SECONDS):
                     await scenario(Programs(runtime, Path(folder)))

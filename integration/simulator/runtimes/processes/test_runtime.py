@@ -826,7 +826,7 @@ async def _read_stderr(programs: Programs) -> str:
 # -- network
 
 
-def test_pods_reach_each_other(run_isolated: Run) -> None:
+def test_pods_reach_each_other(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         server = programs.start(
             await programs.create_sandbox(), PYTHON, "-c", _ECHO_SERVER, "0.0.0.0"
@@ -836,10 +836,10 @@ def test_pods_reach_each_other(run_isolated: Run) -> None:
         assert await client.wait() == Exit(0)
         assert client.stdout == "from 10.244.1.2: hello\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_server_listens_on_a_service_address(run_isolated: Run) -> None:
+def test_server_listens_on_a_service_address(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         listener = await programs.runtime.listen("10.96.0.7", 8080, "tcp")
         client = programs.start(await programs.create_sandbox(), PYTHON, "-c", _ASK, "10.96.0.7")
@@ -856,10 +856,10 @@ def test_server_listens_on_a_service_address(run_isolated: Run) -> None:
             await programs.runtime.listen("192.0.2.1", 8080, "tcp")
         listener.close()
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_other_networks_are_unreachable_at_once(run_isolated: Run) -> None:
+def test_other_networks_are_unreachable_at_once(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         ask = "print(socket.socket().connect_ex(('192.0.2.1', 80)))"
         script = f"import socket\nfor _ in range(3): {ask}"
@@ -867,10 +867,10 @@ def test_other_networks_are_unreachable_at_once(run_isolated: Run) -> None:
         assert await program.wait() == Exit(0)
         assert program.stdout == f"{errno.ENETUNREACH}\n" * 3
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_server_connects_to_a_pod(run_isolated: Run) -> None:
+def test_server_connects_to_a_pod(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         server = programs.start(
             await programs.create_sandbox(), PYTHON, "-c", _ECHO_SERVER, "10.244.1.1"
@@ -882,7 +882,7 @@ def test_server_connects_to_a_pod(run_isolated: Run) -> None:
             await loop.sock_sendall(connection, b"hi")
             assert await loop.sock_recv(connection, 100) == b"from 10.244.0.1: hi"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 def test_container_sees_the_processes_of_its_target(run_isolated: Run) -> None:
@@ -903,7 +903,7 @@ def test_container_sees_the_processes_of_its_target(run_isolated: Run) -> None:
     run_isolated(scenario)
 
 
-def test_server_connects_within_a_pod(run_isolated: Run) -> None:
+def test_server_connects_within_a_pod(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox()
         server = programs.start(sandbox, PYTHON, "-c", _ECHO_SERVER, "127.0.0.1")
@@ -919,14 +919,14 @@ def test_server_connects_within_a_pod(run_isolated: Run) -> None:
         ):
             await loop.sock_connect(connection, ("127.0.0.1", 8080))
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 @pytest.mark.parametrize(
     ("address", "is_seen"), [("0.0.0.0", True), ("10.244.1.1", True), ("127.0.0.1", False)]
 )
 def test_server_knows_whether_a_program_listens(
-    run_isolated: Run, address: str, is_seen: bool
+    run_pods: Run, address: str, is_seen: bool
 ) -> None:
     """Without a connection."""
 
@@ -944,10 +944,10 @@ def test_server_knows_whether_a_program_listens(
         with pytest.raises(ConnectionRefusedError):
             await sandbox.check_port("10.244.1.1", 8081)
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_server_knows_of_listeners_for_both_families(run_isolated: Run) -> None:
+def test_server_knows_of_listeners_for_both_families(run_pods: Run) -> None:
     """As programs in Go open them."""
 
     async def scenario(programs: Programs) -> None:
@@ -963,10 +963,10 @@ def test_server_knows_of_listeners_for_both_families(run_isolated: Run) -> None:
         server.signal(signal.SIGKILL)
         await server.wait()
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_server_connects_with_the_address_of_another_pod(run_isolated: Run) -> None:
+def test_server_connects_with_the_address_of_another_pod(run_pods: Run) -> None:
     """Beside connections of that pod itself."""
 
     async def scenario(programs: Programs) -> None:
@@ -984,7 +984,7 @@ def test_server_connects_with_the_address_of_another_pod(run_isolated: Run) -> N
         assert await client.wait() == Exit(0)
         assert client.stdout == "from 10.244.1.2: hello\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 def test_pod_on_the_clusters_network_has_no_sources_of_others(run_isolated: Run) -> None:
@@ -996,7 +996,7 @@ def test_pod_on_the_clusters_network_has_no_sources_of_others(run_isolated: Run)
     run_isolated(scenario)
 
 
-def test_address_of_an_interpreted_pod(run_isolated: Run) -> None:
+def test_address_of_an_interpreted_pod(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         for _ in range(2):
             await programs.runtime.add_address("10.244.3.3")
@@ -1015,10 +1015,10 @@ def test_address_of_an_interpreted_pod(run_isolated: Run) -> None:
         for _ in range(2):
             await programs.runtime.remove_address("10.244.3.3")
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_pod_on_the_clusters_network(run_isolated: Run) -> None:
+def test_pod_on_the_clusters_network(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         server = programs.start(
             await programs.create_sandbox(host_network=True),
@@ -1031,10 +1031,10 @@ def test_pod_on_the_clusters_network(run_isolated: Run) -> None:
         client = programs.start(await programs.create_sandbox(), PYTHON, "-c", _ASK, "10.96.0.9")
         assert await client.wait() == Exit(0)
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_pod_cannot_reach_the_machines_network(run_isolated: Run) -> None:
+def test_pod_cannot_reach_the_machines_network(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         with_machine = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1")
         port = with_machine.sockets[0].getsockname()[1]
@@ -1044,16 +1044,16 @@ def test_pod_cannot_reach_the_machines_network(run_isolated: Run) -> None:
         assert program.stdout == "111\n"
         with_machine.close()
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_low_ports_need_no_root(run_isolated: Run) -> None:
+def test_low_ports_need_no_root(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         code = "import socket; socket.create_server(('', 80)); print('bound')"
         program = programs.start(await programs.create_sandbox(), PYTHON, "-c", code, user=1000)
         assert await program.wait() == Exit(0)
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 # -- plain processes

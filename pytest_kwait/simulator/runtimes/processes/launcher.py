@@ -11,9 +11,6 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.runtimes.intercepted.program import (
-    run_container as run_intercepted_container,
-)
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     DEFAULT_PIDS,
     MAX_STATUS,
@@ -30,6 +27,9 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     run_sandbox,
     run_session,
     wait_for_container,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.program import (
+    run_container as run_intercepted_container,
 )
 from pytest_kwait.simulator.runtimes.processes.logger import (
     LOG_DESCRIPTORS,

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.clock import async_sleep
-from pytest_kwait.simulator.runtimes.intercepted.addresses import Address, AddressTable
-from pytest_kwait.simulator.runtimes.intercepted.cluster_socket import make_cluster_socket
 from pytest_kwait.simulator.runtimes.processes.cgroups import remove_cgroups
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import Address, AddressTable
+from pytest_kwait.simulator.runtimes.processes.intercepted.cluster_socket import (
+    listen,
+    make_cluster_socket,
+)
 from pytest_kwait.simulator.runtimes.processes.logger import (
     HAS_LOGGER,
     OutputReader,
@@ -50,12 +53,17 @@ _END_OF_TRANSMISSION = b"\x04"
 _DETECT_SECONDS = 10
 _CLOSE_SECONDS = 10
 _CLUSTER_NUMBERS = itertools.count()
+LOOPBACK = "127.0.0.1"
 _NO_OWNER = "0.0.0.0"  # noqa: S104 - of the loopback interface of nodes
 _REMOVE_TRIES, _REMOVE_PAUSE = 50, 0.02
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv.pop(1)); "
     "from pytest_kwait.simulator.runtimes.processes.supervisor import main; main()"
 )
+
+
+class IsolationRefusedError(OSError):
+    """The machine refuses the isolation that was asked for; `str` is its reason."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +122,16 @@ class NetworkConfig:
 
     pod_gateway: str = "10.244.0.1/16"
     local: tuple[str, ...] = ("10.96.0.0/12",)
+
+    @property
+    def gateway(self) -> str:
+        """The address of the bridge."""
+        return self.pod_gateway.partition("/")[0]
+
+    @property
+    def networks(self) -> tuple[str, ...]:
+        """The networks of pods, services and nodes."""
+        return (self.pod_gateway, *self.local)
 
 
 @dataclass(frozen=True)
@@ -738,13 +756,11 @@ class ContainerRuntime:
         """Return a socket of the cluster's network, or of a sandbox by its number."""
         table = await self._find_addresses()
         if table is not None:
-            return make_cluster_socket(
-                table,
-                None if address is None else (address, port),
-                kind,
-                source=self._network.pod_gateway.partition("/")[0],
-                owner=self._owners.get(sandbox, _NO_OWNER),
-            )
+            owner = self._owners.get(sandbox, _NO_OWNER)
+            if address is not None:
+                return listen(table, (address, port), kind, self._network.networks)
+            source = LOOPBACK if owner != _NO_OWNER and not any_source else self._network.gateway
+            return make_cluster_socket(table, kind, source=source, owner=owner)
         message = {
             "op": "socket", "address": address, "port": port, "kind": kind, "sandbox": sandbox,
             "any_source": any_source,
@@ -763,10 +779,16 @@ class ContainerRuntime:
 
     async def add_address(self, address: str) -> None:
         """Make an address of the pods' network local: of an interpreted pod; idempotent."""
+        table = await self._find_addresses()
+        if table is not None:
+            table.add(Address(IPv4Address(address)))
+            return
         await self.ask({"op": "address", "address": address, "remove": False})
 
     async def remove_address(self, address: str) -> None:
         """Remove an address that was added; idempotent."""
+        if await self._find_addresses() is not None:
+            return  # connections to it are refused once nothing listens
         await self.ask({"op": "address", "address": address, "remove": True})
 
     async def close(self) -> None:
@@ -909,7 +931,12 @@ class ContainerRuntime:
 
     def _dispatch(self, message: dict[str, Any], fds: list[int]) -> None:
         operation = message.pop("op")
-        if operation == "isolation":
+        if operation == "isolation" and "refused" in message:
+            if self._isolation is not None and not self._isolation.done():
+                self._isolation.set_exception(IsolationRefusedError(message["refused"]))
+                # Retrieved here: it may be that nothing waits for it.
+                self._isolation.exception()
+        elif operation == "isolation":
             message["missing"] = tuple(message["missing"])
             if self._isolation is not None and not self._isolation.done():
                 self._isolation.set_result(Isolation(**message))

@@ -20,10 +20,8 @@ import selectors
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from pytest_kwait.simulator.runtimes.intercepted.addresses import create_table, hold_block
-from pytest_kwait.simulator.runtimes.intercepted.program import find_refusal
 from pytest_kwait.simulator.runtimes.processes import cgroups, root_filesystem, system_calls
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     IGNORED_SIGNALS,
@@ -31,7 +29,10 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     map_users,
     set_network_defaults,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import create_table, hold_block
+from pytest_kwait.simulator.runtimes.processes.intercepted.program import find_refusal
 from pytest_kwait.simulator.runtimes.processes.launcher import BRIDGE, Launcher
+from pytest_kwait.simulator.runtimes.processes.messages import pack_message
 from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
 from pytest_kwait.simulator.runtimes.processes.processes import kill, kill_marked, list_children
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import describe_error, remove_below
@@ -75,11 +76,19 @@ def main() -> None:
         control.close()
         _supervise(pid, lifeline, options)
     elif options["isolation"] == "namespaces":
-        # The server reads the last line of the log, and removes the folder.
-        sys.exit(f"isolation namespaces was asked for, and is refused: {reason}")
+        _refuse(control, options, reason)
     else:
         _run_plainly(control, options, reason)
     _remove_folder(options["folder"])
+
+
+def _refuse(control: socket.socket, options: Message, reason: str) -> NoReturn:
+    """End without the isolation that was asked for; the server removes the folder."""
+    message = pack_message({"op": "isolation", "refused": reason}, 0)
+    with contextlib.suppress(OSError):
+        control.sendall(message)
+    # The server reads the last line of the log.
+    sys.exit(f"isolation {options['isolation']} was asked for, and is refused: {reason}")
 
 
 def _start_isolated(control: socket.socket, lifeline: int, options: Message) -> tuple[int, str]:

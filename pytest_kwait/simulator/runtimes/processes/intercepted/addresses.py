@@ -26,8 +26,7 @@ _FIRST_UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 _IP_BIND_ADDRESS_NO_PORT = 24
 _LOOPBACK = IPv4Network("127.0.0.0/8")
 LOCALHOST = IPv4Address("127.0.0.1")
-UNSPECIFIED = IPv4Address("0.0.0.0")
-_NO_OWNER = IPv4Address(0)
+UNSPECIFIED = IPv4Address(0)
 
 
 class Address(NamedTuple):
@@ -39,7 +38,7 @@ class Address(NamedTuple):
     """
 
     host: IPv4Address
-    owner: IPv4Address = _NO_OWNER
+    owner: IPv4Address = UNSPECIFIED
 
 
 def hold_block(number: int) -> tuple[socket.socket, int]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from pytest_kwait.simulator.runtimes.intercepted.calls import Failure, Result
-from pytest_kwait.simulator.runtimes.intercepted.host_name import HostNameCalls
-from tests.simulator.runtimes.intercepted.memory import BASE, FakeMemory, make_call
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Failure, Result
+from pytest_kwait.simulator.runtimes.processes.intercepted.host_name import HostNameCalls
+from tests.simulator.runtimes.processes.intercepted.memory import BASE, FakeMemory, make_call
 
 
 def _read_names(memory: FakeMemory) -> list[str]:

@@ -9,8 +9,8 @@ import select
 import signal
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.runtimes.intercepted import tracer
-from pytest_kwait.simulator.runtimes.intercepted.calls import (
+from pytest_kwait.simulator.runtimes.processes.intercepted import tracer
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
@@ -23,9 +23,9 @@ from pytest_kwait.simulator.runtimes.processes.processes import kill, list_child
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer
-    from pytest_kwait.simulator.runtimes.intercepted.seccomp import Listener, Notification
-    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Listener, Notification
+    from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
 _MAX_CHANGED = 1024
 """Calls that may wait to be made again; the oldest of more belong to threads that have ended."""

@@ -9,21 +9,6 @@ from array import array
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from pytest_kwait.simulator.runtimes.intercepted.addresses import UNSPECIFIED, AddressTable
-from pytest_kwait.simulator.runtimes.intercepted.calls import Change
-from pytest_kwait.simulator.runtimes.intercepted.host_name import HostNameCalls
-from pytest_kwait.simulator.runtimes.intercepted.interceptor import Interceptor
-from pytest_kwait.simulator.runtimes.intercepted.network import (
-    PASSED_FLAGS,
-    NetworkCalls,
-    PodAddress,
-)
-from pytest_kwait.simulator.runtimes.intercepted.seccomp import (
-    Listener,
-    build_filter,
-    install_filter,
-)
-from pytest_kwait.simulator.runtimes.intercepted.system_calls import find_processor
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     close_others,
     connect_streams,
@@ -34,6 +19,24 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     select_capabilities,
     try_chdir,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
+    UNSPECIFIED,
+    AddressTable,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
+from pytest_kwait.simulator.runtimes.processes.intercepted.host_name import HostNameCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import Interceptor
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
+    PASSED_FLAGS,
+    NetworkCalls,
+    PodAddress,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
+    Listener,
+    build_filter,
+    install_filter,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
@@ -45,10 +48,10 @@ from pytest_kwait.simulator.runtimes.processes.system_calls import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer, SystemCall
-    from pytest_kwait.simulator.runtimes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.cgroups import Cgroup
     from pytest_kwait.simulator.runtimes.processes.container_init import Environment
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
 _TRIED_NAME = "kwait"

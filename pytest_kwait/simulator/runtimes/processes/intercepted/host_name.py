@@ -6,13 +6,13 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.runtimes.intercepted.calls import Failure, Result
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Failure, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer, SystemCall
-    from pytest_kwait.simulator.runtimes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
 
 # struct utsname of include/uapi/linux/utsname.h: six fields of 65 bytes.
 _FIELD_BYTES = 65

@@ -17,7 +17,7 @@ from pytest_kwait.simulator.runtimes.processes.system_calls import forbid_new_pr
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+    from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_GREATER, _RETURN = 0x20, 0x15, 0x25, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     UNSPECIFIED,
     Address,
@@ -17,7 +17,9 @@ from pytest_kwait.simulator.runtimes.intercepted.addresses import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kwait.simulator.runtimes.intercepted.addresses import AddressTable
+    from collections.abc import Iterable
+
+    from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import AddressTable
 
 _KINDS = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
 _BACKLOG = 1024
@@ -58,7 +60,7 @@ class ClusterSocket(socket.socket):
     def sendto(self, data: Any, *flags_and_address: Any) -> int:
         """Send a datagram to an address of the cluster."""
         *flags, address = flags_and_address
-        return super().sendto(data, *flags, self._to_machine(address))
+        return super().sendto(data, sum(flags), self._to_machine(address))
 
     def recvfrom(self, *arguments: Any) -> tuple[bytes, Any]:
         """Receive a datagram, with the sender's address."""
@@ -107,31 +109,54 @@ class ClusterSocket(socket.socket):
 
 
 def make_cluster_socket(
-    table: AddressTable,
-    address: tuple[str, int] | None,
-    kind: Literal["tcp", "udp"],
-    *,
-    source: str,
-    owner: str = "0.0.0.0",  # noqa: S104 - of no pod
+    table: AddressTable, kind: Literal["tcp", "udp"], *, source: str, owner: str
 ) -> ClusterSocket:
-    """Return a socket that does not block.
+    """Return a socket that is not connected, and does not block.
 
     Args:
         table: the cluster's addresses.
-        address: where it is bound, and listens; None for a socket that will connect.
         kind: of the socket.
-        source: the address that peers of a socket see which connects.
-        owner: the pod whose loopback interface 127.0.0.1 is.
+        source: the address that peers see.
+        owner: the pod whose loopback interface 127.0.0.1 is; 0.0.0.0 for that of all nodes.
 
     Raises:
-        OSError: the port is taken.
+        OSError: it could not be made.
     """
     made = ClusterSocket(table, _KINDS[kind], IPv4Address(owner))
     try:
         made.setblocking(False)
-        if address is None:
-            made.bind((source, 0))
-            return made
+        made.bind((source, 0))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def listen(
+    table: AddressTable,
+    address: tuple[str, int],
+    kind: Literal["tcp", "udp"],
+    networks: Iterable[str],
+) -> ClusterSocket:
+    """Return a bound socket that does not block; a TCP one listens.
+
+    Args:
+        table: the cluster's addresses.
+        address: where it is bound: of the networks, of the loopback interface of all nodes, or one
+            that is in the table.
+        kind: of the socket.
+        networks: the networks of pods, services and nodes.
+
+    Raises:
+        OSError: the port is taken, or the address is none of the cluster.
+    """
+    host = IPv4Address(address[0])
+    is_known = is_loopback(host) or table.find(Address(host)) is not None
+    if not is_known and all(host not in IPv4Network(one, strict=False) for one in networks):
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    made = ClusterSocket(table, _KINDS[kind])
+    try:
+        made.setblocking(False)
         if kind == "tcp":
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+    from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
 _DETACH, _SYSCALL = 17, 24
 _GETREGSET, _SETREGSET, _SEIZE, _INTERRUPT = 0x4204, 0x4205, 0x4206, 0x4207

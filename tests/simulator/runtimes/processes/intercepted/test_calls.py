@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from pytest_kwait.simulator.runtimes.intercepted.calls import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     PATH_MAX,
     ProcessMemory,
     as_signed,
     read_string,
 )
-from tests.simulator.runtimes.intercepted.memory import BASE, FakeMemory
+from tests.simulator.runtimes.processes.intercepted.memory import BASE, FakeMemory
 
 
 def test_string_ends_with_a_zero() -> None:

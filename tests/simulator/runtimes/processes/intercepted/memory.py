@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from pytest_kwait.simulator.runtimes.intercepted.calls import SystemCall
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import SystemCall
 
 BASE = 0x1000
 

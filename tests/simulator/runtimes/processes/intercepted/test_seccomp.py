@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.runtimes.intercepted.network import PASSED_FLAGS, NetworkCalls
-from pytest_kwait.simulator.runtimes.intercepted.seccomp import Condition, build_filter
-from pytest_kwait.simulator.runtimes.intercepted.system_calls import AARCH64, X86_64
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import PASSED_FLAGS, NetworkCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition, build_filter
+from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import AARCH64, X86_64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_kwait.simulator.runtimes.intercepted.system_calls import Processor
+    from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
 ALLOWED, NOTIFIED, NO_SUCH_CALL = 0x7FFF0000, 0x7FC00000, 0x00050026
 PROCESSORS = pytest.mark.parametrize("processor", [X86_64, AARCH64], ids=["x86_64", "aarch64"])

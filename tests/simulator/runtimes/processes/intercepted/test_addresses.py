@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.runtimes.intercepted import addresses
-from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+from pytest_kwait.simulator.runtimes.processes.intercepted import addresses
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     Address,
     AddressTable,

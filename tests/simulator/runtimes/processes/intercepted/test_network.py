@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_kwait.simulator.runtimes.intercepted import addresses
-from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+from pytest_kwait.simulator.runtimes.processes.intercepted import addresses
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     UNSPECIFIED,
     Address,
     AddressTable,
     create_table,
 )
-from pytest_kwait.simulator.runtimes.intercepted.calls import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
     Result,
 )
-from pytest_kwait.simulator.runtimes.intercepted.network import NetworkCalls, PodAddress
-from tests.simulator.runtimes.intercepted.memory import FakeMemory, make_call
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
+from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer
 
 POD, OTHER, SERVICE = map(IPv4Address, ("10.244.0.5", "10.244.0.6", "10.0.0.1"))
 NETWORKS = (IPv4Network("10.244.0.0/14"), IPv4Network("10.0.0.0/16"))

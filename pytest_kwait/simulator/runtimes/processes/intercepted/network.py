@@ -16,30 +16,34 @@ import struct
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kwait.simulator.runtimes.intercepted.addresses import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
     UNSPECIFIED,
     Address,
     allow_any_port,
     is_loopback,
 )
-from pytest_kwait.simulator.runtimes.intercepted.calls import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
     Result,
     as_signed,
 )
-from pytest_kwait.simulator.runtimes.intercepted.seccomp import Condition
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
 from pytest_kwait.simulator.runtimes.processes.processes import is_listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from ipaddress import IPv4Network
 
-    from pytest_kwait.simulator.runtimes.intercepted.addresses import AddressTable
-    from pytest_kwait.simulator.runtimes.intercepted.calls import Answer, Memory, SystemCall
-    from pytest_kwait.simulator.runtimes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import AddressTable
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
+        Answer,
+        Memory,
+        SystemCall,
+    )
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
 
 # Source: include/uapi/linux/{in,in6,socket}.h.
 _IPPROTO_IPV6, _IPV6_V6ONLY = 41, 26
@@ -188,6 +192,8 @@ class NetworkCalls:
             return host
         elif is_loopback(host):
             return self._table.add(Address(LOCALHOST, self._pod.owner))
+        elif self._pod.owner == UNSPECIFIED and self._is_of_cluster(host):
+            return self._table.add(Address(host))  # all addresses of the cluster are the node's
         raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
 
     # -- peers
@@ -233,12 +239,15 @@ class NetworkCalls:
             return self._table.add(Address(own))
         if host == UNSPECIFIED:
             return self._table.add(Address(own))
-        if any(host in network for network in self._pod.networks):
+        if self._is_of_cluster(host):
             return self._table.add(Address(host))
         found = self._table.find(Address(host))
         if found is None:
             raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
         return found
+
+    def _is_of_cluster(self, host: IPv4Address) -> bool:
+        return any(host in network for network in self._pod.networks)
 
     def _answer_sendmsg(self, call: SystemCall) -> Answer:
         self._change_message(call.memory, call.arguments[1])
