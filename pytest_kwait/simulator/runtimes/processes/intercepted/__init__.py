@@ -10,6 +10,7 @@ one in.
 - `seccomp` installs filters and takes notifications; `tracer` changes arguments and results.
 - `system_calls` has the numbers and registers of the processors.
 - `network` answers calls of sockets, with the addresses of `addresses`.
+- `names` answers calls of the host name, and of users where the server may set none.
 - `files` answers calls with paths, which `paths` resolves.
 - `cluster_socket` are sockets of the server that speak the cluster's addresses.
 

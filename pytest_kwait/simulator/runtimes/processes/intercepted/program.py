@@ -24,7 +24,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     AddressTable,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
-from pytest_kwait.simulator.runtimes.processes.intercepted.host_name import HostNameCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import Interceptor
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     PASSED_FLAGS,
@@ -134,9 +134,12 @@ def run_container(
     )
     network = NetworkCalls(pod, AddressTable(environment.addresses))
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
-    calls = CaughtCalls(
-        {**NetworkCalls.CAUGHT, **HostNameCalls.CAUGHT}, {**network.answers, **names.answers}
-    )
+    conditions = {**NetworkCalls.CAUGHT, **HostNameCalls.CAUGHT}
+    answers = {**network.answers, **names.answers}
+    if not environment.any_user:
+        users = UserCalls(config["user"] or 0, _list_groups(config))
+        conditions |= users.caught
+        answers |= users.answers
 
     def on_forked(pid: int) -> None:
         report(status, {"pid": pid})
@@ -145,7 +148,7 @@ def run_container(
             os.close(fd)
 
     run_intercepted(
-        calls,
+        CaughtCalls(conditions, answers),
         lambda: run_child(
             lambda: _become_program(environment, config, status, fds, cgroup), status
         ),
@@ -172,11 +175,16 @@ def _become_program(
         os.chdir(config["workdir"])
     if environment.any_user:
         limit_capabilities(select_capabilities(environment, config))
-        os.setgroups(sorted({config["group"] or 0, *config["groups"]}))
+        os.setgroups(sorted(_list_groups(config)))
         os.setgid(config["group"] or 0)
         os.setuid(config["user"] or 0)
         die_with_parent()
     execute(config, status)
+
+
+def _list_groups(config: Message) -> tuple[int, ...]:
+    """Return the group and the further ones of a container."""
+    return tuple(dict.fromkeys((config["group"] or 0, *config["groups"])))
 
 
 def find_refusal() -> str:
