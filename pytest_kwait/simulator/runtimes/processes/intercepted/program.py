@@ -24,8 +24,8 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     AddressTable,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
-from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import Interceptor
+from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     PASSED_FLAGS,
     NetworkCalls,
