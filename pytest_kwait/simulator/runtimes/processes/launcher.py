@@ -549,9 +549,11 @@ class Launcher:
         environment, config, sandbox = self._environment, process.config, process.sandbox
         container = process.container
         if interceptor is not None:
+            folder = self._get_plain_folder(sandbox)
             run_intercepted_container(
-                environment, config, sandbox.config, interceptor, status, fds, process.cgroup
-            )
+                environment, config, sandbox.config, folder, interceptor, status, fds,
+                process.cgroup,
+            )  # fmt: skip
         if not self._isolated:
             pod = sandbox.config if container is None else None
             folder = self._get_plain_folder(sandbox)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
+import stat
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +15,7 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     connect_streams,
     execute,
     limit_data,
+    list_folder_mounts,
     report,
     run_child,
     select_capabilities,
@@ -23,6 +26,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     AddressTable,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
+from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
     CaughtCalls,
     Interceptor,
@@ -32,8 +36,14 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     NetworkCalls,
     PodAddress,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
 from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
+from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
+    MAX_COPIED_BYTES,
+    RootError,
+    describe_error,
+)
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     die_with_parent,
     limit_capabilities,
@@ -57,6 +67,7 @@ class ContainerInterceptor:
         environment: the launcher's state.
         config: `ContainerConfig` as a mapping.
         sandbox: `SandboxConfig` as a mapping.
+        folder: the sandbox' folder.
         control: connection to the launcher: programs of exec sessions come from it, and their exit
             codes go back.
         cgroup: the container's.
@@ -67,6 +78,7 @@ class ContainerInterceptor:
         environment: Environment,
         config: Message,
         sandbox: Message,
+        folder: str,
         control: socket.socket,
         cgroup: Cgroup | None,
     ) -> None:
@@ -74,7 +86,8 @@ class ContainerInterceptor:
         self._reader = MessageReader(control)
         self._sessions: dict[int, int] = {}
         self._code = 1
-        self._interceptor = Interceptor(_list_calls(environment, config, sandbox), self._on_exit)
+        calls = _list_calls(environment, folder, config, sandbox)
+        self._interceptor = Interceptor(calls, self._on_exit)
         self._interceptor.add_reader(control.fileno(), self._read_control)
 
     def run(self, config: Message, status: socket.socket, fds: Sequence[int]) -> int:
@@ -138,6 +151,7 @@ def run_container(
     environment: Environment,
     config: Message,
     sandbox: Message,
+    folder: str,
     control: socket.socket,
     status: socket.socket,
     fds: Sequence[int],
@@ -146,17 +160,20 @@ def run_container(
     """Be the process above the programs of a container, and end as its program does.
 
     Args:
-        control: as of `ContainerInterceptor`.
+        folder, control: as of `ContainerInterceptor`.
         status: connection to the launcher about the program's start.
         fds: the program's input, output and error output; without a terminal.
     """
     die_with_parent()
     close_others(status, (control.fileno(), *fds))
-    interceptor = ContainerInterceptor(environment, config, sandbox, control, cgroup)
+    os.makedirs(f"{folder}/{config['id']}", exist_ok=True)
+    interceptor = ContainerInterceptor(environment, config, sandbox, folder, control, cgroup)
     os._exit(interceptor.run(config, status, fds))
 
 
-def _list_calls(environment: Environment, config: Message, sandbox: Message) -> CaughtCalls:
+def _list_calls(
+    environment: Environment, folder: str, config: Message, sandbox: Message
+) -> CaughtCalls:
     """Return the system calls of a container that are answered."""
     address = IPv4Address(sandbox["address"])
     pod = PodAddress(
@@ -164,15 +181,51 @@ def _list_calls(environment: Environment, config: Message, sandbox: Message) -> 
         UNSPECIFIED if sandbox["host_network"] else address,
         tuple(IPv4Network(network, strict=False) for network in environment.networks),
     )
-    network = NetworkCalls(pod, AddressTable(environment.addresses))
+    files = FileCalls(_find_files(environment, folder, config, sandbox))
+    network = NetworkCalls(pod, AddressTable(environment.addresses), files.find_host_path)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
-    conditions = {**NetworkCalls.CAUGHT, **HostNameCalls.CAUGHT}
-    answers = {**network.answers, **names.answers}
+    conditions = {
+        **NetworkCalls.CAUGHT,
+        **HostNameCalls.CAUGHT,
+        **dict.fromkeys(files.names, ()),
+    }
+    answers = {**network.answers, **names.answers, **files.answers}
     if not environment.any_user:
         users = UserCalls(config["user"] or 0, _list_groups(config))
         conditions |= users.caught
         answers |= users.answers
     return CaughtCalls(conditions, answers)
+
+
+def _find_files(
+    environment: Environment, folder: str, config: Message, sandbox: Message
+) -> ContainerFiles:
+    """Return the files of a container; small files of its image are its own copies."""
+    own = f"{folder}/{config['id']}"
+    mounts: list[Mount] = []
+    for target, mount in list_folder_mounts(folder, config, sandbox).items():
+        source = mount.source
+        try:
+            status = os.stat(source)
+        except OSError as error:
+            text = f'error mounting "{source}" to rootfs at "{target}": stat {source}'
+            raise RootError(f"{text}: {describe_error(error)}") from None
+        if (
+            mount.is_of_image
+            and stat.S_ISREG(status.st_mode)
+            and status.st_size <= MAX_COPIED_BYTES
+        ):
+            source = f"{own}/image-{len(mounts)}"
+            shutil.copyfile(mount.source, source)
+            os.chmod(source, stat.S_IMODE(status.st_mode))
+        mounts.append(Mount(os.path.normpath(target), source, mount.read_only))
+    return ContainerFiles(
+        upper=f"{own}/layer",
+        mounts=tuple(mounts),
+        visible=tuple(config["visible"]),
+        hidden=(environment.folder, *sandbox["hidden"]),
+        read_only_root=config["read_only_root"],
+    )
 
 
 def _list_groups(config: Message) -> tuple[int, ...]:
