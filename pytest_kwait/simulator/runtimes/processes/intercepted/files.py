@@ -39,6 +39,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.paths import (
     PathError,
     is_jump,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
 
 if TYPE_CHECKING:
@@ -46,10 +47,11 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.calls import SystemCall
     from pytest_kwait.simulator.runtimes.processes.intercepted.paths import Position
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
 
 # Source: include/uapi/linux/fcntl.h, openat2.h, fs.h, inotify.h, stat.h.
 _AT_SYMLINK_NOFOLLOW, _AT_EACCESS, _AT_REMOVEDIR = 0x100, 0x200, 0x200
-_AT_SYMLINK_FOLLOW, _AT_EMPTY_PATH = 0x400, 0x1000
+_AT_SYMLINK_FOLLOW, _AT_NO_AUTOMOUNT, _AT_EMPTY_PATH = 0x400, 0x800, 0x1000
 _O_TMPFILE = 0o20000000
 _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x01, 0x02, 0x04
 _RESOLVE_BENEATH, _RESOLVE_IN_ROOT, _RESOLVE_CACHED = 0x08, 0x10, 0x20
@@ -150,7 +152,8 @@ class FileCalls:
         )
         """What answers each name."""
 
-    names = property(lambda _self: frozenset(_ANSWERS), doc="Names of the calls that are answered.")
+    CAUGHT: Mapping[str, Conditions]
+    """The system calls, with the conditions under which they need an answer."""
 
     def close(self) -> None:
         """Close descriptors; the container's files stay."""
@@ -1369,4 +1372,16 @@ _ANSWERS: Mapping[str, Callable[[FileCalls, SystemCall], Answer]] = {
     "utime": FileCalls._answer_utime,
     "utimensat": FileCalls._answer_utimensat,
     "utimes": FileCalls._answer_utimes,
+}
+
+# Nothing is looked up for an empty path: the flag is used to ask for a descriptor alone.
+_EMPTY_PATHS = (
+    _AT_EMPTY_PATH,
+    _AT_EMPTY_PATH | _AT_NO_AUTOMOUNT,
+    _AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW,
+)
+FileCalls.CAUGHT = {
+    **dict.fromkeys(_ANSWERS, ()),
+    "newfstatat": (Condition(3, _EMPTY_PATHS, is_excluded=True),),
+    "statx": (Condition(2, _EMPTY_PATHS, is_excluded=True),),
 }

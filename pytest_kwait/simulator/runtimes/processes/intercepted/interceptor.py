@@ -25,6 +25,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.network import PASSED
 from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
     build_filter,
     install_filter,
+    prepare_listener,
     receive_notification,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
@@ -146,6 +147,7 @@ class Interceptor:
         own_socket.close()
         # Without a filter it has ended, and has reported why.
         for listener in fds:
+            prepare_listener(listener)
             self.add_reader(listener, partial(self._take_notification, listener))
         return pid
 

@@ -187,7 +187,7 @@ def _list_calls(
     conditions = {
         **NetworkCalls.CAUGHT,
         **HostNameCalls.CAUGHT,
-        **dict.fromkeys(files.names, ()),
+        **FileCalls.CAUGHT,
     }
     answers = {**network.answers, **names.answers, **files.answers}
     if not environment.any_user:
