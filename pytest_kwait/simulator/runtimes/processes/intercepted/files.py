@@ -16,7 +16,7 @@ import errno
 import os
 import stat
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Answer,
@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 # Source: include/uapi/linux/fcntl.h, openat2.h, fs.h, inotify.h, stat.h.
 _AT_SYMLINK_NOFOLLOW, _AT_EACCESS, _AT_REMOVEDIR = 0x100, 0x200, 0x200
 _AT_SYMLINK_FOLLOW, _AT_NO_AUTOMOUNT, _AT_EMPTY_PATH = 0x400, 0x800, 0x1000
+# A call for a descriptor alone, which has no path.
+_EMPTY_PATHS = (
+    _AT_EMPTY_PATH,
+    _AT_EMPTY_PATH | _AT_NO_AUTOMOUNT,
+    _AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW,
+)
 _O_TMPFILE = 0o20000000
 _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x01, 0x02, 0x04
 _RESOLVE_BENEATH, _RESOLVE_IN_ROOT, _RESOLVE_CACHED = 0x08, 0x10, 0x20
@@ -62,6 +68,7 @@ _STAT_BYTES = {"x86_64": 144, "aarch64": 128}
 _STATX_BYTES, _STATFS_BYTES = 256, 120
 _XATTR_NAME_BYTES, _XATTR_VALUE_BYTES = 256, 65536
 _PATH_BYTES = 4096
+_STATUS_BYTES = 65536
 # Source: include/uapi/linux/binfmts.h, `BINPRM_BUF_SIZE`; fs/exec.c, `exec_binprm`.
 _SCRIPT_LINE_BYTES, _MAX_INTERPRETERS = 256, 5
 _OMITTED, _NOW = (1 << 30) - 2, (1 << 30) - 1
@@ -86,16 +93,21 @@ class _Program(NamedTuple):
 
 
 def _read_program(thread: int) -> _Program:
-    with open(f"/proc/{thread}/status", "rb") as file:
-        text = file.read()
-    fields = dict(line.split(b":", 1) for line in text.splitlines() if b":" in line)
-    users, groups = fields[b"Uid"].split(), fields[b"Gid"].split()
+    fd = os.open(f"/proc/{thread}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(fd, _STATUS_BYTES)
+    finally:
+        os.close(fd)
+    umask = text.index(b"\nUmask:") + len(b"\nUmask:")
+    start = text.index(b"\nUid:", umask)
+    users, groups, _, other_groups = text[start + 1 :].split(b"\n", 4)[:4]
+    user, group = users.split(), groups.split()
     return _Program(
-        int(fields[b"Umask"], 8),
-        int(users[3]),
-        int(users[0]),
-        int(groups[3]),
-        tuple(int(group) for group in fields[b"Groups"].split()),
+        int(text[umask : text.index(b"\n", umask)], 8),
+        int(user[4]),
+        int(user[1]),
+        int(group[4]),
+        tuple(int(number) for number in other_groups.split()[1:]),
     )
 
 
@@ -148,12 +160,9 @@ class FileCalls:
         self._read_only_root = files.read_only_root
         self._rights = _Rights()
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = dict.fromkeys(
-            _ANSWERS, self.answer
+            self._ANSWERS, self.answer
         )
         """What answers each name."""
-
-    CAUGHT: Mapping[str, Conditions]
-    """The system calls, with the conditions under which they need an answer."""
 
     def close(self) -> None:
         """Close descriptors; the container's files stay."""
@@ -163,7 +172,7 @@ class FileCalls:
         """Return the answer to a call."""
         self._layer.synchronize()
         try:
-            return _ANSWERS[call.name](self, call)
+            return self._ANSWERS[call.name](self, call)
         except OSError as error:
             return Failure(error.errno or errno.EIO)
 
@@ -222,7 +231,7 @@ class FileCalls:
     def _at(position: Position) -> tuple[int, bytes]:
         """Return a descriptor and a path relative to it: the way to it needs no rights."""
         area = position.area
-        return area.fd, position.host_path[area.prefix :]
+        return area.fd, position.host_path[area.prefix :] or b"."
 
     def _by_path(self, position: Position) -> bytes:
         """Return a path for calls without descriptors."""
@@ -335,7 +344,7 @@ class FileCalls:
             bool(resolve & _RESOLVE_IN_ROOT),
             not resolve & _RESOLVE_NO_XDEV,
         )
-        answer = self._open(call, as_signed(dirfd), 1, path, as_signed(flags), mode, limits)
+        answer = self._open(call, as_signed(dirfd), 1, path, int(flags), mode, limits)
         if resolve & _RESOLVE_CACHED and not isinstance(answer, Continue):
             if isinstance(answer, Descriptor):
                 os.close(answer.fd)
@@ -383,7 +392,7 @@ class FileCalls:
                 return Continue()
             return self._create_file(call, found, flags, mode)
         if found.is_nameless:
-            return Continue()
+            return Continue() if found.is_plain or not is_writing else Failure(errno.EROFS)
         if not is_writing:
             if found.is_plain:
                 return Continue()
@@ -404,14 +413,16 @@ class FileCalls:
             if position.area.is_machine:
                 self._check_access(call, position, os.W_OK)
             position = self._layer.copy_entry(position)
-        if found.is_jump and not position.area.is_machine and position == found.position:
-            return Continue()
-        if position.area.is_special and found.is_plain:
+        if found.is_plain and position == found.position:
             return Continue()
         is_pipe = stat.S_ISFIFO(status.st_mode)
-        if is_pipe and not flags & (os.O_NONBLOCK | os.O_PATH):
-            # It may wait for the other end.
-            return Change({place: position.host_path + b"\0"})
+        if flags & os.O_PATH or (is_pipe and not flags & os.O_NONBLOCK):
+            # The first cannot be added to a program; the second may wait for its other end.
+            changed: dict[int, int | bytes] = {place: position.host_path + b"\0"}
+            if limits is not NO_LIMITS:
+                changed[place + 1] = struct.pack("=QQQ", flags, mode, 0)
+                changed[place + 2] = _OPEN_HOW_BYTES
+            return Change(changed)
         return self._open_at(call, position, flags, mode)
 
     def _create_file(self, call: SystemCall, found: Found, flags: int, mode: int) -> Answer:
@@ -421,7 +432,7 @@ class FileCalls:
 
     def _open_at(self, call: SystemCall, position: Position, flags: int, mode: int) -> Answer:
         fd, path = self._at(position)
-        own_flags = flags | os.O_CLOEXEC | (0 if flags & os.O_PATH else os.O_NOCTTY)
+        own_flags = flags | os.O_CLOEXEC | os.O_NOCTTY
         with self._as_program(call):
             opened = self._call("openat", fd, path, own_flags, mode)
         return Descriptor(opened, not flags & os.O_CLOEXEC)
@@ -451,7 +462,7 @@ class FileCalls:
             return Continue()
         is_followed = not flags & _AT_SYMLINK_NOFOLLOW
         found = self._find_reading(call, dirfd, address, is_followed=is_followed)
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         content = ctypes.create_string_buffer(self._stat_bytes)
         fd, path = self._at(found.position)
@@ -467,7 +478,7 @@ class FileCalls:
             return Continue()
         is_followed = not flags & _AT_SYMLINK_NOFOLLOW
         found = self._find_reading(call, as_signed(dirfd), address, is_followed=is_followed)
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         content = ctypes.create_string_buffer(_STATX_BYTES)
         fd, path = self._at(found.position)
@@ -598,6 +609,8 @@ class FileCalls:
             host = os.readlink(f"/proc/{call.thread}/cwd".encode())
         except OSError:
             return Continue()
+        if host.endswith(b" (deleted)") and not os.path.lexists(host):
+            return Continue()  # which fails
         path = self._paths.to_container(host) or b"/"
         if path == host:
             return Continue()
@@ -610,7 +623,7 @@ class FileCalls:
     def _answer_statfs(self, call: SystemCall) -> Answer:
         path, buffer = call.arguments[:2]
         found = self._find_reading(call, AT_FDCWD, path)
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         content = ctypes.create_string_buffer(_STATFS_BYTES)
         with self._as_program(call):
@@ -625,7 +638,7 @@ class FileCalls:
         found = self._find_reading(
             call, AT_FDCWD, address, is_followed=not call.name.startswith("l")
         )
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         attribute = read_string(call.memory, name)
         return self._fill(call, found.position, buffer, size, attribute)
@@ -634,7 +647,7 @@ class FileCalls:
         address, buffer, size = call.arguments[:3]
         is_followed = call.name == "listxattr"
         found = self._find_reading(call, AT_FDCWD, address, is_followed=is_followed)
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         return self._fill(call, found.position, buffer, size)
 
@@ -708,7 +721,7 @@ class FileCalls:
     @staticmethod
     def _is_kernels(found: Found) -> bool:
         """Return whether a change is the kernel's to make: the file is one for all."""
-        return found.is_nameless or (found.is_plain and found.position.area.is_special)
+        return found.is_plain and (found.is_nameless or found.position.area.is_special)
 
     def _change_entry(
         self,
@@ -729,7 +742,7 @@ class FileCalls:
         found = self._find_changed(
             call, dirfd, address, is_followed=not flags & _AT_SYMLINK_NOFOLLOW
         )
-        if self._is_kernels(found) or (found.is_jump and isinstance(found.position.area, Layer)):
+        if self._is_kernels(found):
             return Continue()
         return self._change_found(call, found, perform)
 
@@ -749,11 +762,13 @@ class FileCalls:
             found = self._paths.resolve(call.thread, AT_FDCWD, link)
         except PathError:
             return Continue()
-        position = found.position
-        if found.is_nameless or position.area.is_special or not position.host.startswith(b"/"):
+        if found.is_nameless:
+            # The container may have removed what the machine still has.
+            return Continue() if found.is_plain else Result()
+        if found.position.area.is_special:
             return Continue()
-        self._check_writable(position)
-        if not position.area.is_machine:
+        self._check_writable(found.position)
+        if found.is_plain and not found.position.area.is_machine:
             return Continue()
         return self._change_found(call, found, perform)
 
@@ -1136,7 +1151,7 @@ class FileCalls:
 
     def _answer_chdir(self, call: SystemCall) -> Answer:
         found = self._find_reading(call, AT_FDCWD, call.arguments[0])
-        if found is None or found.is_jump:
+        if found is None or found.is_nameless:
             return Continue()
         return Change({0: found.position.host_path + b"\0"})
 
@@ -1164,19 +1179,28 @@ class FileCalls:
             raise
         if found.status is None:
             return Continue() if found.is_plain else Failure(errno.ENOENT)
-        if found.is_jump or not stat.S_ISREG(found.status.st_mode):
-            return Continue() if found.is_plain or found.is_jump else Failure(errno.EACCES)
-        host = self._find_executable(call, found, _MAX_INTERPRETERS)
+        if found.is_jump:
+            return Continue()
+        if not stat.S_ISREG(found.status.st_mode):
+            return Failure(errno.EACCES)
+        if b".." in path.split(b"/"):
+            path = found.position.path
+        elif not path.startswith(b"/"):
+            path = self._paths.read_start(call.thread, dirfd) + b"/" + path
+        host = self._find_executable(call, path, found, _MAX_INTERPRETERS)
         if host == found.position.host and found.is_plain:
             return Continue()
         return Change({place: host + b"\0"})
 
-    def _find_executable(self, call: SystemCall, found: Found, depth: int) -> bytes:
+    def _find_executable(self, call: SystemCall, path: bytes, found: Found, depth: int) -> bytes:
         """Return the path on the machine by which a program can be executed.
 
         A script whose path or whose interpreter's is not plain is executed by a file that has its
         first line, in a folder of the machine where the container's paths are seen: so the
         interpreter finds the script by the path that the kernel gives it.
+
+        Args:
+            path: absolute path as the program has it, which may be one of links.
         """
         position = found.position
         line = _read_script_line(position.host)
@@ -1192,39 +1216,45 @@ class FileCalls:
             if found.is_plain:
                 return position.host
             host = interpreter
-        else:
-            host = self._find_executable(call, inner, depth - 1)
+        elif interpreter.startswith(b"/"):
+            host = self._find_executable(call, interpreter, inner, depth - 1)
             if not host.startswith(self._paths.aliases):
-                host = self._make_alias(inner.position, b"")
+                # Programs look for their own files beside the path that they are executed by.
+                host = self._make_alias(interpreter, host, is_script=False)
+        else:
+            host = inner.position.host
         with self._as_program(call):
-            at_fd, path = self._at(position)
-            self._call("faccessat", at_fd, path, os.X_OK)
-        return self._make_alias(position, b"#!" + host + space + argument + b"\n")
+            at_fd, relative = self._at(position)
+            self._call("faccessat", at_fd, relative, os.X_OK)
+        return self._make_alias(path, b"#!" + host + space + argument + b"\n", is_script=True)
 
-    def _make_alias(self, position: Position, content: bytes) -> bytes:
+    def _make_alias(self, path: bytes, content: bytes, *, is_script: bool) -> bytes:
         """Return the path of a file by which a program of the container can be executed.
 
         Args:
-            content: the first line of a script; empty for another program.
+            path: its path in the container.
+            content: the first line of a script; of another program, its path on the machine.
         """
-        path = self._layer.aliases + position.path
-        if len(content) > _SCRIPT_LINE_BYTES:
+        if path.startswith(self._paths.aliases):
+            path = path[len(self._paths.aliases) - 1 :]
+        path = self._layer.aliases + path
+        if is_script and len(content) > _SCRIPT_LINE_BYTES:
             raise _error(errno.ENOEXEC)
-        folder = os.path.dirname(path)
         with self._layer.change():
-            os.makedirs(folder, exist_ok=True)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
             temporary = path + b".%d~" % os.getpid()
-            if content:
-                fd = os.open(temporary, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o755)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            if is_script:
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                fd = os.open(temporary, flags, 0o755)
                 try:
                     os.write(fd, content)
                     os.fchmod(fd, 0o755)
                 finally:
                     os.close(fd)
             else:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
-                os.symlink(position.host, temporary)
+                os.symlink(content, temporary)
             os.rename(temporary, path)
         return path
 
@@ -1271,6 +1301,80 @@ class FileCalls:
         """Refuse a call for which programs have another one."""
         return Failure(errno.ENOSYS)
 
+    _ANSWERS: ClassVar[Mapping[str, Callable[[FileCalls, SystemCall], Answer]]] = {
+        "access": _answer_access,
+        "chdir": _answer_chdir,
+        "chmod": _answer_chmod,
+        "chown": _answer_chown,
+        "chroot": _answer_plain_only,
+        "creat": _answer_creat,
+        "execve": _answer_execve,
+        "execveat": _answer_execveat,
+        "faccessat": _answer_faccessat,
+        "faccessat2": _answer_faccessat2,
+        "fanotify_mark": _answer_plain_only,
+        "fchmod": _answer_fchmod,
+        "fchmodat": _answer_fchmodat,
+        "fchmodat2": _answer_fchmodat2,
+        "fchown": _answer_fchown,
+        "fchownat": _answer_fchownat,
+        "file_getattr": _answer_unknown,
+        "file_setattr": _answer_unknown,
+        "fremovexattr": _answer_remove_open_xattr,
+        "fsetxattr": _answer_set_open_xattr,
+        "futimesat": _answer_futimesat,
+        "getcwd": _answer_getcwd,
+        "getxattr": _answer_get_xattr,
+        "getxattrat": _answer_unknown,
+        "inotify_add_watch": _answer_inotify_add_watch,
+        "lchown": _answer_chown,
+        "lgetxattr": _answer_get_xattr,
+        "link": _answer_link,
+        "linkat": _answer_linkat,
+        "listxattr": _answer_list_xattrs,
+        "listxattrat": _answer_unknown,
+        "llistxattr": _answer_list_xattrs,
+        "lremovexattr": _answer_remove_xattr,
+        "lsetxattr": _answer_set_xattr,
+        "lstat": _answer_lstat,
+        "mkdir": _answer_mkdir,
+        "mkdirat": _answer_mkdirat,
+        "mknod": _answer_mknod,
+        "mknodat": _answer_mknodat,
+        "name_to_handle_at": _answer_plain_only,
+        "newfstatat": _answer_newfstatat,
+        "open": _answer_open,
+        "openat": _answer_openat,
+        "openat2": _answer_openat2,
+        "readlink": _answer_readlink,
+        "readlinkat": _answer_readlinkat,
+        "removexattr": _answer_remove_xattr,
+        "removexattrat": _answer_unknown,
+        "rename": _answer_rename,
+        "renameat": _answer_renameat,
+        "renameat2": _answer_renameat2,
+        "rmdir": _answer_unlink,
+        "setxattr": _answer_set_xattr,
+        "setxattrat": _answer_unknown,
+        "stat": _answer_stat,
+        "statfs": _answer_statfs,
+        "statx": _answer_statx,
+        "symlink": _answer_symlink,
+        "symlinkat": _answer_symlinkat,
+        "truncate": _answer_truncate,
+        "unlink": _answer_unlink,
+        "unlinkat": _answer_unlinkat,
+        "utime": _answer_utime,
+        "utimensat": _answer_utimensat,
+        "utimes": _answer_utimes,
+    }
+    CAUGHT: Mapping[str, Conditions] = {
+        **dict.fromkeys(_ANSWERS, ()),
+        "newfstatat": (Condition(3, _EMPTY_PATHS, is_excluded=True),),
+        "statx": (Condition(2, _EMPTY_PATHS, is_excluded=True),),
+    }
+    """The system calls that need an answer."""
+
 
 def _check_rename(source: Found, target: Found, flags: int) -> int:
     """Return the errno of a rename that is refused; 0 if the kernel decides."""
@@ -1304,84 +1408,3 @@ def _read_script_line(path: bytes) -> bytes | None:
         return None
     parts = head[2:].split(b"\n", 1)[0].strip(b" \t").split(None, 1)
     return b" ".join(part.strip(b" \t") for part in parts) or None
-
-
-_ANSWERS: Mapping[str, Callable[[FileCalls, SystemCall], Answer]] = {
-    "access": FileCalls._answer_access,
-    "chdir": FileCalls._answer_chdir,
-    "chmod": FileCalls._answer_chmod,
-    "chown": FileCalls._answer_chown,
-    "chroot": FileCalls._answer_plain_only,
-    "creat": FileCalls._answer_creat,
-    "execve": FileCalls._answer_execve,
-    "execveat": FileCalls._answer_execveat,
-    "faccessat": FileCalls._answer_faccessat,
-    "faccessat2": FileCalls._answer_faccessat2,
-    "fanotify_mark": FileCalls._answer_plain_only,
-    "fchmod": FileCalls._answer_fchmod,
-    "fchmodat": FileCalls._answer_fchmodat,
-    "fchmodat2": FileCalls._answer_fchmodat2,
-    "fchown": FileCalls._answer_fchown,
-    "fchownat": FileCalls._answer_fchownat,
-    "file_getattr": FileCalls._answer_unknown,
-    "file_setattr": FileCalls._answer_unknown,
-    "fremovexattr": FileCalls._answer_remove_open_xattr,
-    "fsetxattr": FileCalls._answer_set_open_xattr,
-    "futimesat": FileCalls._answer_futimesat,
-    "getcwd": FileCalls._answer_getcwd,
-    "getxattr": FileCalls._answer_get_xattr,
-    "getxattrat": FileCalls._answer_unknown,
-    "listxattrat": FileCalls._answer_unknown,
-    "removexattrat": FileCalls._answer_unknown,
-    "setxattrat": FileCalls._answer_unknown,
-    "inotify_add_watch": FileCalls._answer_inotify_add_watch,
-    "lchown": FileCalls._answer_chown,
-    "lgetxattr": FileCalls._answer_get_xattr,
-    "link": FileCalls._answer_link,
-    "linkat": FileCalls._answer_linkat,
-    "listxattr": FileCalls._answer_list_xattrs,
-    "llistxattr": FileCalls._answer_list_xattrs,
-    "lremovexattr": FileCalls._answer_remove_xattr,
-    "lsetxattr": FileCalls._answer_set_xattr,
-    "lstat": FileCalls._answer_lstat,
-    "mkdir": FileCalls._answer_mkdir,
-    "mkdirat": FileCalls._answer_mkdirat,
-    "mknod": FileCalls._answer_mknod,
-    "mknodat": FileCalls._answer_mknodat,
-    "name_to_handle_at": FileCalls._answer_plain_only,
-    "newfstatat": FileCalls._answer_newfstatat,
-    "open": FileCalls._answer_open,
-    "openat": FileCalls._answer_openat,
-    "openat2": FileCalls._answer_openat2,
-    "readlink": FileCalls._answer_readlink,
-    "readlinkat": FileCalls._answer_readlinkat,
-    "removexattr": FileCalls._answer_remove_xattr,
-    "rename": FileCalls._answer_rename,
-    "renameat": FileCalls._answer_renameat,
-    "renameat2": FileCalls._answer_renameat2,
-    "rmdir": FileCalls._answer_unlink,
-    "setxattr": FileCalls._answer_set_xattr,
-    "stat": FileCalls._answer_stat,
-    "statfs": FileCalls._answer_statfs,
-    "statx": FileCalls._answer_statx,
-    "symlink": FileCalls._answer_symlink,
-    "symlinkat": FileCalls._answer_symlinkat,
-    "truncate": FileCalls._answer_truncate,
-    "unlink": FileCalls._answer_unlink,
-    "unlinkat": FileCalls._answer_unlinkat,
-    "utime": FileCalls._answer_utime,
-    "utimensat": FileCalls._answer_utimensat,
-    "utimes": FileCalls._answer_utimes,
-}
-
-# Nothing is looked up for an empty path: the flag is used to ask for a descriptor alone.
-_EMPTY_PATHS = (
-    _AT_EMPTY_PATH,
-    _AT_EMPTY_PATH | _AT_NO_AUTOMOUNT,
-    _AT_EMPTY_PATH | _AT_SYMLINK_NOFOLLOW,
-)
-FileCalls.CAUGHT = {
-    **dict.fromkeys(_ANSWERS, ()),
-    "newfstatat": (Condition(3, _EMPTY_PATHS, is_excluded=True),),
-    "statx": (Condition(2, _EMPTY_PATHS, is_excluded=True),),
-}

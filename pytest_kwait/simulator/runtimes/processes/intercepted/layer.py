@@ -40,7 +40,7 @@ _LENGTH = struct.Struct("=Q")
 _RECORD_LENGTH = struct.Struct("=I")
 _HEADER_BYTES = 4096
 _COPY_BYTES = 1 << 20
-_STATE_MODE = 0o711
+_STATE_MODE, _UMASK = 0o711, 0o022
 
 
 class ContainerLayer:
@@ -60,7 +60,7 @@ class ContainerLayer:
             os.makedirs(folder, exist_ok=True)
             os.chmod(folder, _STATE_MODE if folder != upper else 0o755)
         self._journal = os.open(self.state + b"/journal", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-        self._lock_depth = 0
+        self._is_locked = False
         self._read_only = files.read_only_root
         self.paths = Paths(Layer(upper, read_only=files.read_only_root), self.aliases)
         self._is_any_user = not os.geteuid()
@@ -89,15 +89,18 @@ class ContainerLayer:
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
         """Keep other interceptors from changing the layer, and know what they have changed."""
-        if not self._lock_depth:
-            fcntl.flock(self._journal, fcntl.LOCK_EX)
-        self._lock_depth += 1
+        if self._is_locked:
+            yield
+            return
+        fcntl.flock(self._journal, fcntl.LOCK_EX)
+        self._is_locked = True
+        umask = os.umask(_UMASK)
         try:
             yield
         finally:
-            self._lock_depth -= 1
-            if not self._lock_depth:
-                fcntl.flock(self._journal, fcntl.LOCK_UN)
+            os.umask(umask)
+            self._is_locked = False
+            fcntl.flock(self._journal, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def change(self) -> Iterator[None]:

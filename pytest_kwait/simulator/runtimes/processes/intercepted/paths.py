@@ -115,10 +115,10 @@ class Area:
         self.read_only, self.is_machine, self.is_special = read_only, is_machine, is_special
         self.fd, self.prefix = AT_FDCWD, 0
         if base:
-            # Search permission is needed from the base on.
-            parent = os.path.dirname(base)
-            self.fd = os.open(parent, os.O_PATH | os.O_CLOEXEC)
-            self.prefix = len(parent.rstrip(b"/")) + 1
+            # Search permission is needed from the base on; of a file, from its folder on.
+            start = base if os.path.isdir(base) else os.path.dirname(base)
+            self.fd = os.open(start, os.O_PATH | os.O_CLOEXEC)
+            self.prefix = len(start.rstrip(b"/")) + 1
 
     @property
     def is_mount(self) -> bool:
@@ -764,8 +764,13 @@ class _Resolution:
             status = os.stat(position.host)
         except OSError as error:
             raise self._error(error.errno or errno.EIO) from None
-        folder = stack[-2] if len(stack) > 1 else stack[0]
-        return Found(folder, stack[-1], status, self._is_plain, last, is_jump=True)
+        folder, position = stack[-2] if len(stack) > 1 else stack[0], stack[-1]
+        # The container may have removed it meanwhile, or have got it from outside.
+        is_nameless = not os.path.lexists(position.host_path)
+        is_plain = self._is_plain and position.host_path == host
+        return Found(
+            folder, position, status, is_plain, last, is_jump=True, is_nameless=is_nameless
+        )
 
 
 def is_jump(host: bytes) -> bool:

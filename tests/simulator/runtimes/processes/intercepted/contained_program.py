@@ -88,6 +88,7 @@ class ContainedProgram:
     def __init__(self, files: ContainerFiles) -> None:
         self.calls = FileCalls(files)
         self.memory = FakeMemory()
+        self.thread = os.getpid()
         processor = find_processor()
         assert processor is not None
         self._numbers = processor.numbers
@@ -101,7 +102,7 @@ class ContainedProgram:
         ]
         numbers += [0] * (6 - len(numbers))
         self._numbers_of_last = numbers
-        return self.calls.answer(SystemCall(name, tuple(numbers), os.getpid(), self.memory))
+        return self.calls.answer(SystemCall(name, tuple(numbers), self.thread, self.memory))
 
     def call(self, name: str, *arguments: int | bytes) -> int:
         """Make a call as the kernel would after the answer, and return its result."""
@@ -137,21 +138,29 @@ class ContainedProgram:
 
     # -- as in os
 
-    def open(self, path: str | bytes, flags: int, mode: int = 0o777, dir_fd: int = AT_FDCWD) -> int:
+    def open(
+        self,
+        path: str | bytes | os.PathLike[str],
+        flags: int,
+        mode: int = 0o777,
+        dir_fd: int = AT_FDCWD,
+    ) -> int:
         """Open a file."""
         return self.call("openat", dir_fd, os.fsencode(path), flags, mode)
 
-    def read(self, path: str | bytes) -> bytes:
+    def read(self, path: str | bytes | os.PathLike[str]) -> bytes:
         """Return the content of a file."""
         with os.fdopen(self.open(path, os.O_RDONLY), "rb") as file:
             return file.read()
 
-    def write(self, path: str | bytes, content: bytes, flags: int = os.O_TRUNC) -> None:
+    def write(
+        self, path: str | bytes | os.PathLike[str], content: bytes, flags: int = os.O_TRUNC
+    ) -> None:
         """Create a file, or replace its content."""
         with os.fdopen(self.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o644), "wb") as file:
             file.write(content)
 
-    def listdir(self, path: str | bytes) -> list[str]:
+    def listdir(self, path: str | bytes | os.PathLike[str]) -> list[str]:
         """Return the names in a folder, sorted."""
         fd = self.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -160,7 +169,11 @@ class ContainedProgram:
             os.close(fd)
 
     def stat(
-        self, path: str | bytes, dir_fd: int = AT_FDCWD, *, follow_symlinks: bool = True
+        self,
+        path: str | bytes | os.PathLike[str],
+        dir_fd: int = AT_FDCWD,
+        *,
+        follow_symlinks: bool = True,
     ) -> Status:
         """Return the status of a file."""
         buffer = self._buffer()
@@ -173,11 +186,11 @@ class ContainedProgram:
         (modified,) = struct.unpack_from("=q", content, 112)
         return Status(mode, size, modified, user, inode)
 
-    def lstat(self, path: str | bytes) -> Status:
+    def lstat(self, path: str | bytes | os.PathLike[str]) -> Status:
         """Return the status of a file or link."""
         return self.stat(path, follow_symlinks=False)
 
-    def exists(self, path: str | bytes) -> bool:
+    def exists(self, path: str | bytes | os.PathLike[str]) -> bool:
         """Return whether there is a file."""
         try:
             self.stat(path)
@@ -185,7 +198,7 @@ class ContainedProgram:
             return False
         return True
 
-    def readlink(self, path: str | bytes, dir_fd: int = AT_FDCWD) -> bytes:
+    def readlink(self, path: str | bytes | os.PathLike[str], dir_fd: int = AT_FDCWD) -> bytes:
         """Return the text of a link."""
         buffer = self._buffer()
         length = self.call("readlinkat", dir_fd, os.fsencode(path), buffer, 4096)
@@ -197,59 +210,68 @@ class ContainedProgram:
         length = self.call("getcwd", buffer, 4096)
         return self.memory.read(buffer, length - 1)
 
-    def chdir(self, path: str | bytes) -> None:
+    def chdir(self, path: str | bytes | os.PathLike[str]) -> None:
         """Change the working directory of this process."""
         self.call("chdir", os.fsencode(path))
 
-    def mkdir(self, path: str | bytes, mode: int = 0o777, dir_fd: int = AT_FDCWD) -> None:
+    def mkdir(
+        self, path: str | bytes | os.PathLike[str], mode: int = 0o777, dir_fd: int = AT_FDCWD
+    ) -> None:
         """Create a folder."""
         self.call("mkdirat", dir_fd, os.fsencode(path), mode)
 
-    def mkfifo(self, path: str | bytes) -> None:
+    def mkfifo(self, path: str | bytes | os.PathLike[str]) -> None:
         """Create a pipe."""
         self.call("mknodat", AT_FDCWD, os.fsencode(path), 0o010644, 0)
 
-    def rmdir(self, path: str | bytes) -> None:
+    def rmdir(self, path: str | bytes | os.PathLike[str]) -> None:
         """Remove a folder."""
         self.call("unlinkat", AT_FDCWD, os.fsencode(path), 0x200)
 
-    def unlink(self, path: str | bytes) -> None:
+    def unlink(self, path: str | bytes | os.PathLike[str]) -> None:
         """Remove a file."""
         self.call("unlinkat", AT_FDCWD, os.fsencode(path), 0)
 
-    def symlink(self, text: str | bytes, path: str | bytes) -> None:
+    def symlink(self, text: str | bytes, path: str | bytes | os.PathLike[str]) -> None:
         """Create a link."""
         self.call("symlinkat", os.fsencode(text), AT_FDCWD, os.fsencode(path))
 
-    def link(self, old: str | bytes, new: str | bytes) -> None:
+    def link(
+        self, old: str | bytes | os.PathLike[str], new: str | bytes | os.PathLike[str]
+    ) -> None:
         """Give a file another name."""
         self.call("linkat", AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), 0)
 
-    def rename(self, old: str | bytes, new: str | bytes, flags: int = 0) -> None:
+    def rename(
+        self,
+        old: str | bytes | os.PathLike[str],
+        new: str | bytes | os.PathLike[str],
+        flags: int = 0,
+    ) -> None:
         """Rename a file or folder."""
         arguments: Sequence[int | bytes] = (
             AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags,
         )  # fmt: skip
         self.call("renameat2", *arguments)
 
-    def chmod(self, path: str | bytes, mode: int) -> None:
+    def chmod(self, path: str | bytes | os.PathLike[str], mode: int) -> None:
         """Change a mode."""
         self.call("fchmodat", AT_FDCWD, os.fsencode(path), mode)
 
-    def chown(self, path: str | bytes, user: int, group: int) -> None:
+    def chown(self, path: str | bytes | os.PathLike[str], user: int, group: int) -> None:
         """Change an owner."""
         self.call("fchownat", AT_FDCWD, os.fsencode(path), user, group, 0)
 
-    def utime(self, path: str | bytes, seconds: int) -> None:
+    def utime(self, path: str | bytes | os.PathLike[str], seconds: int) -> None:
         """Change the times of a file."""
         times = struct.pack("=qqqq", seconds, 0, seconds, 0)
         self.call("utimensat", AT_FDCWD, os.fsencode(path), times, 0)
 
-    def truncate(self, path: str | bytes, size: int) -> None:
+    def truncate(self, path: str | bytes | os.PathLike[str], size: int) -> None:
         """Change the size of a file."""
         self.call("truncate", os.fsencode(path), size)
 
-    def access(self, path: str | bytes, mode: int) -> bool:
+    def access(self, path: str | bytes | os.PathLike[str], mode: int) -> bool:
         """Return whether a file may be used."""
         try:
             self.call("faccessat", AT_FDCWD, os.fsencode(path), mode)
