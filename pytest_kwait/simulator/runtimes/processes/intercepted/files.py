@@ -527,6 +527,7 @@ class FileCalls:
 
     def _perform_access(self, call: SystemCall, found: Found, mode: int, flags: int) -> None:
         program = _read_program(call.thread)
+        status, is_written = found.status, bool(mode & os.W_OK)
         if found.position.area.is_machine and not self._rights.differ(program):
             # Its copy could be written to.
             mode &= ~os.W_OK
@@ -539,15 +540,8 @@ class FileCalls:
                 self._call("faccessat2", at_fd, path, mode, flags | _AT_EACCESS)
             else:
                 self._call("faccessat", at_fd, path, mode)
-        if mode & os.W_OK or found.position.area.is_machine:
-            self._check_write_access(found, mode)
-
-    def _check_write_access(self, found: Found, mode: int) -> None:
-        status = found.status
-        if status is None:
-            return
-        kind = stat.S_IFMT(status.st_mode)
-        if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        kinds = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+        if is_written and status is not None and stat.S_IFMT(status.st_mode) in kinds:
             self._check_writable(found.position)
 
     def _answer_readlink(self, call: SystemCall) -> Answer:
