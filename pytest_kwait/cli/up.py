@@ -14,6 +14,7 @@ from pytest_kwait.cli.state_file import StateFile, add_kubeconfig_argument, pars
 from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator import find_isolation_refusal
 from pytest_kwait.simulator.protocol.egress import read_egress_list
 from pytest_kwait.simulator.protocol.image_mapping import parse_image_mapping
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
@@ -41,6 +42,7 @@ _SETTINGS: dict[str, SettingDefinition[Any]] = {
     "api_only": EmbeddedSettings.api_only,
     "images": EmbeddedSettings.image,
     "egress": EmbeddedSettings.egress,
+    "isolation": EmbeddedSettings.isolation,
 }
 """Settings of a run that are options of an embedded cluster as well."""
 _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -99,6 +101,9 @@ def run(arguments: argparse.Namespace) -> int:
     outside = _exposure_warning(arguments.address)
     contexts = _context_users(arguments)
     options = _read_options(arguments)
+    refusal = find_isolation_refusal(options.isolation)
+    if refusal:
+        raise InvalidArgument("--isolation", options.isolation, refusal)
     running = StateFile(_check_writable(arguments.kubeconfig))
     running.claim()
     # Every signal must end the cluster too, as Ctrl-C does. A background shell ignores SIGINT
@@ -153,6 +158,7 @@ def _read_options(arguments: argparse.Namespace) -> EmbeddedOptions:
         users=tuple(arguments.users),
         images=tuple(parse_image_mapping(text, "--image") for text in arguments.images),
         egress=tuple(read_egress_list(arguments.egress, "--egress")),
+        isolation=arguments.isolation,
     )
 
 

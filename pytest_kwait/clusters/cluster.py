@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.images import Images
     from pytest_kwait.clusters.kubeconfig import RestConfig
     from pytest_kwait.clusters.scripted_pods import ScriptedPods
-    from pytest_kwait.simulator.protocol.options import Timing
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation, Timing
 
 _HISTORY_PATH = "/kwait/v1/history"
 """The path at which administrators let an embedded cluster record its history."""
@@ -58,6 +58,7 @@ class ClusterRequest:
         context: None for the kubeconfig's current one.
         timing: the timing of an embedded cluster.
         api_only: whether an embedded cluster is an API server alone.
+        isolation: the isolation of programs in the pods of an embedded cluster.
         controllers: whether a control plane of binaries has our controllers, scheduler and nodes.
         run: the name of the run, of which a new cluster's name is made.
         assets: the folder of etcd and kube-apiserver; None to look in the usual places.
@@ -74,6 +75,7 @@ class ClusterRequest:
     context: str | None = None
     timing: Timing = "fast"
     api_only: bool = False
+    isolation: RequestedIsolation = "auto"
     controllers: bool = False
     run: str = ""
     assets: Path | None = None

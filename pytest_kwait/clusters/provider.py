@@ -31,6 +31,7 @@ from pytest_kwait.clusters.kubeconfig import (
 from pytest_kwait.clusters.local_clusters import K3D, KIND, MINIKUBE, LocalProvider
 from pytest_kwait.clusters.simulator_process import ProcessMonitor, SimulatorProcess
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator import find_isolation_refusal
 from pytest_kwait.simulator.protocol.options import TIME_SCALES, EmbeddedOptions, Timing
 from pytest_kwait.temp_dir import TempDir
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _USED = {
     "timing": ("embedded",),
     "api_only": ("embedded", "binaries"),
+    "isolation": ("embedded",),
     "controllers": ("binaries",),
     "assets": ("binaries",),
     "cluster_name": ("kind", "k3d", "minikube"),
@@ -246,10 +248,18 @@ class EmbeddedProvider:
         """Create the provider for a run.
 
         Raises:
-            InvalidArgument: a kubeconfig or context is given.
+            InvalidArgument: a kubeconfig or context is given, or an isolation that this machine
+                refuses.
         """
         refuse_kubeconfig(request, "the embedded cluster")
-        return cls(EmbeddedOptions(timing=request.timing, api_only=request.api_only))
+        refusal = find_isolation_refusal(request.isolation)
+        if refusal:
+            request.refuse("isolation", refusal)
+        return cls(
+            EmbeddedOptions(
+                timing=request.timing, api_only=request.api_only, isolation=request.isolation
+            )
+        )
 
     def start(self) -> EmbeddedCluster:
         """Start the cluster and return it once its nodes are ready.

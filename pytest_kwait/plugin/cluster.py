@@ -89,12 +89,12 @@ class RunCluster:
     # Last: lines of the plugin that is called last are shown first.
     @pytest.hookimpl(trylast=True)
     def pytest_report_header(self) -> list[str]:
-        """List the cluster, what programs in pods reach, and what is not isolated of them."""
+        """List the cluster, what programs in pods reach, and their isolation."""
         self._is_in_header = True
         return [
             _describe_run(self._settings),
             *self._list_egress(),
-            *self._list_missing_isolation(),
+            *self._list_isolation(),
         ]
 
     def pytest_report_collectionfinish(self) -> list[str]:
@@ -112,28 +112,30 @@ class RunCluster:
         targets = ", ".join(map(str, self._settings.egress))
         return [f"kwait: programs in pods: outside of the cluster they reach {targets}"]
 
-    def _list_missing_isolation(self) -> list[str]:
+    def _list_isolation(self) -> list[str]:
         if not self._shows_isolation_in_header():
             return []
-        from pytest_kwait.simulator import find_missing_isolation
+        from pytest_kwait.simulator import describe_isolation
 
         try:
-            missing = find_missing_isolation()
+            lines = describe_isolation(self._settings.isolation)
         except OSError:
             return []  # events of pods say why programs cannot be run
-        return [f"kwait: programs in pods: {line}" for line in missing]
+        return [f"kwait: programs in pods: {line}" for line in lines]
 
     def _shows_isolation_in_header(self) -> bool:
         """Return whether the header says what is not isolated; else lines at the end do."""
-        option = self._config.option
+        option, settings = self._config.option, self._settings
         has_header = option.verbose >= 0 and not option.no_header
-        return bool(self._settings.image) and self._settings.is_embedded and has_header
+        is_shown = bool(settings.image) or self._asks_for_isolation()
+        return is_shown and settings.is_embedded and has_header
 
     # First: before pytest-xdist starts workers in its hook.
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Refuse invalid cluster settings before any test or worker is started."""
-        if self._names_cluster() or (self._has_cluster_option() and not self._has_own_cluster()):
+        is_asked = self._has_cluster_option() or self._asks_for_isolation()
+        if self._names_cluster() or (is_asked and not self._has_own_cluster()):
             try:
                 self._run.source.check()
             except KwaitError as error:
@@ -337,6 +339,9 @@ class RunCluster:
         """Return whether there is an option that may not fit the cluster used by default."""
         sources = map(self._settings.given_source, _NOT_OF_EMBEDDED)
         return any(source is not None and source.startswith("option ") for source in sources)
+
+    def _asks_for_isolation(self) -> bool:
+        return self._settings.given_source("isolation") is not None
 
     def _has_own_cluster(self) -> bool:
         """Return whether no test may use the default cluster: none runs, or a conftest has one."""

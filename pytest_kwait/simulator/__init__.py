@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet_server import KubeletServer
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
     from pytest_kwait.simulator.protocol.recording.files import Recording
     from pytest_kwait.simulator.protocol.replay import ReplayedCluster, ReplayedServer
     from pytest_kwait.simulator.scheme import Kind
@@ -45,8 +46,11 @@ def replay_recording(recording: Recording) -> tuple[ReplayedCluster, ReplayedSer
     return recorded, ReplayServer(recorded)
 
 
-def find_missing_isolation() -> tuple[str, ...]:
-    """Return what programs in pods lack here, one sentence each; takes about 50 ms.
+def describe_isolation(requested: RequestedIsolation) -> tuple[str, ...]:
+    """Return the isolation of programs in pods, and what they lack; takes about 50 ms.
+
+    Args:
+        requested: the isolation that was asked for.
 
     Raises:
         OSError: no program can be run.
@@ -55,7 +59,28 @@ def find_missing_isolation() -> tuple[str, ...]:
 
     from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
 
-    return asyncio.run(detect_isolation()).missing
+    isolation = asyncio.run(detect_isolation(requested))
+    return (f"isolation {isolation.name}", *isolation.missing)
+
+
+def find_isolation_refusal(requested: RequestedIsolation) -> str:
+    """Return why this machine refuses an isolation, and what it permits; empty if it does not.
+
+    It takes about 50 ms for an isolation that may be refused.
+    """
+    if requested in ("auto", "none"):
+        return ""
+    import asyncio
+
+    from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
+
+    try:
+        isolation = asyncio.run(detect_isolation())
+    except OSError as error:
+        return f"no program can be run here: {error}"
+    if isolation.name == requested:
+        return ""
+    return f"this machine refuses it ({isolation.reason}); use auto or none"
 
 
 def start_controllers(cluster: Cluster, *, nodes: int, authority: tuple[bytes, bytes]) -> None:

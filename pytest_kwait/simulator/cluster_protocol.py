@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.clock import SimClock
     from pytest_kwait.simulator.kubelet_api import KubeletApi
     from pytest_kwait.simulator.objects import Obj
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
     from pytest_kwait.simulator.registry.strategy import Strategy
     from pytest_kwait.simulator.request_info import (
         AuthorizationAttributes,
@@ -144,6 +145,8 @@ class Cluster(Protocol):
     """The programs that images are mapped to."""
     egress: EgressTargets
     """The hosts and ports outside of the cluster that pods may reach."""
+    isolation: RequestedIsolation
+    """The isolation of programs in pods that was asked for."""
     faults: ActiveFaults
     """The active faults."""
     private_paths: tuple[str, ...]
@@ -170,6 +173,7 @@ class Cluster(Protocol):
         self.scripts = ScriptRules()
         self.images = ImageMappings()
         self.egress = EgressTargets()
+        self.isolation = "auto"
         self.faults = ActiveFaults()
         self.private_paths = ()
         self.server_address = ("127.0.0.1", 0)

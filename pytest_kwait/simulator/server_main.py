@@ -199,6 +199,7 @@ async def serve(arguments: _Arguments) -> int:
     cluster.root_ca = authority.pem
     cluster.images = arguments.images
     cluster.egress = EgressTargets(options.egress)
+    cluster.isolation = options.isolation
     cluster.private_paths = (str(arguments.owner_folder or arguments.kubeconfig),)
     cluster.bootstrap(has_controllers=not options.api_only)
     admin, powerless = secrets.token_urlsafe(24), secrets.token_urlsafe(24)

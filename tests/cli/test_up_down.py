@@ -17,6 +17,8 @@ from pytest_kwait.cli import main, state_file, up
 from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kubeconfig
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
+from pytest_kwait.simulator.runtimes.processes import runtime
+from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from pytest_kwait.wait import ErrWaitTimeout
 from tests.clusters.fake_simulator import read_given
 
@@ -102,6 +104,9 @@ def test_help_is_that_of_the_declared_options(
         "match; repeatable; for example 'shop/web:*=python -m shop.web' "
         "--egress HOST:PORT let programs in pods connect to HOST; repeatable; for example "
         "pypi.org:443; localhost is this machine, host.kwait.internal in pods "
+        "--isolation {auto,namespaces,none} isolation of programs in pods; auto: namespaces where "
+        "the machine permits them, else none; with none they share the machine's ports and files "
+        "(default: auto) "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )
@@ -122,6 +127,30 @@ def test_options_are_passed_to_the_process(file: Path) -> None:
     assert f" --kubeconfig {file} --options-fd" in log
     assert "--owner-fd" not in log
     main(["down", "--kubeconfig", str(file)])
+
+
+@pytest.mark.usefixtures("ready")
+def test_isolation_is_passed_to_the_process(file: Path) -> None:
+    assert main(["up", "--detach", "--isolation=none", "--kubeconfig", str(file)]) == 0
+    assert read_given(StateFile(file).log.read_text()) == {"isolation": "none"}
+    main(["down", "--kubeconfig", str(file)])
+
+
+def test_an_isolation_that_the_machine_refuses(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def detect() -> Isolation:
+        missing = ("programs are plain processes",)
+        return Isolation(False, False, "none", "none", True, missing, "no user namespaces")
+
+    monkeypatch.setattr(runtime, "detect_isolation", detect)
+    assert main(["up", "--isolation=namespaces", "--kubeconfig", str(file)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        "kwait up: --isolation='namespaces' is not valid: this machine refuses it (no user "
+        "namespaces); use auto or none\n",
+    )
+    assert not file.exists()
 
 
 @pytest.mark.usefixtures("ready")

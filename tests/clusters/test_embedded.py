@@ -100,6 +100,16 @@ def test_an_api_server_alone_is_requested_from_the_process(
     assert not cluster.has_controllers
 
 
+def test_the_isolation_is_requested_from_the_process(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    behave(monkeypatch, "ready")
+    cluster = EmbeddedProvider.requested(ClusterRequest(isolation="none")).start()
+    log = (cluster.kubeconfig.parent / "log").read_text()
+    cluster.stop()
+    assert read_given(log) == {"isolation": "none"}
+
+
 def test_a_start_that_fails_leaves_nothing_behind(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

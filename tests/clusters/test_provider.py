@@ -9,6 +9,8 @@ from pytest_kwait.clusters import PROVIDERS, choose_provider, connect
 from pytest_kwait.clusters.cluster import Cluster, ClusterRequest
 from pytest_kwait.clusters.provider import EmbeddedProvider
 from pytest_kwait.errors import ClusterError, InvalidArgument
+from pytest_kwait.simulator.runtimes.processes import runtime
+from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from tests.clusters.kubeconfigs import contents, written
 
 
@@ -130,6 +132,50 @@ def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
     assert str(caught.value) == (
         "api_only=True (from option --kwait-api-only) is not valid: an existing cluster has its "
         "components; leave it out, or use the embedded one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("isolation", "why"),
+    [
+        (
+            Isolation(False, False, "none", "none", True, ("no",), "no user namespaces"),
+            "this machine refuses it (no user namespaces); use auto or none",
+        ),
+        (OSError("the launcher ended"), "no program can be run here: the launcher ended"),
+        (Isolation(True, True, "none", "none", True), ""),
+    ],
+)
+def test_an_isolation_that_the_machine_refuses(
+    monkeypatch: pytest.MonkeyPatch, isolation: Isolation | OSError, why: str
+) -> None:
+    async def detect() -> Isolation:
+        if isinstance(isolation, OSError):
+            raise isolation
+        return isolation
+
+    monkeypatch.setattr(runtime, "detect_isolation", detect)
+    sources = {"isolation": "env KWAIT_ISOLATION"}
+    request = ClusterRequest(isolation="namespaces", sources=sources)
+    if not why:
+        assert choose_provider("embedded", request).name == "embedded"
+        return
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider("embedded", request)
+    text = f"isolation='namespaces' (from env KWAIT_ISOLATION) is not valid: {why}"
+    assert str(caught.value) == text
+
+
+def test_isolation_is_of_the_embedded_cluster(home: Path) -> None:
+    file = written(home / "mine", contents("a"))
+    request = ClusterRequest(
+        file, isolation="none", sources={"isolation": "option --kwait-isolation"}
+    )
+    with pytest.raises(InvalidArgument) as caught:
+        choose_provider("auto", request)
+    assert str(caught.value) == (
+        "isolation='none' (from option --kwait-isolation) is not valid: cluster existing has no "
+        "use for it, only embedded"
     )
 
 

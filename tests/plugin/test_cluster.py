@@ -597,10 +597,19 @@ def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
     return SimpleNamespace(verbose=verbose, no_header=no_header)
 
 
+_ISOLATED = [
+    "kwait: programs in pods: isolation namespaces",
+    "kwait: programs in pods: no cgroups",
+]
+
+
 @pytest.mark.parametrize(
     ("given", "option", "lines"),
     [
-        ({"image": ["a=b"]}, _option(), ["kwait: programs in pods: no cgroups"]),
+        ({"image": ["a=b"]}, _option(), _ISOLATED),
+        ({"isolation": "namespaces"}, _option(), _ISOLATED),
+        ({"isolation": "none"}, _option(no_header=True), []),
+        ({"isolation": "none", "cluster": "existing"}, _option(), []),
         ({"image": ["a=b"]}, _option(verbose=-1), []),
         ({"image": ["a=b"]}, _option(no_header=True), []),
         ({"image": ["a=b"], "cluster": "existing"}, _option(), []),
@@ -616,10 +625,13 @@ def _option(*, verbose: int = 0, no_header: bool = False) -> SimpleNamespace:
         ({}, _option(), []),
     ],
 )
-def test_the_header_says_what_is_not_isolated_and_reached(
+def test_the_header_names_isolation_and_egress(
     monkeypatch: pytest.MonkeyPatch, given: Any, option: Any, lines: list[str]
 ) -> None:
-    async def find() -> Isolation:
+    asked: list[str] = []
+
+    async def find(requested: str) -> Isolation:
+        asked.append(requested)
         return Isolation(True, True, "none", "none", True, ("no cgroups",))
 
     monkeypatch.setattr(runtime, "detect_isolation", find)
@@ -628,12 +640,13 @@ def test_the_header_says_what_is_not_isolated_and_reached(
     cluster = "existing cluster (current context)" if "cluster" in given else "embedded cluster"
     header = run_cluster.pytest_report_header()
     assert header == [f"kwait: {cluster}, a namespace for each test", *lines]
+    assert asked == ([given.get("isolation", "auto")] if lines == _ISOLATED else [])
 
 
 def test_the_header_is_silent_about_programs_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def fail() -> Isolation:
+    async def fail(_requested: str) -> Isolation:
         raise OSError("no processes")
 
     monkeypatch.setattr(runtime, "detect_isolation", fail)
@@ -641,6 +654,65 @@ def test_the_header_is_silent_about_programs_that_cannot_run(
     assert _cluster_of(settings).pytest_report_header() == [
         "kwait: embedded cluster, a namespace for each test"
     ]
+
+
+_REFUSED = (
+    "isolation='namespaces' (from {}) is not valid: this machine refuses it (no user namespaces); "
+    "use auto or none"
+)
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "source"),
+    [
+        ({}, ["--kwait-isolation=namespaces"], "option --kwait-isolation"),
+        ({"tox.ini": "[pytest]\nkwait_isolation = namespaces"}, ["-n2"], "ini kwait_isolation"),
+        (
+            {"pyproject.toml": "[tool.pytest]\nkwait_isolation = 'namespaces'"},
+            [],
+            "ini kwait_isolation",
+        ),
+        (None, [], "env KWAIT_ISOLATION"),
+    ],
+)
+def test_an_isolation_that_the_machine_refuses_ends_the_run_at_once(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str] | None,
+    arguments: list[str],
+    source: str,
+) -> None:
+    monkeypatch.setattr(runtime, "detect_isolation", _refuse_namespaces)
+    if files is None:
+        monkeypatch.setenv("KWAIT_ISOLATION", "namespaces")
+    for name, text in (files or {}).items():
+        (pytester.path / name).write_text(text)
+    pytester.makepyfile(test_it="def test_it(kwait): pass")
+    result = pytester.runpytest_inprocess(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [f"ERROR: {_REFUSED.format(source)}"]
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments"),
+    [
+        ("def test_it(): pass", ["--collect-only"]),
+        ("import pytest\n@pytest.fixture(scope='session')\ndef kwait_cluster(): pass", []),
+    ],
+)
+def test_a_run_without_the_default_cluster_is_not_ended_for_its_isolation(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, source: str, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(runtime, "detect_isolation", _refuse_namespaces)
+    pytester.makepyfile(test_it="def test_it(): pass")
+    pytester.makeconftest(source)
+    result = pytester.runpytest_inprocess("--kwait-isolation=namespaces", *arguments)
+    assert result.ret == pytest.ExitCode.OK
+
+
+async def _refuse_namespaces(_requested: str = "auto") -> Isolation:
+    missing = ("programs are plain processes",)
+    return Isolation(False, False, "none", "none", True, missing, "no user namespaces")
 
 
 @pytest.mark.parametrize(

@@ -58,16 +58,25 @@ class ContainerConfigError(Exception):
     """An object or key that a container refers to is missing; `str` is the kubelet's text."""
 
 
-class CreateContainerError(Exception):
-    """A container could not be created; `str` is the runtime's reason."""
-
-
 class Notice(NamedTuple):
     """An event that a runtime adds to those of the kubelet."""
 
     severity: str
     reason: str
     message: str
+
+
+class CreateContainerError(Exception):
+    """A container could not be created.
+
+    Args:
+        why: the runtime's reason.
+        notice: an event that explains it.
+    """
+
+    def __init__(self, why: str, notice: Notice | None = None) -> None:
+        super().__init__(why)
+        self.notice = notice
 
 
 class StartContainerError(Exception):

@@ -12,6 +12,9 @@ HOST = "127.0.0.1"
 
 Timing = Literal["fast", "real"]
 
+RequestedIsolation = Literal["auto", "namespaces", "none"]
+"""How programs in pods are isolated; `auto` is the first of the others that the machine permits."""
+
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.
 
@@ -53,7 +56,7 @@ def _flag(value: Any, *flag: str) -> Any:
 class EmbeddedOptions:
     """Options of an embedded cluster.
 
-    `timing`, `api_only`, `images` and `egress` are settings of a run as well.
+    `timing`, `api_only`, `images`, `egress` and `isolation` are settings of a run as well.
 
     Args:
         tls_cert_file: the server's certificate; empty for one of its own authority.
@@ -82,6 +85,7 @@ class EmbeddedOptions:
     )
     images: tuple[ImageMapping, ...] = ()
     egress: tuple[EgressTarget, ...] = ()
+    isolation: RequestedIsolation = "auto"
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     client_ca_file: str = ""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
     from pytest_kwait.suite.config.values import PodSecurityLevel
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
@@ -234,6 +235,13 @@ class EmbeddedSettings:
         "let programs in pods connect to HOST",
         "for example pypi.org:443; localhost is this machine, host.kwait.internal in pods",
         repeatable=True,
+    )
+    isolation: SettingDefinition[RequestedIsolation] = SettingDefinition(
+        ("auto", "namespaces", "none"),
+        "auto",
+        "{auto,namespaces,none}",
+        "isolation of programs in pods; auto: namespaces where the machine permits them, else none",
+        "with none they share the machine's ports and files",
     )
 
 

@@ -383,13 +383,15 @@ def test_refusal_of_isolation_is_known_before_a_program_runs(
 ) -> None:
     calls: list[object] = []
 
-    async def detect() -> Isolation:
+    async def detect(requested: str) -> Isolation:
+        assert requested == "none"
         calls.append(missing)
         if missing is None:
             raise OSError("no processes")
         return Isolation(not refusal, True, "none", "none", True, missing)
 
     monkeypatch.setattr(program_container, "detect_isolation", detect)
+    served.api.isolation = "none"
     path = "/kwait/v1/isolation/refusal"
     assert served.json("GET", path) == {"refusal": refusal}
     assert served.json("GET", path) == {"refusal": refusal}

@@ -19,6 +19,7 @@ def test_options_are_read_as_they_were_written() -> None:
         users=("jane", "ops=system:masters"),
         images=(make_image_mapping("shop/web:*", "python -m 'shop web'", env={"PORT": "80"}),),
         egress=(EgressTarget("pypi.org", 443),),
+        isolation="none",
         tls_cert_file="/crt",
         tls_private_key_file="/key",
         client_ca_file="/ca",

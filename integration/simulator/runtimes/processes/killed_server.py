@@ -29,7 +29,7 @@ async def main(folder: Path, *, plain: bool) -> None:
         ended.set()
 
     loop.add_reader(sys.stdin.fileno(), ended.set)
-    runtime = ContainerRuntime(folder, plain=plain, on_failed=end)
+    runtime = ContainerRuntime(folder, isolation="none" if plain else "auto", on_failed=end)
     programs = Programs(runtime, folder)
     limits = (await runtime.get_isolation()).pids
     # One leaves its session and has no mark of its cluster: its cgroup tells.

@@ -166,7 +166,7 @@ def run_scenario(scenario: Scenario, *, plain: bool = False) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
             before = list_leftovers(os.getpid(), Path(folder).name)
-            runtime = ContainerRuntime(Path(folder), plain=plain)
+            runtime = ContainerRuntime(Path(folder), isolation="none" if plain else "auto")
             try:
                 async with asyncio.timeout(LIMIT_SECONDS):
                     await scenario(Programs(runtime, Path(folder)))

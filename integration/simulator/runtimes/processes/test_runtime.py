@@ -4,6 +4,7 @@ import asyncio
 import errno
 import signal
 import socket
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -1063,11 +1064,45 @@ def test_isolation_of_plain_processes(run_plain: Run) -> None:
         isolation = await programs.runtime.get_isolation()
         assert not isolation.namespaces
         assert isolation.missing == (
-            "programs are plain processes on the machine's network and files (turned off)",
+            "programs are plain processes on the machine's network and files (isolation none was "
+            "asked for)",
         )
         assert isolation.refusal == isolation.missing[0]
+        assert (isolation.name, isolation.reason) == ("none", "isolation none was asked for")
 
     run_plain(scenario)
+
+
+_STRICT = """
+import asyncio, pathlib, sys
+from pytest_kwait.simulator.runtimes.processes.runtime import ContainerRuntime
+
+async def main():
+    failed = asyncio.get_running_loop().create_future()
+    folder = pathlib.Path(sys.argv[1])
+    runtime = ContainerRuntime(folder, isolation="namespaces", on_failed=failed.set_result)
+    try:
+        print(await runtime.get_isolation())
+    except OSError as error:
+        print(error)
+        print(await failed)
+    finally:
+        await runtime.close()
+
+asyncio.run(main())
+"""
+
+
+def test_no_program_runs_plainly_where_namespaces_were_asked_for(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tools.docker_profile", "--", sys.executable, "-c", _STRICT]
+    output = subprocess.check_output([*command, str(tmp_path)], text=True, timeout=60)
+    assert output.splitlines() == [
+        "the launcher of programs has ended",
+        "the launcher of programs has ended: isolation namespaces was asked for, and is refused: "
+        "create namespaces: not permitted, by a seccomp or AppArmor profile or "
+        "kernel.unprivileged_userns_clone",
+    ]
+    assert list(tmp_path.iterdir()) == []
 
 
 _REACH = """

@@ -84,7 +84,8 @@ _HARMLESS_CAPABILITIES = (_DEFAULT_CAPABILITIES - {"MKNOD", "AUDIT_WRITE"}) | {
 # Source: runc main_linux.go, `init`; an exec that fails after the container was created.
 _EXEC_FAILED_CODE = 1
 # Source: HostProcess containers on Windows, which see the machine's files too.
-_ROOT_VARIABLE = "CONTAINER_SANDBOX_MOUNT_POINT"
+ROOT_VARIABLE = "CONTAINER_SANDBOX_MOUNT_POINT"
+"""The variable of plain processes with the folder of links to their mounts."""
 RELAY_MARK = 0x6B77
 """The mark of connections that are made for another pod, within the network of their target.
 
@@ -474,7 +475,7 @@ def run_plain(
         _link_mounts(folder, root, config, sandbox)
     env = config["env"]
     env[MARKER] = environment.name
-    env[_ROOT_VARIABLE] = root
+    env[ROOT_VARIABLE] = root
     env.setdefault("TMPDIR", f"{root}/tmp")
     if config["workdir"] != "/" and not _try_chdir(config["workdir"]):
         os.makedirs(root + config["workdir"], exist_ok=True)

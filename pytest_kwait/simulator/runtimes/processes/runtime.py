@@ -30,6 +30,8 @@ from pytest_kwait.simulator.runtimes.processes.processes import get_cluster_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kwait.simulator.protocol.options import RequestedIsolation
+
 Stream = Literal["stdout", "stderr"]
 Kind = Literal["tcp", "udp"]
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -59,6 +61,7 @@ class Isolation:
         any_user: whether any user and group can be set; else all programs have the user of the
             server, shown under the number asked for.
         missing: one sentence per restriction, for the header of a run.
+        reason: why there are no namespaces; empty if there are.
     """
 
     namespaces: bool
@@ -67,6 +70,12 @@ class Isolation:
     pids: str
     any_user: bool
     missing: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The isolation, as it is asked for."""
+        return "namespaces" if self.namespaces else "none"
 
     @property
     def refusal(self) -> str:
@@ -617,7 +626,8 @@ class ContainerRuntime:
         folder: the cluster's private folder; everything is made in a folder below it.
         network: the cluster's network.
         on_failed: called with the reason if the launcher ends before `close`.
-        plain: True to run programs without namespaces.
+        isolation: `auto`, `none` to run programs without namespaces, or `namespaces` to run none
+            where the machine refuses them.
     """
 
     def __init__(
@@ -626,11 +636,11 @@ class ContainerRuntime:
         network: NetworkConfig | None = None,
         *,
         on_failed: Callable[[str], None] | None = None,
-        plain: bool = False,
+        isolation: RequestedIsolation = "auto",
     ) -> None:
         self.numbers = itertools.count(1)
         self._folder = folder / "container-runtime"
-        self._network, self._plain = network or NetworkConfig(), plain
+        self._network, self._requested_isolation = network or NetworkConfig(), isolation
         self._on_failed = on_failed
         self._launcher: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -784,7 +794,7 @@ class ContainerRuntime:
             **asdict(self._network),
             "folder": str(self._folder),
             "name": self._name,
-            "plain": self._plain,
+            "isolation": self._requested_isolation,
         }
         package = str(Path(__file__).parents[4])
         arguments = [str(launcher_socket.fileno()), str(lifeline), json.dumps(options)]
@@ -954,14 +964,17 @@ def _remove_tree(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-async def detect_isolation() -> Isolation:
+async def detect_isolation(requested: RequestedIsolation = "auto") -> Isolation:
     """Return the isolation of programs on this system; takes about 50 ms.
 
+    Args:
+        requested: the isolation that was asked for.
+
     Raises:
-        OSError: the launcher ended or did not answer in time.
+        OSError: the launcher ended or did not answer in time, or the machine refuses the isolation.
     """
     with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
-        runtime = ContainerRuntime(Path(folder))
+        runtime = ContainerRuntime(Path(folder), isolation=requested)
         try:
             return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)
         finally:

@@ -61,10 +61,10 @@ def main() -> None:
     # Of servers that were killed together with their supervisor.
     kill_marked(options["name"])
     cgroups.remove_cgroups(options["name"])
-    pid, reason = 0, "turned off"
+    pid, reason = 0, "isolation none was asked for"
     if sys.platform != "linux":
         reason = f"no namespaces on {sys.platform}"
-    elif not options["plain"]:
+    elif options["isolation"] != "none":
         try:
             pid, reason = _start_isolated(control, lifeline, options)
         except OSError as error:
@@ -72,6 +72,9 @@ def main() -> None:
     if pid:
         control.close()
         _supervise(pid, lifeline, options)
+    elif options["isolation"] == "namespaces":
+        # The server reads the last line of the log, and removes the folder.
+        sys.exit(f"isolation namespaces was asked for, and is refused: {reason}")
     else:
         _run_plainly(control, options, reason)
     _remove_folder(options["folder"])
@@ -257,6 +260,7 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
             "pids": groups.pids or "none",
             "any_user": os.geteuid() == 0,
             "missing": missing,
+            "reason": reason,
         }
     )
     try:
