@@ -23,7 +23,7 @@ from pytest_kwait.simulator.objects import namespace_of
 from pytest_kwait.simulator.runtimes.processes.container_init import ROOT_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.objects import Obj
@@ -53,9 +53,7 @@ def find_missing_path(
     """
     mounts = list(_list_mounts(pod, name))
     missing = next((mount for mount in mounts if not _is_reachable(*mount, config)), None)
-    has_token = any(_is_token(*mount) for mount in mounts)
-    needs_token = has_token and "KUBECONFIG" not in config.env
-    if missing is None and not needs_token:
+    if missing is None and not _may_need_token(mounts, config):
         return None
     if _knows_mount_point(config):
         return None
@@ -78,10 +76,10 @@ def make_token_notice(requested: RequestedIsolation) -> Notice:
     return Notice(WARNING, "NoInClusterConfig", text)
 
 
-def has_missed_token(pod: Obj, name: str, log: bytes) -> bool:
+def has_missed_token(pod: Obj, name: str, config: ContainerConfig, log: bytes) -> bool:
     """Return whether the log of a container that has failed says that it found no token."""
-    has_token = any(_is_token(*mount) for mount in _list_mounts(pod, name))
-    return has_token and any(trace in log for trace in _TOKEN_TRACES)
+    may_need = _may_need_token(list(_list_mounts(pod, name)), config)
+    return may_need and any(trace in log for trace in _TOKEN_TRACES)
 
 
 def describe_remedy(requested: RequestedIsolation) -> str:
@@ -121,7 +119,12 @@ def _list_mounts(pod: Obj, name: str) -> Iterator[tuple[Obj, Obj]]:
                     yield mount, volumes.get(mount["name"], {})
 
 
-def _is_token(mount: Obj, _volume: Obj) -> bool:
+def _may_need_token(mounts: Sequence[tuple[Obj, Obj]], config: ContainerConfig) -> bool:
+    """Return whether a container has a token, and no other configuration of a client."""
+    return "KUBECONFIG" not in config.env and any(_is_token(mount) for mount, _ in mounts)
+
+
+def _is_token(mount: Obj) -> bool:
     """Return whether a mount is the one that the API server adds to every pod."""
     is_added: bool = mount["name"].startswith(_TOKEN_VOLUME_PREFIX)
     return is_added and mount["mountPath"] == _TOKEN_PATH
@@ -134,7 +137,7 @@ def _is_reachable(mount: Obj, volume: Obj, config: ContainerConfig) -> bool:
     what is there on the machine.
     """
     path = os.path.normpath(mount["mountPath"])
-    if _is_token(mount, volume):
+    if _is_token(mount):
         return True
     workdir = os.path.normpath(config.workdir)
     if f"{workdir}/".startswith(f"{path}/") and not os.path.isdir(workdir):  # noqa: PTH112

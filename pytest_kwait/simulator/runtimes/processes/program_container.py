@@ -393,7 +393,8 @@ class PodPrograms(PodSandbox):
             holder = self._find_holder(number, kind)
             if holder is not None:
                 notices.append(self._make_port_notice(number, holder))
-        if has_missed_token(host.pod, name, container.config.log.read_end(_LOG_LINES)):
+        log = container.config.log.read_end(_LOG_LINES)
+        if has_missed_token(host.pod, name, container.launch_config, log):
             self._without_token.add(name)
             notices.append(make_token_notice(host.cluster.isolation))
         for notice in notices:

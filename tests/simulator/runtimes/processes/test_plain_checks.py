@@ -213,8 +213,10 @@ def test_an_account_with_rights_is_a_sign_of_in_cluster_configuration(
 def test_the_log_says_that_there_is_no_in_cluster_configuration(
     log: bytes, is_missed: bool
 ) -> None:
-    assert has_missed_token(make_pod(_TOKEN), "c", log) is is_missed
-    assert not has_missed_token(make_pod(), "c", log)
+    config = make_config()
+    assert has_missed_token(make_pod(_TOKEN), "c", config, log) is is_missed
+    assert not has_missed_token(make_pod(), "c", config, log)
+    assert not has_missed_token(make_pod(_TOKEN), "c", make_config(KUBECONFIG="/k"), log)
 
 
 @pytest.mark.parametrize("is_shared", [True, False])
