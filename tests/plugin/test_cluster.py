@@ -711,8 +711,7 @@ def test_a_run_without_the_default_cluster_is_not_ended_for_its_isolation(
 
 
 async def _refuse_namespaces(_requested: str = "auto") -> Isolation:
-    missing = ("programs are plain processes",)
-    return Isolation(False, False, "none", "none", True, missing, "no user namespaces")
+    raise runtime.IsolationRefusedError("no user namespaces")
 
 
 @pytest.mark.parametrize(

@@ -239,9 +239,9 @@ class EmbeddedSettings:
     isolation: SettingDefinition[RequestedIsolation] = SettingDefinition(
         ("auto", "namespaces", "intercepted", "none"),
         "auto",
-        "{auto,namespaces,none}",
+        "{auto,namespaces,intercepted,none}",
         "isolation of programs in pods; auto: namespaces where the machine permits them, else none",
-        "with none they share the machine's ports and files",
+        "intercepted needs no namespaces; with none they share the machine's ports and files",
     )
 
 

@@ -40,6 +40,7 @@ from pytest_kwait.simulator.runtimes.processes.root_filesystem import describe_e
 if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
+_ONE_USER = "all programs have the server's user, under the number that they ask for"
 # Reasons for which Linux refuses namespaces.
 _REFUSALS = {
     errno.ENOSPC: "the limit user.max_user_namespaces is reached",
@@ -193,7 +194,7 @@ def _run_isolated(
     launcher = Launcher(control, environment, groups, isolated=True)
     missing = [] if has_overlay else ["programs cannot write to the machine's folders"]
     if not any_user:
-        missing.append("all programs have the server's user, under the number that they ask for")
+        missing.append(_ONE_USER)
     if not groups.memory:
         reason = f" ({groups.reasons[0]})" if groups.reasons else ""
         missing.append(f"memory is limited by a watcher instead of a cgroup{reason}")
@@ -264,13 +265,15 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
     environment = _make_environment(options, groups, any_user=any_user, has_users=False)
     missing = [f"programs are plain processes on the machine's network and files ({reason})"]
     block = None
-    if options["isolation"] != "none":
-        refusal, block = _prepare_interception(f"{options['folder']}/addresses")
-        if not refusal:
-            environment = environment._replace(addresses=f"{options['folder']}/addresses")
-            missing = [
-                f"system calls of programs are intercepted, as they have no namespaces ({reason})"
-            ]
+    if options["isolation"] == "intercepted":
+        addresses = f"{options['folder']}/addresses"
+        refusal, block = _prepare_interception(addresses)
+        if refusal:
+            _refuse(control, options, refusal)
+        environment = environment._replace(addresses=addresses)
+        missing = ["programs see the machine's processes, and may write without a limit"]
+        if not any_user:
+            missing.append(_ONE_USER)
     launcher = Launcher(control, environment, groups, isolated=False)
     launcher.send(
         {
