@@ -196,7 +196,7 @@ class FileCalls:
             self._files.check_writable(position)
             if position.area.is_machine:
                 self._files.check_access(call, position, os.W_OK)
-            position = self._files.layer.copy_entry(position)
+            position = self._files.layer.copy_entry(position, is_emptied=bool(flags & os.O_TRUNC))
         if found.is_plain and position == found.position:
             return Continue()
         is_pipe = stat.S_ISFIFO(status.st_mode)
