@@ -331,7 +331,10 @@ class ContainerLayer:
             if stat.S_ISLNK(status.st_mode):
                 os.symlink(os.readlink(position.host), temporary)
             elif stat.S_ISREG(status.st_mode):
-                _copy_content(b"/dev/null" if is_emptied else position.host, temporary)
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                os.close(os.open(temporary, flags, 0o600))
+                if not is_emptied:
+                    _copy_content(position.host, temporary)
             else:
                 self._make_special(status, temporary)
             self._copy_status(status, position.host, temporary)
@@ -404,7 +407,7 @@ def _remove_placeholder(path: bytes) -> None:
 def _copy_content(source: bytes, target: bytes) -> None:
     reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        writing = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        writing = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
         try:
             while os.sendfile(writing, reading, None, _COPY_BYTES):
                 pass
