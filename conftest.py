@@ -54,6 +54,7 @@ _OWN_CLUSTER = (
     "conformance/clusters/test_dead_clusters.py",
     "conformance/explore/test_explore.py",
     "conformance/runs/test_coverage_of_programs.py",
+    "conformance/runs/test_programs_without_isolation.py",
     "conformance/runs/report/test_player.py",
     "conformance/runs/report/test_recorded_run.py",
     "conformance/runs/report/test_report_page.py",

@@ -19,6 +19,7 @@ SECTIONS = {
     "A failing wait": "failing wait",
     "POST of a pod": "POST pod",
     "A pod's start": "pod to Running",
+    "A program's start": "program to log",
     "A shard's run": "shard run",
 }
 

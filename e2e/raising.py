@@ -40,7 +40,8 @@ def times_out(match: str, wait: Callable[..., Any], *arguments: Any, **options: 
     """Expect a wait to time out with a message that matches, and return its error.
 
     It is given half a second, and more where that was too short to see what the message names: on a
-    busy machine or a real cluster a first answer can take as long.
+    busy machine or a real cluster a first answer can take as long. It may be called again, so it
+    must not change what it waits for.
 
     Args:
         match: as for `raises`; LIMIT in it stands for the limit.

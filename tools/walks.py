@@ -41,6 +41,13 @@ _BACKGROUND = "background"
 _CLOCK = "simulator.clock"
 _TASKS = "simulator.suspendable"
 _WORKQUEUE = "simulator.controllers.workqueue"
+_INTERPRETED = {"image": "busybox", "command": ["sleep", "600"]}
+_IMAGE = "walks/program:1"
+_PROGRAM = {
+    "pattern": _IMAGE,
+    "command": ["sh", "-c", "echo walking; exec sleep 600"],
+    "env": {"PATH": os.defpath},
+}
 _YIELD = opcode.opmap["YIELD_VALUE"]
 
 _SUITE = """
@@ -287,7 +294,8 @@ class _Cluster:
         kubeconfig = Path(self._folder.name, "kubeconfig")
         ready, end = os.pipe()
         with tempfile.TemporaryFile() as options:
-            options.write(json.dumps({"nodes": 1, "timing": "fast"}).encode())
+            given = {"nodes": 1, "timing": "fast", "images": [_PROGRAM]}
+            options.write(json.dumps(given).encode())
             options.seek(0)
             command = _command(
                 self.output, f"{PACKAGE}.simulator", "--kubeconfig", str(kubeconfig),
@@ -349,10 +357,11 @@ class _Cluster:
 
         _until(is_idle)
 
-    def create_pod(self, scheduler: str = "default-scheduler") -> None:
+    def create_pod(
+        self, scheduler: str = "default-scheduler", container: Mapping[str, Any] = _INTERPRETED
+    ) -> None:
         """Create the pod `walker`."""
-        container = {"name": "c", "image": "busybox", "command": ["sleep", "600"]}
-        spec = {"schedulerName": scheduler, "containers": [container]}
+        spec = {"schedulerName": scheduler, "containers": [{"name": "c", **container}]}
         self.core.create_namespaced_pod("default", {"metadata": {"name": "walker"}, "spec": spec})
 
 
@@ -420,11 +429,31 @@ def trace_pod_start(root: Path) -> Walk:
         return _read(cluster.output)
 
 
+def trace_program_start(root: Path) -> Walk:
+    """Trace all calls from the creation of a pod with a mapped image to its program's first log."""
+    with _Cluster(root) as cluster:
+        cluster.settle()
+        cluster.begin()
+        cluster.create_pod(container={"image": _IMAGE})
+        from kubernetes.client import ApiException
+
+        def is_logged() -> bool:
+            try:
+                return bool(cluster.core.read_namespaced_pod_log("walker", "default"))
+            except ApiException:
+                return False  # it has not started
+
+        _until(is_logged)
+        cluster.end()
+        return _read(cluster.output)
+
+
 WALKS: dict[str, Callable[[Path], Walk]] = {
     "marker wait": trace_marker_wait,
     "failing wait": trace_failing_wait,
     "POST pod": trace_post_pod,
     "pod to Running": trace_pod_start,
+    "program to log": trace_program_start,
     "shard run": trace_shard_run,
 }
 

@@ -93,6 +93,7 @@ def start_kopf(kwait: Kwait, sites: object) -> Iterator[StartKopf]:
 
     yield start
     for operator in kwait.list("pods", selector="app=sites"):
-        kwait.delete(operator)
+        kwait.delete_and_wait(operator, timeout="1m")
+    # It would add its finalizer again.
     for site in kwait.list("sites"):
         kwait.patch(site, {"metadata": {"finalizers": None}})

@@ -520,7 +520,7 @@ class CollectionWatch:
     def _read(self, stream: Watch | SharedWatchFollower, ctx: Context) -> None:
         """Deliver the events of a watch until it ends."""
         pace = EventPace(self._clock) if self._in_batches else None
-        for events in _read_batches(stream, pace):
+        for events in _read_batches(stream, pace, self._clock):
             if self.stopped:
                 return
             self._deliver(events)
@@ -541,18 +541,28 @@ class CollectionWatch:
                 )
         for subscription in self._listed:
             subscription.subscriber.on_events(events)
+        if self.stopped and len(events) > 1:
+            return  # before the last of them, perhaps
         self.resource_version = events[-1].resource_version or self.resource_version
 
 
 def _read_batches(
-    stream: Watch | SharedWatchFollower, pace: EventPace | None
+    stream: Watch | SharedWatchFollower, pace: EventPace | None, clock: Clock
 ) -> Iterator[Sequence[WatchEvent]]:
-    """Yield the events of a watch in batches; a busy watch gives larger ones."""
-    if pace is None or not isinstance(stream, Watch):
+    """Yield the events of a watch as they have arrived; a busy watch gives larger batches."""
+    if not isinstance(stream, Watch):
         yield from ([event] for event in stream)
         return
-    while events := stream.read(drain=pace.is_busy):
+    if pace is not None:
+        while events := stream.read(drain=pace.is_busy):
+            yield events
+        return
+    # Draining costs more than the read of a single event: only where events are waiting.
+    has_backlog, requested_at = False, clock.monotonic()
+    while events := stream.read(drain=has_backlog):
+        has_backlog = clock.monotonic() - requested_at < _BLOCKED
         yield events
+        requested_at = clock.monotonic()
 
 
 class CollectionWatches:

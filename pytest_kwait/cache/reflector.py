@@ -150,6 +150,7 @@ class Reflector:
         send_list: lists instead of the collection what of it matters at first, with the version
             from which its watch is to begin; takes the deadline.
         publishes: whether others in this process may follow its watch, which keeps recent events.
+        on_batch: called once the store has the events that had arrived together.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class Reflector:
         backoff: wait.Backoff = _BACKOFF,
         send_list: Callable[[Deadline], ObjectList] | None = None,
         publishes: bool = True,
+        on_batch: Callable[[], object] | None = None,
     ) -> None:
         check_instance("lister_watcher", lister_watcher, ListWatch, "use a cache.ListWatch")
         valid = f"use an object with {', '.join(_STORE_METHODS)}"
@@ -174,7 +176,8 @@ class Reflector:
         check_flag("publishes", publishes)
         if name is not None:
             check_text("name", name)
-        for what, function in (("on_error", on_error), ("send_list", send_list)):
+        functions = (("on_error", on_error), ("send_list", send_list), ("on_batch", on_batch))
+        for what, function in functions:
             if function is not None:
                 check_function(what, function)
         limit = to_seconds(list_timeout, what="list_timeout", allow_zero=False)
@@ -199,6 +202,7 @@ class Reflector:
         self._outage = StartupGrace(self.clock)
         self._store = store
         self._on_error = on_error
+        self._on_batch = on_batch
         self._backoff = backoff.delay_with_reset(self.clock, _BACKOFF_RESET)
         self._errors: dict[str, Exception] = {}
         self._expired = False
@@ -251,6 +255,8 @@ class Reflector:
         self._expired = False
         self.failures_in_row = 0
         for event in events:
+            if self.stopped:
+                break
             match event.type:
                 case "ADDED":
                     self._store.add(event.object, event.raw)
@@ -262,6 +268,8 @@ class Reflector:
                     self._store.bookmark(event.resource_version)
                 case unknown:
                     _logger.warning("Unknown event %r while watching %s", unknown, self.name)
+        if self._on_batch is not None:
+            self._on_batch()
 
     def on_error(self, verb: str, error: Exception) -> None:
         """Handle or log the error of a list or watch."""

@@ -60,6 +60,22 @@ def pin_settings(configuration: Any, settings: Mapping[str, Any]) -> None:
     refresh_and_pin()
 
 
+class _ServerPool:
+    """The connections to the server at one address.
+
+    Args:
+        manager: has them.
+        address: the URL of the server, which may have a path.
+    """
+
+    def __init__(self, manager: urllib3.PoolManager, address: str) -> None:
+        self.manager = manager
+        self.address = address
+        path_at = address.find("/", address.index("//") + 2)
+        self.origin_length = len(address) if path_at < 0 else path_at
+        self.urlopen = manager.connection_from_url(address).urlopen
+
+
 class Transport:
     """Sends the requests of one `ApiClient`.
 
@@ -88,6 +104,7 @@ class Transport:
         self._credentials = threading.Lock()
         self._source: urllib3.PoolManager | None = None
         self._own: urllib3.PoolManager | None = None
+        self._pool: _ServerPool | None = None
         self._pools()
 
     @property
@@ -275,6 +292,7 @@ class Transport:
         """Close idle connections."""
         with self._lock:
             own, self._own, self._source = self._own, None, None
+            self._pool = None
         if own is None:
             return
         with own.pools.lock:
@@ -301,21 +319,22 @@ class Transport:
             headers["content-type"] = content_type
         else:
             headers.pop("content-type", None)
-        pools, url = self._pools(), self.url(path, query)
+        urlopen, target = self._find_opener(self.url(path, query))
         # Reads are limited by the guard, which is cheaper. Connecting has its own limit, so that an
         # abandoned thread ends.
         connect = min(max(guard.limit, 0.001), _LONGEST_CONNECT)
         timeout = urllib3.Timeout(connect=connect, read=None)
 
         def once() -> urllib3.BaseHTTPResponse:
-            return pools.urlopen(
+            return urlopen(
                 method,
-                url,
+                target,
                 body=body,
                 headers=headers,
                 timeout=timeout,
                 retries=False,
                 redirect=False,
+                assert_same_host=False,
                 preload_content=not stream,
                 decode_content=not stream,
             )
@@ -335,6 +354,24 @@ class Transport:
                 if not stale:
                     raise
             return once()
+
+    def _find_opener(self, url: str) -> tuple[Callable[..., urllib3.BaseHTTPResponse], str]:
+        """Return the function that sends a request for a URL, and its target.
+
+        A manager would parse each URL to find the one pool of the server again.
+        """
+        pools, address = self._pools(), self.address
+        pool = self._pool
+        if pool is None or pool.manager is not pools or pool.address != address:
+            try:
+                pool = self._pool = _ServerPool(pools, address)
+            except (HTTPError, ValueError):
+                return pools.urlopen, url  # whose error names the URL
+        target = url[pool.origin_length :]
+        # A manager also removes what is no part of a target.
+        if pools.proxy is not None or target[:1] != "/" or "/." in target or "#" in target:
+            return pools.urlopen, url
+        return pool.urlopen, target
 
     def _pools(self) -> urllib3.PoolManager:
         source = getattr(getattr(self._client, "rest_client", None), "pool_manager", None)

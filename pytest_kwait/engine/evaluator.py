@@ -57,7 +57,13 @@ _SHORTEST_PAUSE = 1.0
 """Seconds between two runs of a deferred check at least."""
 _MOUNT_REASONS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume"})
 _MOUNT_OPERATION = re.compile(r'^MountVolume\.\S+ failed for volume "[^"]*" ?: ')
-_TRANSIENT_MOUNT = re.compile(r"failed to sync (configmap|secret) cache: timed out")
+# The kubelet's own watch was late, or the server's graph of nodes and their pods.
+# Source: pkg/kubelet/util/manager/watch_based_manager.go, `Get`;
+# plugin/pkg/auth/authorizer/node/node_authorizer.go, `authorize`, `authorizeCreateToken`.
+_TRANSIENT_MOUNT = re.compile(
+    r"failed to sync (configmap|secret) cache: timed out"
+    r"|no relationship found between node '[^']*' and this object"
+)
 _MISSING_OBJECT = re.compile(r'\b(configmap|secret) "([^"]+)" not found')
 _MOUNTED_KINDS = {"configmap": CONFIG_MAPS, "secret": SECRETS}
 _SIMILAR_NAMES = 3
@@ -454,8 +460,8 @@ class VolumeMountCheck(DeferredCheck):
             for uid, last in (events or {}).items()
             if uid in creating
             and last.reason in _MOUNT_REASONS
-            # The kubelet's own watch was late: it says nothing about the volume, and is retried.
-            and not _TRANSIENT_MOUNT.match(last.message)
+            # It says nothing about the volume, and is retried.
+            and not _TRANSIENT_MOUNT.search(last.message)
         }
         self._since = {uid: self._since.get(uid, now) for uid in failing}
         if not failing:

@@ -25,7 +25,12 @@ from pytest_kwait.clock import async_sleep
 from pytest_kwait.remote.cluster import RemoteCluster
 from pytest_kwait.remote.rest_client import RESTClient
 from pytest_kwait.remote.tunnel import ClusterTunnel
-from pytest_kwait.simulator import make_kubelet_server, start_controllers, wait_nodes_ready
+from pytest_kwait.simulator import (
+    make_kubelet_server,
+    relax_garbage_collector,
+    start_controllers,
+    wait_nodes_ready,
+)
 from pytest_kwait.simulator.api_errors import StatusError
 
 if TYPE_CHECKING:
@@ -83,6 +88,7 @@ async def _run(arguments: argparse.Namespace) -> int:
             if arguments.tunnel is not None:
                 await tunnel.start(arguments.tunnel)
             await wait_nodes_ready(cluster, arguments.nodes)
+            relax_garbage_collector()
             if arguments.ready_file is not None:
                 arguments.ready_file.touch()
             await ended.wait()

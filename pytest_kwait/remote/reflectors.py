@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_kwait.cache.listwatch import ListWatch
@@ -22,7 +22,7 @@ from pytest_kwait.remote.rest_client import make_status_error
 from pytest_kwait.wait import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_kwait.client.responses import Item, ObjectList
     from pytest_kwait.client.session import ApiSession
@@ -54,40 +54,45 @@ class LoopQueue:
     def __init__(self, limit: int = _MAX_QUEUED) -> None:
         self._limit = limit
         self._loop = asyncio.get_running_loop()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._calls: deque[Callable[[], object]] = deque()
         self._is_scheduled = False
         self._is_closed = False
 
-    def put(self, call: Callable[[], object]) -> None:
-        """Let the loop make a call; waits while too many are waiting. No-op once closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_closed or len(self._calls) < self._limit)
+    def put(self, calls: Iterable[Callable[[], object]]) -> None:
+        """Let the loop make calls; waits while too many are waiting. No-op once closed."""
+        with self._lock:
+            while len(self._calls) >= self._limit and not self._is_closed:
+                self._changed.wait()
             if self._is_closed:
                 return
-            self._calls.append(call)
-            if not self._is_scheduled:
-                self._is_scheduled = True
-                self._loop.call_soon_threadsafe(self._run)
+            self._calls.extend(calls)
+            is_scheduled, self._is_scheduled = self._is_scheduled, True
+        if not is_scheduled:
+            # Without the lock, which the loop takes as soon as it is awake.
+            self._loop.call_soon_threadsafe(self._run)
 
     def close(self) -> None:
         """Drop the calls that wait, and let all threads go on."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._calls.clear()
             self._changed.notify_all()
 
     def _run(self) -> None:
+        with self._lock:
+            count = min(len(self._calls), _MAX_AT_ONCE)
+            calls = deque(self._calls.popleft() for _ in range(count))
+            self._changed.notify_all()
         try:
-            for _ in range(_MAX_AT_ONCE):
-                with self._changed:
-                    if not self._calls:
-                        return
-                    call = self._calls.popleft()
-                    self._changed.notify()
-                call()
+            while calls and not self._is_closed:
+                calls.popleft()()
         finally:
-            with self._changed:
+            with self._lock:
+                if not self._is_closed:
+                    # Those after a call that has failed.
+                    self._calls.extendleft(reversed(calls))
                 self._is_scheduled = bool(self._calls)
                 if self._calls:
                     self._loop.call_soon(self._run)
@@ -107,6 +112,8 @@ class MirrorReflector:
         self._mirror = mirror
         self._kind = kind
         self._queue = queue
+        self._calls: list[Callable[[], object]] = []
+        """The changes of the events in delivery."""
         self._deletions = 0
         self._error: StatusError | None = None
         self._listed = asyncio.Event()
@@ -120,6 +127,7 @@ class MirrorReflector:
             backoff=_BACKOFF,
             send_list=self._send_list,
             publishes=False,
+            on_batch=self._flush,
         )
         name = f"kwait-mirror-{kind.qualified}"
         self._thread = threading.Thread(target=self._reflector.run, name=name, daemon=True)
@@ -153,17 +161,18 @@ class MirrorReflector:
     def replace(self, items: Sequence[Item], resource_version: str) -> None:
         """Let the mirror have the objects of a list."""
         objects = [self._complete(item.object) for item in items]
-        self._put(self._replace, objects, resource_version, self._deletions)
+        self._queue_call(self._replace, objects, resource_version, self._deletions)
+        self._flush()
 
     def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
         """Let the mirror have an object."""
-        self._put(self._mirror.set, self._kind.bucket, obj)
+        self._queue_call(self._mirror.set, self._kind.bucket, obj)
 
     update = add
 
     def delete(self, obj: Mapping[str, Any], raw: bytes) -> None:
         """Let the mirror remove an object."""
-        self._put(self._mirror.discard_watched, self._kind.bucket, obj)
+        self._queue_call(self._mirror.discard_watched, self._kind.bucket, obj)
 
     def bookmark(self, resource_version: str) -> None:
         """Ignore it: the reflector itself resumes from there."""
@@ -180,10 +189,16 @@ class MirrorReflector:
     def _on_error(self, error: Exception) -> None:
         _log.debug("%s: %s", self._kind.qualified, error)
         if isinstance(error, ApiError) and is_permanent(error):
-            self._put(self._refuse, make_status_error(error))
+            self._queue_call(self._refuse, make_status_error(error))
+            self._flush()
 
-    def _put(self, call: Callable[..., object], *arguments: object) -> None:
-        self._queue.put(partial(self._call, call, *arguments))
+    def _queue_call(self, call: Callable[..., object], *arguments: object) -> None:
+        self._calls.append(partial(self._call, call, *arguments))
+
+    def _flush(self) -> None:
+        """Hand over all at once: each time that the loop is woken costs as much as some changes."""
+        calls, self._calls = self._calls, []
+        self._queue.put(calls)
 
     # -- called on the event loop
 
@@ -203,6 +218,7 @@ class MirrorReflector:
             self._listed.set()
 
 
+@lru_cache(maxsize=512)
 def resource_of(kind: Kind) -> Resource:
     """Return a kind as the resource of requests."""
     return Resource(kind.group, kind.version, kind.plural, kind.kind, kind.namespaced)

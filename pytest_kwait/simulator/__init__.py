@@ -98,6 +98,13 @@ def start_controllers(cluster: Cluster, *, nodes: int, authority: tuple[bytes, b
     start_controllers(cluster, nodes=nodes, authority=authority)
 
 
+def relax_garbage_collector() -> None:
+    """Make full garbage collections rare in a process that keeps the objects of a cluster."""
+    from pytest_kwait.simulator.components import relax_garbage_collector
+
+    relax_garbage_collector()
+
+
 async def wait_nodes_ready(cluster: Cluster, nodes: int) -> None:
     """Return when that many nodes are Ready.
 

@@ -17,6 +17,7 @@ BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_LENGTH = 63
+_CONTAINERS = (dict, list)
 _random = random.Random()  # noqa: S311 - names have to differ, not to be secret
 
 
@@ -61,11 +62,15 @@ def json_type(value: Any) -> type:
 
 def clone(value: Any) -> Any:
     """Return a deep copy of decoded JSON, ten times faster than `copy.deepcopy`."""
+    # Most values are scalars, which need no call.
     if isinstance(value, dict):
-        copy = {key: clone(item) for key, item in value.items()}
+        copy = {
+            key: clone(item) if isinstance(item, _CONTAINERS) else item
+            for key, item in value.items()
+        }
         return EmptiedObj(copy, value.emptied) if isinstance(value, EmptiedObj) else copy
     if isinstance(value, list):
-        return [clone(item) for item in value]
+        return [clone(item) if isinstance(item, _CONTAINERS) else item for item in value]
     return value
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import ipaddress
 import os
 import resource
@@ -32,6 +31,7 @@ from pytest_kwait.simulator.authentication.pki import (
 from pytest_kwait.simulator.clock import FAST, REAL, SimClock
 from pytest_kwait.simulator.cluster import SimulatedCluster
 from pytest_kwait.simulator.components import (
+    relax_garbage_collector,
     start_components,
     start_server_components,
     wait_nodes_ready,
@@ -71,7 +71,6 @@ _SERVICE_NAMES = (
 """The names by which pods reach the server."""
 _READ_BUFFER = 16 * 1024
 _MAX_OPEN_FILES = 65_536
-_GC_THRESHOLDS = (10_000, 20, 50)
 
 _DISABLED_PLUGINS = ("ServiceAccount",)
 """Admission plugins that an API server alone goes without, as in envtest.
@@ -222,7 +221,7 @@ async def serve(arguments: _Arguments) -> int:
         start_components(cluster, nodes=nodes, authority=authority.pair)
     try:
         await wait_nodes_ready(cluster, nodes)
-        _relax_garbage_collector()
+        relax_garbage_collector()
         url = f"https://{format_host_port(hosts[0], port)}"
         tokens = {"kwait-admin": admin, "kwait-powerless": powerless}
         for token, user in arguments.tokens.items():
@@ -263,16 +262,6 @@ def _follow_owner(loop: asyncio.AbstractEventLoop, descriptor: int, ended: async
 
     os.set_blocking(descriptor, False)
     loop.add_reader(descriptor, on_input)
-
-
-def _relax_garbage_collector() -> None:
-    """Make full garbage collections rare: with 10,000 pods one takes a second.
-
-    What a cluster keeps has no cycles and goes without being looked for. Cycles come from requests,
-    and die young.
-    """
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _raise_open_file_limit() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -11,6 +11,7 @@ from pytest_kwait import wait
 from pytest_kwait.cache import Reflector, VeryShortWatchError
 from pytest_kwait.cache.collection_watch import WATCH_INACTIVITY
 from pytest_kwait.cache.listwatch import SHARED_WATCHES
+from pytest_kwait.client.watch import Watch
 from pytest_kwait.clock import Deadline
 from tests.cache.fakes import (
     Live,
@@ -28,8 +29,9 @@ from tests.cache.fakes import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_kwait.client.responses import Item, ObjectList
+    from pytest_kwait.client.responses import Item, ObjectList, WatchEvent
     from pytest_kwait.errors import ApiError
+    from pytest_kwait.testing import FakeClock
 
 
 class Told:
@@ -458,6 +460,78 @@ def test_stop_from_the_store_ends_the_run_after_that_event() -> None:
     assert told.calls[1:] == [("add", "a")]
     assert script.verbs == ["list", "watch"]
     assert reflector.stopped
+
+
+def test_events_that_arrive_together_are_one_batch() -> None:
+    told = Told()
+    reflector = reflector_of(Script(), told, on_batch=lambda: told.calls.append(("batch", None)))
+    reflector.on_events([event("ADDED", pod_at("a", 11)), event("DELETED", pod_at("b", 12))])
+    reflector.on_events([event("MODIFIED", pod_at("a", 13))])
+
+    batch = ("batch", None)
+    assert told.calls == [("add", "a"), ("delete", "b"), batch, ("update", "a"), batch]
+
+
+def test_stop_from_the_store_ends_a_batch() -> None:
+    class Once(Told):
+        def add(self, obj: Mapping[str, Any], raw: bytes) -> None:
+            super().add(obj, raw)
+            reflector.stop()
+
+    told = Once()
+    reflector = reflector_of(Script(), told)
+    reflector.on_events([event("ADDED", pod_at("a", 11)), event("ADDED", pod_at("b", 12))])
+
+    assert told.calls == [("add", "a")]
+
+
+class Arriving(Watch):
+    """A watch of single events, after pauses.
+
+    Args:
+        pauses: the seconds before each event.
+    """
+
+    def __init__(self, clock: FakeClock, pauses: Sequence[float]) -> None:
+        self._ended = True
+        self._clock = clock
+        self._pauses = list(pauses)
+        self.drains: list[bool] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def read(self, *, drain: bool = True) -> list[WatchEvent]:
+        self.drains.append(drain)
+        if not self._pauses:
+            return []
+        self._clock.sleep(self._pauses.pop(0))
+        return [event("ADDED", pod_at("a", 10 + len(self.drains)))]
+
+
+def test_all_that_has_arrived_is_read_after_an_event_that_was_there() -> None:
+    script = Script()
+    script.lists.append(listed())
+    stream = Arriving(script.clock, [0.2, 0.0, 0.0, 0.2])
+    told = Told()
+    reflector = reflector_of(script, told)
+
+    def watch(*_: Any, **__: Any) -> Arriving:
+        if stream.drains:
+            reflector.stop()
+        return stream
+
+    script.watch = watch  # type: ignore[method-assign, assignment]
+    reflector.run()
+
+    assert told.calls[1:] == [("add", "a")] * 4
+    assert stream.drains == [False, False, True, True, False]
 
 
 def test_stopped_before_it_runs_it_asks_nothing() -> None:

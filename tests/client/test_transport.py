@@ -141,6 +141,50 @@ def test_a_client_that_got_other_settings_gets_other_connections(soon: Deadline)
         own.clear()
 
 
+@pytest.mark.parametrize(
+    ("root", "path", "target"),
+    [
+        ("", "/version", "/version"),
+        ("/", "/version", "/version"),
+        ("/k8s/c-1", "/version", "/k8s/c-1/version"),
+        ("", "/a b?x=%2f", "/a%20b?x=%2F"),
+        ("/k8s", "/a/../b#c", "/k8s/b"),
+    ],
+)
+def test_targets_are_encoded_and_below_the_path_of_the_server(
+    soon: Deadline, root: str, path: str, target: str
+) -> None:
+    with ScriptedServer(answer(POD)) as server:
+        client = server.client()
+        client.configuration.host += root
+        session = ApiSession(client)
+        for _ in range(2):
+            session.request("GET", path, deadline=soon)
+        session.close()
+    assert [exchange.target for exchange in server.requests] == [target] * 2
+
+
+def test_an_address_that_changes_is_followed(soon: Deadline) -> None:
+    with ScriptedServer(answer(POD)) as first, ScriptedServer(answer(POD)) as second:
+        client = first.client()
+        session = ApiSession(client)
+        session.get(PODS, "p", "a", deadline=soon)
+        client.configuration.host = second.address
+        session.get(PODS, "p", "a", deadline=soon)
+        session.close()
+    assert [len(server.requests) for server in (first, second)] == [1, 1]
+
+
+def test_a_malformed_address_is_named(soon: Deadline) -> None:
+    with ScriptedServer(answer(POD)) as server:
+        client = server.client()
+        client.configuration.host = "https://127.0.0.1:port"
+        with pytest.raises(ApiError) as raised:
+            ApiSession(client).get(PODS, "p", "a", deadline=soon)
+    place = f"GET {PATH}: ConnectionFailed: https://127.0.0.1:port: Failed to parse: "
+    assert str(raised.value).startswith(place)
+
+
 def test_a_server_that_refuses_is_named(soon: Deadline) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]

@@ -364,11 +364,20 @@ def test_pods_whose_volume_is_mounted_in_time(mode: Any) -> None:
     assert session.clock.monotonic() == 200.0
 
 
-@pytest.mark.parametrize("kind", ["configmap", "secret"])
-def test_late_cache_of_the_kubelet_is_no_failed_mount(kind: str) -> None:
+@pytest.mark.parametrize(
+    "why",
+    [
+        "failed to sync configmap cache: timed out waiting for the condition",
+        "failed to sync secret cache: timed out waiting for the condition",
+        'failed to fetch token: serviceaccounts "default" is forbidden: User "system:node:node-1" '
+        'cannot create resource "serviceaccounts/token" in API group "" in the namespace "shop": '
+        "no relationship found between node 'node-1' and this object",
+    ],
+)
+def test_late_cache_of_the_kubelet_or_server_is_no_failed_mount(why: str) -> None:
     session = FakeSession()
     session.put(PODS, creating())
-    late = f"{MOUNT}failed to sync {kind} cache: timed out waiting for the condition"
+    late = f"{MOUNT}{why}"
     session.put(EVENTS, timed_event("a", "FailedMount", late, 2))
 
     with pytest.raises(WaitTimeout, match="ContainerCreating"):

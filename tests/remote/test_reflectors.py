@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -173,7 +174,7 @@ def test_calls_are_made_in_order_on_the_loop() -> None:
     async def use(queue: LoopQueue) -> None:
         def put() -> None:
             for number in range(300):
-                queue.put(lambda number=number: call(number))  # type: ignore[misc]
+                queue.put([partial(call, number)])
 
         thread = threading.Thread(target=put)
         thread.start()
@@ -190,10 +191,9 @@ def test_a_full_queue_holds_threads_up_until_it_is_closed() -> None:
         made: list[int] = []
 
         def put() -> None:
-            queue.put(lambda: made.append(1))
-            queue.put(lambda: made.append(2))
+            queue.put([lambda: made.append(1), lambda: made.append(2)])
             begun.set()
-            queue.put(lambda: made.append(3))
+            queue.put([lambda: made.append(3)])
 
         thread = threading.Thread(target=put)
         thread.start()
@@ -202,7 +202,7 @@ def test_a_full_queue_holds_threads_up_until_it_is_closed() -> None:
         queue.close()
         thread.join(_PATIENCE)
         assert not thread.is_alive()
-        queue.put(lambda: made.append(4))
+        queue.put([lambda: made.append(4)])
         await async_sleep(0)
         assert made == []
 
@@ -219,8 +219,7 @@ def test_an_error_of_one_call_leaves_the_next_ones_alone() -> None:
         over = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: errors.append(context["exception"]))
-        queue.put(fail)
-        queue.put(over.set)
+        queue.put([fail, over.set])
         await asyncio.wait_for(over.wait(), _PATIENCE)
 
     _with_queue(10, use)

@@ -38,6 +38,8 @@ def greetings(kwait: Kwait, operator: Kwait) -> Iterator[str]:
     """Greetings in the test's namespace; gives what their kind is called."""
     kind = f"greetings.{operator.namespace}.example.com"
     yield kind
+    # A running operator would add its finalizer again.
+    operator.scale("deployment/greeter", 0)
     for left in kwait.list(kind):
         kwait.patch(left, {"metadata": {"finalizers": None}})
         kwait.delete_and_wait(left, timeout="1m")
@@ -98,4 +100,5 @@ def test_a_missing_right_is_in_the_message(kwait: Kwait, operator: Kwait, greeti
         "condition=Ready",
     ).evidence["refusals"]
     assert len(refused["lines"]) == 1
+    operator.scale("deployment/greeter", 0)
     operator.patch(f"{greetings}/other", {"metadata": {"finalizers": None}})

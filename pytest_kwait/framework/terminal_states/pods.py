@@ -31,7 +31,11 @@ _FINAL_START_MESSAGES = {
         "runasnonroot and image has non-numeric user",
         "cannot be run as root",
     ),
-    "CreateContainerError": ("no command specified",),
+    "CreateContainerError": (
+        "no command specified",
+        # Of the embedded cluster: paths that its programs cannot have on this machine.
+        "without namespaces mounts are links",
+    ),
     "RunContainerError": (
         "executable file not found",
         "no such file or directory",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
     from pytest_kwait.simulator.kubelet.cri import (
         ContainerConfig,
+        ContainerRequest,
         ContainerStats,
         ContainerStatus,
         LinuxContainerResources,
@@ -76,11 +77,6 @@ class Container:
         """Seconds since the epoch of its end; None until then."""
         return self.status.finished_at
 
-    @property
-    def is_assumed(self) -> bool:
-        """Return whether requests to it are assumed to succeed."""
-        return self.status.is_assumed
-
     def measure(self) -> ContainerStats:
         """Return the usage."""
         return self._runtime.container_stats(self.id)
@@ -134,7 +130,11 @@ class Container:
         """Set the resources."""
         self._runtime.update_container_resources(self.id, resources)
 
-    # -- sessions
+    # -- requests and sessions
+
+    def answer(self, request: ContainerRequest) -> None:
+        """Let its runtime answer a request of a probe or hook."""
+        self._runtime.answer_request(self.id, request)
 
     def run(self, argv: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container.

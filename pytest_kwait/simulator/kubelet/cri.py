@@ -58,16 +58,25 @@ class ContainerConfigError(Exception):
     """An object or key that a container refers to is missing; `str` is the kubelet's text."""
 
 
-class CreateContainerError(Exception):
-    """A container could not be created; `str` is the runtime's reason."""
-
-
 class Notice(NamedTuple):
     """An event that a runtime adds to those of the kubelet."""
 
     severity: str
     reason: str
     message: str
+
+
+class CreateContainerError(Exception):
+    """A container could not be created.
+
+    Args:
+        why: the runtime's reason.
+        notice: an event that explains it.
+    """
+
+    def __init__(self, why: str, notice: Notice | None = None) -> None:
+        super().__init__(why)
+        self.notice = notice
 
 
 class StartContainerError(Exception):
@@ -422,7 +431,6 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
         started_at: seconds since the epoch; None before the start.
         reason: why it has ended.
         message: its termination message.
-        is_assumed: whether no program runs in it: requests to it are assumed to succeed.
     """
 
     state: ContainerState = ContainerState.CREATED
@@ -431,7 +439,16 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
-    is_assumed: bool = False
+
+
+class ContainerRequest(Protocol):
+    """A request of a probe or lifecycle hook to a container; one of the methods is called, once."""
+
+    def send(self) -> None:
+        """Send it to the program of the container."""
+
+    def assume_success(self) -> None:
+        """Let it succeed in place of a program of which nothing is known."""
 
 
 class ContainerStats(NamedTuple):
@@ -519,6 +536,12 @@ class RuntimeService(ImageService, Protocol):
 
     def attach(self, container_id: str, *, stdin: bool = False) -> ProcessSession:
         """Attach to the program of a container."""
+
+    def answer_request(self, container_id: str, request: ContainerRequest) -> None:
+        """Send a request to the program of a container, or answer it in place of the program.
+
+        CRI has no such call: its containers have programs.
+        """
 
     def inject_exit(self, container_id: str, code: int, reason: str, message: str = "") -> None:
         """End a container by a fault: at once, with a given code, reason and message.

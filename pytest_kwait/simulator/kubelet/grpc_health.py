@@ -5,26 +5,23 @@ Source: pkg/probe/grpc/grpc.go, `Probe`; RFC 9113 (HTTP/2); RFC 7541 (HPACK).
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_kwait.clock import async_sleep
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pytest_kwait.simulator.busybox.os.network import ProgramDialer
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession
+
+RECONNECT_SECONDS = 1.0
+"""The delay of gRPC's first reconnection."""
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _PATH = "/grpc.health.v1.Health/Check"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _CONTINUATION = 0, 1, 3, 4, 6, 7, 9
 _END_STREAM, _END_HEADERS, _PADDED, _PRIORITY, _ACK = 0x1, 0x4, 0x8, 0x20, 0x1
 _MAX_FRAME = 1 << 20
-# The delay of gRPC's first reconnection.
-_RECONNECT_SECONDS = 1.0
 _STATUS_NAMES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 _SERVING = 1
 _CODES = (
@@ -188,62 +185,49 @@ def _make_request(authority: str, service: str, agent: str) -> bytes:
     )
 
 
-async def check_grpc_health(
-    programs: ProgramDialer, port: int, service: str, authority: str, agent: str, timeout: float
-) -> str:
-    """Return why a service is not healthy, in the kubelet's words; empty if it is.
+class HealthCheck:
+    """One check of the health of a service, over connections until a server answers.
 
     Args:
-        programs: the ports of the pod.
         authority: address and port, for the request and messages.
-        timeout: real seconds for connection and answer.
-    """
-    client = _Client(authority)
-    try:
-        async with asyncio.timeout(timeout):
-            return await client.check(programs, port, service, agent)
-    except TimeoutError:
-        if client.is_connected:
-            return f"timeout: health rpc did not complete within {timeout:g}s"
-        return (
-            f'timeout: failed to connect service "{authority}" within {timeout:g}s: '
-            "context deadline exceeded"
-        )
-
-
-class _Client:
-    """One check.
-
-    Args:
-        authority: address and port.
+        service: the name of the service; empty for the whole server.
+        agent: the `User-Agent`.
     """
 
-    def __init__(self, authority: str) -> None:
+    def __init__(self, authority: str, service: str, agent: str) -> None:
         self._authority = authority
-        self.is_connected = False
+        self._service = service
+        self._agent = agent
+        self._is_connected = False
         """True once the server has sent its settings."""
         self._headers: dict[str, str] = {}
         self._body = b""
 
-    async def check(self, programs: ProgramDialer, port: int, service: str, agent: str) -> str:
-        """Return why the service is not healthy; empty if it is."""
-        while True:
-            try:
-                session = await programs.connect(port)
-            except OSError:
-                await async_sleep(_RECONNECT_SECONDS)
-                continue
-            try:
-                await self._exchange(session, service, agent)
-            except ValueError as error:
-                return _describe_status(_INTERNAL, str(error))
-            finally:
-                session.stop()
-            if self.is_connected:
-                return self._describe_answer()
-            await async_sleep(_RECONNECT_SECONDS)
+    async def run(self, session: ProcessSession) -> str | None:
+        """Check over a new connection, and close it.
 
-    async def _exchange(self, session: ProcessSession, service: str, agent: str) -> None:
+        Returns:
+            why the service is not healthy, in the kubelet's words; empty if it is; None if the
+            server has sent no settings.
+        """
+        try:
+            await self._exchange(session)
+        except ValueError as error:
+            return _describe_status(_INTERNAL, str(error))
+        finally:
+            session.stop()
+        return self._describe_answer() if self._is_connected else None
+
+    def describe_timeout(self, timeout: float) -> str:
+        """Return why a check has not ended within `timeout` seconds."""
+        if self._is_connected:
+            return f"timeout: health rpc did not complete within {timeout:g}s"
+        return (
+            f'timeout: failed to connect service "{self._authority}" within {timeout:g}s: '
+            "context deadline exceeded"
+        )
+
+    async def _exchange(self, session: ProcessSession) -> None:
         """Send the request and read the answer."""
         stdin = session.stdin
         assert stdin is not None  # noqa: S101 - of a connection
@@ -252,9 +236,9 @@ class _Client:
         async for kind, flags, stream, body in _read_frames(session):
             if kind == _SETTINGS and not flags & _ACK:
                 stdin.send(_make_frame(_SETTINGS, _ACK, 0))
-                if not self.is_connected:
-                    self.is_connected = True
-                    stdin.send(_make_request(self._authority, service, agent))
+                if not self._is_connected:
+                    self._is_connected = True
+                    stdin.send(_make_request(self._authority, self._service, self._agent))
             elif kind == _PING and not flags & _ACK:
                 stdin.send(_make_frame(_PING, _ACK, 0, body))
             elif kind in (_RESET, _GO_AWAY):

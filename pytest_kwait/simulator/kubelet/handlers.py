@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from pytest_kwait.simulator.busybox.os.streams import ProcessSession
-from pytest_kwait.simulator.kubelet.grpc_health import check_grpc_health
+from pytest_kwait.simulator.kubelet.grpc_health import RECONNECT_SECONDS, HealthCheck
 from pytest_kwait.simulator.kubelet_api import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pytest_kwait.simulator.busybox.os.network import Network, ProgramDialer
+    from pytest_kwait.simulator.busybox.os.network import Network
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
     from pytest_kwait.simulator.kubelet.container import Container
     from pytest_kwait.simulator.kubelet.pod_context import PodContext
@@ -287,12 +287,19 @@ class Dial(Protocol):
     """Connects to a host and port."""
 
     def __call__(
-        self, host: str, port: int, done: Callable[[DialResult], None], *, tls: bool = False
+        self,
+        host: str,
+        port: int,
+        done: Callable[[DialResult], None],
+        *,
+        tls: bool = False,
+        http2: bool = False,
     ) -> asyncio.Future[None] | None:
         """Call `done` with the result, at once or later; never if nothing answers.
 
         Args:
             tls: whether to speak TLS, with real programs.
+            http2: whether to speak HTTP/2, with real programs.
         """
 
 
@@ -325,7 +332,12 @@ def make_dialer(worker: PodContext) -> Dial:
     """
 
     def dial(
-        host: str, port: int, done: Callable[[DialResult], None], *, tls: bool = False
+        host: str,
+        port: int,
+        done: Callable[[DialResult], None],
+        *,
+        tls: bool = False,
+        http2: bool = False,
     ) -> asyncio.Future[None] | None:
         host = _resolve_host(worker, host)
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -341,7 +353,7 @@ def make_dialer(worker: PodContext) -> Dial:
             network = worker.node.find_network(host)
             if network is None:
                 return None
-        connection = network.dial(port, tls=tls)
+        connection = network.dial(port, tls=tls, http2=http2)
         if connection is None:
             done(DialResult(f"dial tcp {where}: connect: connection refused"))
         elif isinstance(connection, ProcessSession):
@@ -537,32 +549,76 @@ def _make_user_agent(worker: PodContext, word: str) -> str:
     return f"kube-{word}/{version.get('major', '1')}.{version.get('minor', '')}"
 
 
-def _start_grpc_probe(
-    worker: PodContext,
-    programs: ProgramDialer,
-    action: Obj,
-    timeout: float,
-    done: Callable[[HandlerResult], None],
-) -> Handler:
-    """Start a check of a real program's health."""
-    agent = _make_user_agent(worker, "probe")
-    authority = f"{worker.pod_ip}:{action['port']}"
+class _GrpcHandler:
+    """A check of a service's health, which connects again until it is answered.
 
-    async def check() -> None:
-        service = action.get("service") or ""
-        why = await check_grpc_health(programs, action["port"], service, authority, agent, timeout)
-        kind = ResultKind.FAILURE if why else ResultKind.SUCCESS
-        done(HandlerResult(kind, why or "service healthy"))
+    Args:
+        timeout: real seconds for connection and answer.
+        done: called once with the result.
 
-    return _TaskHandler(asyncio.ensure_future(check()))
+    Source: pkg/probe/grpc/grpc.go, `Probe`.
+    """
 
-
-class _TaskHandler:
-    def __init__(self, task: asyncio.Future[None]) -> None:
-        self._task = task
+    def __init__(
+        self,
+        worker: PodContext,
+        action: Obj,
+        timeout: float,
+        done: Callable[[HandlerResult], None],
+    ) -> None:
+        self._clock = worker.node.clock
+        self._dial = make_dialer(worker)
+        self._target = worker.pod_ip, int(action["port"])
+        self._check = HealthCheck(
+            f"{worker.pod_ip}:{action['port']}", action.get("service") or "",
+            _make_user_agent(worker, "probe"),
+        )  # fmt: skip
+        self._done: Callable[[HandlerResult], None] | None = done
+        self._dialing: asyncio.Future[None] | None = None
+        self._checking: asyncio.Future[None] | None = None
+        self._retry: ScheduledCall | None = None
+        self._timer = self._clock.call_later(timeout, self._on_timeout, timeout, scaled=False)
+        self._connect()
 
     def cancel(self) -> None:
-        self._task.cancel()
+        """Abort without calling `done`."""
+        self._done = None
+        self._timer.cancel()
+        for running in (self._dialing, self._checking, self._retry):
+            if running is not None:
+                running.cancel()
+
+    def _connect(self) -> None:
+        self._dialing = self._dial(*self._target, self._on_connected, http2=True)
+
+    def _on_connected(self, connection: DialResult) -> None:
+        if self._done is None:
+            if connection.session is not None:
+                connection.session.stop()
+        elif connection.session is None:
+            self._connect_later()
+        else:
+            self._checking = asyncio.ensure_future(self._run_check(connection.session))
+
+    def _connect_later(self) -> None:
+        self._retry = self._clock.call_later(RECONNECT_SECONDS, self._connect, scaled=False)
+
+    async def _run_check(self, session: ProcessSession) -> None:
+        why = await self._check.run(session)
+        if why is None:
+            self._connect_later()
+        else:
+            self._end(why)
+
+    def _on_timeout(self, timeout: float) -> None:
+        self._end(self._check.describe_timeout(timeout))
+
+    def _end(self, why: str) -> None:
+        done = self._done
+        self.cancel()
+        if done is not None:
+            kind = ResultKind.FAILURE if why else ResultKind.SUCCESS
+            done(HandlerResult(kind, why or "service healthy"))
 
 
 class _TcpHandler:
@@ -615,7 +671,49 @@ class _TcpHandler:
             self._clock.call_later(0, done, outcome)
 
 
+class _ContainerRequest:
+    """A request to a container, which its runtime sends to the program or answers.
+
+    Args:
+        send: sends it.
+        assume: lets it succeed instead.
+    """
+
+    def __init__(
+        self, container: Container, send: Callable[[], Handler], assume: Callable[[], Handler]
+    ) -> None:
+        self._send = send
+        self._assume = assume
+        self._handler: Handler | None = None
+        container.answer(self)
+
+    def send(self) -> None:
+        self._handler = self._send()
+
+    def assume_success(self) -> None:
+        self._handler = self._assume()
+
+    def cancel(self) -> None:
+        if self._handler is not None:
+            self._handler.cancel()
+
+
 def start_probe(
+    worker: PodContext,
+    spec: Obj,
+    container: Container,
+    probe: Obj,
+    done: Callable[[HandlerResult], None],
+) -> Handler:
+    """Start the handler of a probe, unless the container's runtime lets it succeed."""
+    return _ContainerRequest(
+        container,
+        lambda: _send_probe(worker, spec, container, probe, done),
+        lambda: _schedule_result(worker.node.clock, done, HandlerResult(ResultKind.SUCCESS)),
+    )
+
+
+def _send_probe(
     worker: PodContext,
     spec: Obj,
     container: Container,
@@ -624,14 +722,10 @@ def start_probe(
 ) -> Handler:
     """Start the handler of a probe.
 
-    Probes of a container with an unsimulated program succeed.
-
     Source: prober/prober.go, `runProbe`.
     """
     clock = worker.node.clock
     timeout = float(probe.get("timeoutSeconds") or 1)
-    if container.is_assumed:
-        return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in probe:
 
         def ended(outcome: HandlerResult) -> None:
@@ -650,24 +744,13 @@ def start_probe(
             host = action.get("host") or worker.pod_ip
             port = resolve_port(action["port"], spec)
             return _TcpHandler(clock, dial, host, port, timeout, done)
-        if worker.network.programs is not None:
-            return _start_grpc_probe(worker, worker.network.programs, probe["grpc"], timeout, done)
     except NamedPortError as error:
         return _schedule_result(clock, done, HandlerResult(ResultKind.ERROR, str(error)))
-    # No simulated program speaks HTTP/2, so the connection attempt times out.
-    where = f"{worker.pod_ip}:{probe['grpc']['port']}"
-    text = (
-        f'timeout: failed to connect service "{where}" within {timeout:g}s: '
-        "context deadline exceeded"
-    )
-    return _schedule_result(clock, done, HandlerResult(ResultKind.FAILURE, text), timeout)
+    return _GrpcHandler(worker, probe["grpc"], timeout, done)
 
 
-def _reaches_program(worker: PodContext, handler: Obj) -> bool:
-    """Return whether the hook of an unsimulated container is a request to another container.
-
-    The container itself is assumed to answer.
-    """
+def _reaches_pod(worker: PodContext, handler: Obj) -> bool:
+    """Return whether a hook is a request to a pod or node of the cluster."""
     if "httpGet" not in handler:
         return False
     host = handler["httpGet"].get("host") or worker.pod_ip
@@ -687,16 +770,34 @@ def start_hook(
 
     Source: lifecycle/handlers.go, `handlerRunner.Run`.
     """
+    success = HandlerResult(ResultKind.SUCCESS)
+    if "sleep" in handler:
+        return _schedule_result(
+            worker.node.clock, done, success, float(handler["sleep"]["seconds"])
+        )
+
+    def assume_success() -> Handler:
+        if _reaches_pod(worker, handler):
+            # Another container may see the request.
+            return _send_hook(worker, spec, container, handler, lambda _: done(success))
+        return _schedule_result(worker.node.clock, done, success)
+
+    return _ContainerRequest(
+        container, lambda: _send_hook(worker, spec, container, handler, done), assume_success
+    )
+
+
+def _send_hook(
+    worker: PodContext,
+    spec: Obj,
+    container: Container,
+    handler: Obj,
+    done: Callable[[HandlerResult], None],
+) -> Handler:
     clock, pod = worker.node.clock, worker.pod
     metadata = pod["metadata"]
     where = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
     of = f'for Container "{spec["name"]}" in Pod "{where}" failed - error:'
-    if "sleep" in handler:
-        return _schedule_result(
-            clock, done, HandlerResult(ResultKind.SUCCESS), float(handler["sleep"]["seconds"])
-        )
-    if container.is_assumed and not _reaches_program(worker, handler):
-        return _schedule_result(clock, done, HandlerResult(ResultKind.SUCCESS))
     if "exec" in handler:
         argv = handler["exec"].get("command") or []
 
@@ -713,7 +814,7 @@ def start_hook(
 
         def answered(outcome: HandlerResult) -> None:
             is_answered = outcome.is_success or outcome.text.startswith("HTTP probe failed")
-            if not is_answered and not container.is_assumed:
+            if not is_answered:
                 text = f"HTTP lifecycle hook ({action.get('path', '')}) {of} {outcome.text}"
                 done(HandlerResult(outcome.kind, text))
             else:

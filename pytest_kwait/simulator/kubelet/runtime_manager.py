@@ -510,6 +510,8 @@ class RuntimeManager:
         except CreateContainerError as error:
             text = str(error)
             self._record_failure(name, record, "CreateContainerError", text, event_text=text)
+            if error.notice is not None:
+                self._worker.record_container_event(name, *error.notice)
             return None
         return Container(runtime, container_id, config, log)
 

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
     from pytest_kwait.simulator.busybox.os.streams import ProcessSession, Sink
     from pytest_kwait.simulator.clock import ScheduledCall, SimClock
-    from pytest_kwait.simulator.kubelet.cri import ContainerConfig, LinuxContainerResources
+    from pytest_kwait.simulator.kubelet.cri import (
+        ContainerConfig,
+        ContainerRequest,
+        LinuxContainerResources,
+    )
 
 START_FAILED_EXIT_CODE = 128
 """The exit code of a container whose program could not be started."""
@@ -112,6 +116,10 @@ class RuntimeContainer(ABC):
         """Set the resources."""
         self.resources = resources
 
+    def answer(self, request: ContainerRequest) -> None:
+        """Send a request to the program."""
+        request.send()
+
     # -- output of the program
 
     def write(self, stream: int, data: bytes) -> None:
@@ -131,11 +139,9 @@ class RuntimeContainer(ABC):
 
     # -- the end
 
-    def begin(self, at: float, *, is_assumed: bool = False) -> None:
+    def begin(self, at: float) -> None:
         """Record the start."""
-        self.status = replace(
-            self.status, state=ContainerState.RUNNING, started_at=at, is_assumed=is_assumed
-        )
+        self.status = replace(self.status, state=ContainerState.RUNNING, started_at=at)
 
     def fail_to_start(self, why: str) -> None:
         """Record that the program could not be started."""

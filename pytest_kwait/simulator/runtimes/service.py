@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.cluster_protocol import Cluster
     from pytest_kwait.simulator.kubelet.cri import (
         ContainerConfig,
+        ContainerRequest,
         ContainerStats,
         ContainerStatus,
         LinuxContainerResources,
@@ -104,6 +105,10 @@ class RuntimeServer(ImageService, Generic[S, C]):
     def attach(self, container_id: str, *, stdin: bool = False) -> ProcessSession:
         """Attach to the program of a container."""
         return self.containers[container_id].attach(stdin=stdin)
+
+    def answer_request(self, container_id: str, request: ContainerRequest) -> None:
+        """Send a request to the program of a container, or answer it in place of the program."""
+        self.containers[container_id].answer(request)
 
     def inject_exit(self, container_id: str, code: int, reason: str, message: str = "") -> None:
         """End a container by a fault."""

@@ -54,6 +54,12 @@ SHORT, LONG = Grace.SHORT, Grace.LONG
         ),
         ("CreateContainerError", "context deadline exceeded", LONG),
         ("CreateContainerError", "no command specified", SHORT),
+        (
+            "CreateContainerError",
+            'Volume "v" is not at /v: without namespaces mounts are links below $A; read it there',
+            SHORT,
+        ),
+        ("CreateContainerError", 'Port 80 of pod "t/p" is in use by pod "t/first"', LONG),
         ("RunContainerError", 'exec: "nope": executable file not found in $PATH', SHORT),
         ("RunContainerError", "failed to mount volume", LONG),
     ],

@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.busybox.os.network import Network
 from pytest_kwait.simulator.clock import SimClock
-from pytest_kwait.simulator.kubelet.grpc_health import HeaderDecoder, check_grpc_health
+from pytest_kwait.simulator.kubelet.grpc_health import HeaderDecoder
 from pytest_kwait.simulator.kubelet.handlers import HandlerResult, ResultKind, start_probe
 from pytest_kwait.simulator.runtimes.processes.program_network import ProgramPorts
+from tests.simulator.manual_clock import ManualClock
 from tests.simulator.network.loopback_sockets import LoopbackSockets
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pytest_kwait.simulator.kubelet.container import Container
+    from pytest_kwait.simulator.kubelet.cri import ContainerRequest
     from pytest_kwait.simulator.objects import Obj
     from pytest_kwait.simulator.runtimes.processes.runtime import ContainerRuntime, Sandbox
 
@@ -63,25 +67,38 @@ def _health(*frames: bytes) -> Any:
     return serve
 
 
-async def _probe(serve: Any, probe: Obj, tls: Any = None) -> HandlerResult:
+class _RunningContainer:
+    """A container whose program gets every request."""
+
+    def answer(self, request: ContainerRequest) -> None:
+        request.send()
+
+
+_CONTAINER = cast("Container", _RunningContainer())
+
+
+def _make_worker(clock: SimClock, network: Network) -> Any:
+    """Return a pod on a node."""
+    version = SimpleNamespace(version={"major": "1", "minor": "36"})
+    node = SimpleNamespace(clock=clock, network=Network(), address="172.30.0.2", peers={})
+    return SimpleNamespace(
+        node=node, network=network, pod_ip=_IP, cluster=SimpleNamespace(kinds=version)
+    )
+
+
+async def _probe(serve: Any, probe: Obj, tls: Any = None, programs: Any = None) -> HandlerResult:
     sockets = LoopbackSockets()
     server: asyncio.Server | None = None
     if serve is not None:
         listening = await sockets.listen(_IP, 80, "tcp")
         server = await asyncio.start_server(serve, sock=listening, ssl=tls)
     network = Network()
-    network.programs = ProgramPorts(
+    network.programs = programs or ProgramPorts(
         cast("ContainerRuntime", sockets), _IP, cast("Sandbox", sockets)
     )
-    version = SimpleNamespace(version={"major": "1", "minor": "36"})
-    clock = SimClock()
-    node = SimpleNamespace(clock=clock, network=Network(), address="172.30.0.2", peers={})
-    worker: Any = SimpleNamespace(
-        node=node, network=network, pod_ip=_IP, cluster=SimpleNamespace(kinds=version)
-    )
+    worker = _make_worker(SimClock(), network)
     done: asyncio.Future[HandlerResult] = asyncio.get_running_loop().create_future()
-    container: Any = SimpleNamespace(is_assumed=False)
-    start_probe(worker, {"name": "c"}, container, probe, done.set_result)
+    start_probe(worker, {"name": "c"}, _CONTAINER, probe, done.set_result)
     try:
         return await asyncio.wait_for(done, 30)
     finally:
@@ -180,29 +197,94 @@ class _Refusing:
 
 
 class _Silent:
+    """Sends its settings to each connection, and nothing more.
+
+    Args:
+        ends: whether it closes the first connections before its settings.
+    """
+
+    def __init__(self, ends: int = 0) -> None:
+        self._ends = ends
+        self.stopped = 0
+
     async def connect(self, port: int, *, tls: bool = False) -> Any:
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        frames = [(1, _frame(4, 0, 0))]
+        frames: list[Any] = [(1, _frame(4, 0, 0))]
+        if self._ends:
+            self._ends -= 1
+            frames = [None]
 
         async def take() -> Any:
             return frames.pop() if frames else await taken
 
+        def stop() -> None:
+            self.stopped += 1
+
         stdin = SimpleNamespace(send=lambda data: None)
-        return SimpleNamespace(stdin=stdin, output=SimpleNamespace(take=take), stop=lambda: None)
+        return SimpleNamespace(stdin=stdin, output=SimpleNamespace(take=take), stop=stop)
+
+
+_UNCONNECTED = (
+    f'timeout: failed to connect service "{_IP}:80" within 0.01s: context deadline exceeded'
+)
 
 
 @pytest.mark.parametrize(
-    ("ports", "text"),
+    ("programs", "text"),
     [
-        (
-            _Refusing(),
-            'timeout: failed to connect service "a:1" within 0.01s: context deadline exceeded',
-        ),
+        (_Refusing(), _UNCONNECTED),
+        (_Silent(ends=9), _UNCONNECTED),
         (_Silent(), "timeout: health rpc did not complete within 0.01s"),
     ],
 )
-def test_grpc_probes_end_with_their_timeout(ports: Any, text: str) -> None:
-    assert asyncio.run(check_grpc_health(ports, 1, "", "a:1", "agent", 0.01)) == text
+def test_grpc_probes_end_with_their_timeout(programs: Any, text: str) -> None:
+    probe = {"grpc": {"port": 80}, "timeoutSeconds": 0.01}
+    found = asyncio.run(_probe(None, probe, programs=programs))
+    assert found == HandlerResult(ResultKind.FAILURE, text)
+
+
+async def _run_loop() -> None:
+    """Run what is ready."""
+    for _ in range(20):
+        await async_sleep(0)
+
+
+def test_a_grpc_probe_connects_again_to_a_server_that_closes_at_once() -> None:
+    async def probe() -> None:
+        clock, network, programs = ManualClock(), Network(), _Silent(ends=1)
+        network.programs = cast("Any", programs)
+        worker, results = _make_worker(clock, network), list[HandlerResult]()
+        spec = {"grpc": {"port": 80}, "timeoutSeconds": 3}
+        start_probe(worker, {"name": "c"}, _CONTAINER, spec, results.append)
+        await _run_loop()
+        assert programs.stopped == 1
+        clock.advance(1)
+        await _run_loop()
+        clock.advance(1.9)
+        assert not results
+        clock.advance(0.1)
+        text = "timeout: health rpc did not complete within 3s"
+        assert results == [HandlerResult(ResultKind.FAILURE, text)]
+        await _run_loop()
+        assert programs.stopped == 2
+
+    asyncio.run(probe())
+
+
+def test_a_cancelled_grpc_probe_ends_its_connection() -> None:
+    async def probe() -> None:
+        clock, network, programs = ManualClock(), Network(), _Silent()
+        network.programs = cast("Any", programs)
+        worker, results = _make_worker(clock, network), list[HandlerResult]()
+        spec = {"grpc": {"port": 80}}
+        handler = start_probe(worker, {"name": "c"}, _CONTAINER, spec, results.append)
+        await _run_loop()
+        handler.cancel()
+        await _run_loop()
+        clock.advance(2)
+        assert (programs.stopped, results) == (1, [])
+
+    asyncio.run(probe())
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.kubelet.cri import (
         Call,
         ContainerConfig,
+        ContainerRequest,
         ImageSpec,
         LinuxContainerResources,
         PodHost,
@@ -147,6 +148,13 @@ class EchoRuntime:
     def attach(self, container_id: str, *, stdin: bool = False) -> ProcessSession:
         return _say("attached\n")
 
+    def answer_request(self, container_id: str, request: ContainerRequest) -> None:
+        self.calls.append(f"answer {container_id}")
+        if container_id.startswith("c"):
+            request.send()
+        else:
+            request.assume_success()
+
     def inject_exit(self, container_id: str, code: int, reason: str, message: str = "") -> None:
         self._end(container_id, code, reason, message)
 
@@ -205,6 +213,19 @@ def test_a_further_runtime_runs_pods(cluster: Cluster) -> None:
         "StopContainer c-0 7", "StopPodSandbox", "StopPodSandbox", "RemoveContainer c-0",
         "RemovePodSandbox",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "is_ready"), [("c", False), ("assumed", True)])
+def test_a_further_runtime_answers_probes(cluster: Cluster, name: str, is_ready: bool) -> None:
+    (runtime,) = EchoRuntime.made
+    probe = {"exec": {"command": ["echo", "no"]}}
+    cluster.create("pods", "p", _pod(name=name, readinessProbe=probe))
+    cluster.run(5)
+    (status,) = cluster.get("pods", "p")["status"]["containerStatuses"]
+    assert status["ready"] is is_ready
+    assert f"answer {name}-0" in runtime.calls
+    failure = "Unhealthy x1: Readiness probe failed: no\n"
+    assert (failure in cluster.events("p")) is not is_ready
 
 
 async def _connect(ports: object, port: int) -> ProcessSession | None:

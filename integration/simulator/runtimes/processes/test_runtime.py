@@ -925,9 +925,7 @@ def test_server_connects_within_a_pod(run_pods: Run) -> None:
 @pytest.mark.parametrize(
     ("address", "is_seen"), [("0.0.0.0", True), ("10.244.1.1", True), ("127.0.0.1", False)]
 )
-def test_server_knows_whether_a_program_listens(
-    run_pods: Run, address: str, is_seen: bool
-) -> None:
+def test_server_knows_whether_a_program_listens(run_pods: Run, address: str, is_seen: bool) -> None:
     """Without a connection."""
 
     async def scenario(programs: Programs) -> None:

@@ -149,18 +149,19 @@ class Network:
         return None if accept is None else accept(Pipe(), sink)
 
     def dial(
-        self, port: int, *, tls: bool = False, inside: bool = False
+        self, port: int, *, tls: bool = False, http2: bool = False, inside: bool = False
     ) -> ProcessSession | Awaitable[ProcessSession] | None:
         """Connect from outside: at once to a simulated program, or else to a real one.
 
         Args:
             tls: whether to speak TLS with a real program.
+            http2: whether to speak HTTP/2, which no simulated program does: they are left out.
             inside: whether to connect within the pod, as port forwarding does.
 
         Returns:
             a session; what makes one, or raises OSError; None if the connection is refused.
         """
-        session = self.connect(port)
+        session = None if http2 else self.connect(port)
         if session is not None or self.programs is None:
             return session
         if inside:

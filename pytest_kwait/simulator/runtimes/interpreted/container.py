@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.image_reference import ImageReference
     from pytest_kwait.simulator.kubelet.cri import (
         ContainerConfig,
+        ContainerRequest,
         FileContent,
         LinuxContainerSecurityContext,
     )
@@ -186,7 +187,7 @@ class InterpretedContainer(RuntimeContainer):
             # The image's entry point is a shell; without input it ends at once.
             argv = ["sh"] if is_busybox(self._image) else []
         program = self._make_program(argv)
-        self.begin(self.clock.time(), is_assumed=self.is_assumed)
+        self.begin(self.clock.time())
         self._follow(program, self.context, argv, self._stdin, self)
         return ""
 
@@ -250,7 +251,14 @@ class InterpretedContainer(RuntimeContainer):
         """End with SIGKILL."""
         self.exit_killed()
 
-    # -- sessions
+    # -- requests and sessions
+
+    def answer(self, request: ContainerRequest) -> None:
+        """Send a request to the program, or let it succeed if nothing is known of that."""
+        if self.is_assumed:
+            request.assume_success()
+        else:
+            super().answer(request)
 
     def run(self, argv: Sequence[str], *, stdin: bool, tty: bool) -> ProcessSession:
         """Start another command in the container.

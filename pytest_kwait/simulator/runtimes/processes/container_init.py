@@ -22,7 +22,11 @@ from pytest_kwait.simulator.runtimes.processes import root_filesystem, system_ca
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
-from pytest_kwait.simulator.runtimes.processes.root_filesystem import RootError, describe_error
+from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
+    RootError,
+    describe_error,
+    resolve_sub_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +88,8 @@ _HARMLESS_CAPABILITIES = (_DEFAULT_CAPABILITIES - {"MKNOD", "AUDIT_WRITE"}) | {
 # Source: runc main_linux.go, `init`; an exec that fails after the container was created.
 _EXEC_FAILED_CODE = 1
 # Source: HostProcess containers on Windows, which see the machine's files too.
-_ROOT_VARIABLE = "CONTAINER_SANDBOX_MOUNT_POINT"
+ROOT_VARIABLE = "CONTAINER_SANDBOX_MOUNT_POINT"
+"""The variable of plain processes with the folder of links to their mounts."""
 RELAY_MARK = 0x6B77
 """The mark of connections that are made for another pod, within the network of their target.
 
@@ -480,7 +485,7 @@ def run_plain(
         _link_mounts(folder, root, config, sandbox)
     env = config["env"]
     env[MARKER] = environment.name
-    env[_ROOT_VARIABLE] = root
+    env[ROOT_VARIABLE] = root
     env.setdefault("TMPDIR", f"{root}/tmp")
     if config["workdir"] != "/" and not try_chdir(config["workdir"]):
         os.makedirs(root + config["workdir"], exist_ok=True)
@@ -494,27 +499,56 @@ def run_plain(
     execute(config, status)
 
 
-def _link_mounts(folder: str, root: str, config: Message, sandbox: Message) -> None:
-    """Make a folder with links to the mounts of a container, for plain processes."""
-    os.makedirs(f"{root}/tmp")
-    sources = {
-        path: f"{folder}/files/{number}" for number, path in enumerate(sorted(sandbox["files"]))
+class FolderMount(NamedTuple):
+    """A mount of a container without namespaces.
+
+    Args:
+        source: file or folder of the machine.
+        read_only: whether the container may not write to it.
+        is_of_image: whether it is a part of the image.
+    """
+
+    source: str
+    read_only: bool = False
+    is_of_image: bool = False
+
+
+def list_folder_mounts(folder: str, config: Message, sandbox: Message) -> dict[str, FolderMount]:
+    """Return the mounts of a container by their paths in it, and make what is missing.
+
+    Args:
+        folder: the sandbox' folder.
+        config: `ContainerConfig` as a mapping.
+        sandbox: `SandboxConfig` as a mapping.
+
+    Raises:
+        RootError: a source is missing, or outside of its volume.
+    """
+    mounts = {
+        path: FolderMount(f"{folder}/files/{number}")
+        for number, path in enumerate(sorted(sandbox["files"]))
     }
     if config["termination_log"]:
-        log = sources[config["termination_log"]] = f"{folder}/{config['id']}/termination-log"
-        os.close(os.open(log, os.O_CREAT | os.O_WRONLY, 0o666))
+        log = f"{folder}/{config['id']}/termination-log"
+        os.close(os.open(log, os.O_CREAT | os.O_WRONLY))
+        os.chmod(log, 0o666)
+        mounts[config["termination_log"]] = FolderMount(log)
     for mount in config["mounts"]:
         source = mount["source"] or f"{folder}/empty/{mount['empty_dir']}"
         if mount["sub_path"]:
-            source = f"{source}/{mount['sub_path']}"
-            if not os.path.lexists(source):
-                os.makedirs(source)
-        sources[mount["target"]] = source
-    for target, source in sources.items():
+            source = resolve_sub_path(source, mount["sub_path"])
+        mounts[mount["target"]] = FolderMount(source, mount["read_only"], mount["is_of_image"])
+    return mounts
+
+
+def _link_mounts(folder: str, root: str, config: Message, sandbox: Message) -> None:
+    """Make a folder with links to the mounts of a container, for plain processes."""
+    os.makedirs(f"{root}/tmp")
+    for target, mount in list_folder_mounts(folder, config, sandbox).items():
         path = root + os.path.normpath(target)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            os.symlink(source, path)
+            os.symlink(mount.source, path)
 
 
 def limit_data(memory: int) -> None:

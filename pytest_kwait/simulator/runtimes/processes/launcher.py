@@ -73,6 +73,7 @@ BRIDGE = "kwait0"
 """The device that connects the pods."""
 
 _SPARE_CONTAINERS = 2
+_KILLED_CODE = 128 + signal.SIGKILL
 _WATCH_SECONDS = 0.05
 _MAX_TERMINATION_LOG = 4096
 _NAMESPACES = ("user", "net", "uts", "ipc", "mnt")
@@ -144,6 +145,9 @@ class _Process:
         self.pid = 0
         # The child of the launcher that ends with the program: itself, or what intercepts it.
         self.child = 0
+        # Connection to what intercepts a container's programs.
+        self.interceptor: socket.socket | None = None
+        self.code: int | None = None
         self.mount_namespace = 0
         self.status: socket.socket | None = None
         self.error: str | None = None
@@ -457,7 +461,11 @@ class Launcher:
                 process.cgroup.set_limits(config["memory_bytes"], config["pids"] or DEFAULT_PIDS)
             else:
                 process.cgroup = process.container.cgroup
+                if process.container.interceptor is not None:
+                    self._start_intercepted_session(process, process.container.interceptor, fds)
+                    return
             own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+            theirs = self._connect_interceptor(process) if self._environment.addresses else None
             pid = os.fork()
         except OSError as error:
             text = f"{STARTING}{error.filename or 'fork'}: {describe_error(error)}"
@@ -465,10 +473,12 @@ class Launcher:
             return
         if not pid:
             own_socket.close()
-            run_child(lambda: self._run_program(process, child_socket, fds), child_socket)
+            run_child(lambda: self._run_program(process, child_socket, fds, theirs), child_socket)
         if self._isolated:
             self._helpers.add(pid)
         child_socket.close()
+        if theirs is not None:
+            theirs.close()
         self._selector.register(
             own_socket, selectors.EVENT_READ, lambda: self._read_status(process)
         )
@@ -479,14 +489,71 @@ class Launcher:
         elif not self._isolated:
             self._set_pid(process, pid)
 
-    def _run_program(self, process: _Process, status: socket.socket, fds: list[int]) -> None:
+    def _connect_interceptor(self, process: _Process) -> socket.socket:
+        """Return the connection of a container's interceptor to this process."""
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        process.interceptor = own_socket
+        reader = MessageReader(own_socket)
+        self._selector.register(
+            own_socket, selectors.EVENT_READ, lambda: self._read_interceptor(process, reader)
+        )
+        return child_socket
+
+    def _start_intercepted_session(
+        self, process: _Process, interceptor: socket.socket, fds: list[int]
+    ) -> None:
+        """Have the interceptor of a container start the program of an exec session."""
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, STATUS_KIND)
+        self._selector.register(
+            own_socket, selectors.EVENT_READ, lambda: self._read_status(process)
+        )
+        self._add_process(process, own_socket)
+        message = {"id": process.number, "config": process.config}
+        data = pack_message(message, 1 + len(fds))
+        # One that has ended is noticed where its messages are read.
+        with contextlib.suppress(OSError):
+            sent = socket.send_fds(interceptor, [data], [child_socket.fileno(), *fds])
+            interceptor.sendall(data[sent:])
+        child_socket.close()
+
+    def _read_interceptor(self, container: _Process, reader: MessageReader) -> None:
+        """Take the exit codes of a container's exec sessions."""
+        messages = reader.read()
+        for message, _ in messages or ():
+            process = self._processes.get(message["id"])
+            if process is not None:
+                self._end_session(process, message["code"])
+        if messages is None and container.interceptor is not None:
+            self._selector.unregister(container.interceptor)
+            container.interceptor.close()
+            container.interceptor = None
+            for process in list(container.sandbox.processes):
+                if process.container is container:
+                    self._end_session(process, _KILLED_CODE)
+
+    def _end_session(self, process: _Process, code: int) -> None:
+        if process.status is None:
+            self._end(process, code)
+        else:
+            # Its start is reported first.
+            process.code = code
+
+    def _run_program(
+        self,
+        process: _Process,
+        status: socket.socket,
+        fds: list[int],
+        interceptor: socket.socket | None,
+    ) -> None:
         """Run a program in a forked process."""
         environment, config, sandbox = self._environment, process.config, process.sandbox
         container = process.container
-        if environment.addresses:
+        if interceptor is not None:
+            folder = self._get_plain_folder(sandbox)
             run_intercepted_container(
-                environment, config, sandbox.config, status, fds, process.cgroup
-            )
+                environment, config, sandbox.config, folder, interceptor, status, fds,
+                process.cgroup,
+            )  # fmt: skip
         if not self._isolated:
             pod = sandbox.config if container is None else None
             folder = self._get_plain_folder(sandbox)
@@ -614,7 +681,7 @@ class Launcher:
             self._by_pid.pop(process.child, None)
             self._forget(process)
             return
-        code = self._early_exits.pop(process.child, None)
+        code = self._early_exits.pop(process.child, process.code)
         if code is not None:
             self._end(process, code)
 

@@ -10,13 +10,11 @@ Source: kuberuntime_container.go, `generateContainerConfig`; kuberuntime_sandbox
 from __future__ import annotations
 
 import asyncio
-import errno
 import grp
 import os
 import pwd
 import shutil
 import signal
-import socket
 from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_network
@@ -25,7 +23,14 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
-from pytest_kwait.simulator.kubelet.cri import ContainerConfigError, Image, SandboxError
+from pytest_kwait.simulator.event_recorder import WARNING
+from pytest_kwait.simulator.kubelet.cri import (
+    ContainerConfigError,
+    CreateContainerError,
+    Image,
+    Notice,
+    SandboxError,
+)
 from pytest_kwait.simulator.kubelet_api import StartError
 from pytest_kwait.simulator.network.pod_network import PodNetwork, get_pod_networks
 from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK, POD_NETWORK
@@ -36,6 +41,13 @@ from pytest_kwait.simulator.runtimes.container import (
     format_start_error,
 )
 from pytest_kwait.simulator.runtimes.processes.links import ImageFolders, find_dangling_links
+from pytest_kwait.simulator.runtimes.processes.plain_checks import (
+    describe_remedy,
+    find_missing_path,
+    has_missed_token,
+    is_port_taken,
+    make_token_notice,
+)
 from pytest_kwait.simulator.runtimes.processes.program_network import ProgramPorts
 from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
@@ -75,6 +87,8 @@ _DEFAULT_STORAGE = 1 << 30
 _VOLUME_SYNC_SECONDS = 60.0
 # Folders of the machine that containers have of their own.
 _PRIVATE_FOLDERS = ("/tmp", "/run", "/var/tmp")  # noqa: S108
+_PORT_SECONDS = 0.5
+_LOG_LINES = 80
 _SAVE_SECONDS = 5.0
 """Maximum real seconds in which programs save what they have in folders of the machine."""
 
@@ -218,6 +232,8 @@ class PodPrograms(PodSandbox):
         self._volumes: cri.VolumeFolders | None = None
         self._sync: ScheduledCall | None = None
         self._containers: list[ProgramContainer] = []
+        self._without_token: set[str] = set()
+        """Names of containers that have failed for want of in-cluster configuration."""
         self._stopped = False
 
     @property
@@ -342,30 +358,62 @@ class PodPrograms(PodSandbox):
                 text += f"; {more}, as {others[0].path}"
             self.host.record_container_event(container.config.name, "Warning", "DanglingLink", text)
 
-    def record_port_conflicts(self, container: ProgramContainer) -> None:
-        """Record which pods hold the ports of a container that has failed.
+    def check_isolation(
+        self, config: cri.ContainerConfig, launch_config: ContainerConfig
+    ) -> cri.Call[None]:
+        """Refuse a container that cannot work without namespaces, where there are none.
 
-        Without namespaces all programs share the machine's ports.
+        Ports of a pod that is being deleted are waited for.
+
+        Raises:
+            CreateContainerError: it needs a path that it cannot have, or a port in use.
         """
-        programs = self._programs
+        programs, cluster = self._programs, self.host.cluster
         if programs.is_closed or not programs.runtime.is_plain:
             return
+        notice = find_missing_path(cluster, self.host.pod, config.name, launch_config)
+        if notice is None and config.name in self._without_token:
+            notice = make_token_notice(cluster.isolation)
+        if notice is not None:
+            raise CreateContainerError(notice.message, notice)
+        for number, kind in sorted(config.ports):
+            while (holder := self._find_holder(number, kind)) is not None:
+                if not holder.host.deleted:
+                    notice = self._make_port_notice(number, holder)
+                    raise CreateContainerError(notice.message, notice)
+                yield _PORT_SECONDS
+
+    def record_missing_isolation(self, container: ProgramContainer) -> None:
+        """Record what a container that has failed has lacked without namespaces."""
+        programs, host = self._programs, self.host
+        if programs.is_closed or not programs.runtime.is_plain:
+            return
+        name, notices = container.config.name, []
         for number, kind in sorted(container.config.ports):
-            holder = next(
-                (
-                    other_pod
-                    for other_pod in programs.pods
-                    if other_pod is not self and (number, kind) in other_pod.list_running_ports()
-                ),
-                None,
-            )
-            if holder is None or not _is_port_taken(number, kind):
-                continue
-            text = (
-                f"Port {number} of pod {self} is in use by pod {holder}: without namespaces all "
-                "pods share the machine's ports"
-            )
-            self.host.record_container_event(container.config.name, "Warning", "PortConflict", text)
+            holder = self._find_holder(number, kind)
+            if holder is not None:
+                notices.append(self._make_port_notice(number, holder))
+        log = container.config.log.read_end(_LOG_LINES)
+        if has_missed_token(host.pod, name, container.launch_config, log):
+            self._without_token.add(name)
+            notices.append(make_token_notice(host.cluster.isolation))
+        for notice in notices:
+            host.record_container_event(name, *notice)
+
+    def _find_holder(self, number: int, kind: str) -> PodPrograms | None:
+        """Return the other pod whose program declares a port and has it."""
+        for other_pod in self._programs.pods:
+            if other_pod is not self and (number, kind) in other_pod.list_running_ports():
+                return other_pod if is_port_taken(number, kind) else None
+        return None
+
+    def _make_port_notice(self, number: int, holder: PodPrograms) -> cri.Notice:
+        text = (
+            f"Port {number} of pod {self} is in use by pod {holder}: without namespaces all pods "
+            "share the machine's ports; use another port, or "
+            f"{describe_remedy(self.host.cluster.isolation)}"
+        )
+        return Notice(WARNING, "PortConflict", text)
 
     def __str__(self) -> str:
         return f'"{self.config.namespace}/{self.config.name}"'
@@ -416,19 +464,6 @@ class PodPrograms(PodSandbox):
         self._containers.clear()
         if self._volumes is not None:
             self._volumes.close()
-
-
-def _is_port_taken(number: int, kind: str) -> bool:
-    """Return whether a program listens at a port of the machine."""
-    with socket.socket(type=socket.SOCK_DGRAM if kind == "UDP" else socket.SOCK_STREAM) as made:
-        if kind != "UDP":
-            # Closed connections do not count.
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            made.bind(("", number))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False
 
 
 def find_program_arguments(mapping: ImageMapping, config: cri.ContainerConfig) -> list[str]:
@@ -721,7 +756,7 @@ class ProgramContainer(RuntimeContainer):
         self._written_message = end.termination_log
         reason = "OOMKilled" if end.oom_killed else "Completed" if end.code == 0 else "Error"
         if reason == "Error" and self._kill is None:
-            self._pod.record_port_conflicts(self)
+            self._pod.record_missing_isolation(self)
         self.exit(end.code, reason)
 
     def on_lost(self) -> None:

@@ -50,8 +50,8 @@ _DEVICE_LINKS = {
     "ptmx": "pts/ptmx",
 }
 _SHM_BYTES = 64 << 20
-# Larger files of an image are bound: copies count as memory of the container.
-_MAX_COPIED_BYTES = 1 << 20
+MAX_COPIED_BYTES = 1 << 20
+"""Larger files of an image are bound: copies count as memory of the container."""
 _BYTES_PER_INODE = 4096
 
 
@@ -239,7 +239,7 @@ def _open_mounts(
         if mount_config["empty_dir"] is not None:
             base = f"{storage}/empty/{mount_config['empty_dir']}"
         source = (
-            _resolve_sub_path(base, mount_config["sub_path"]) if mount_config["sub_path"] else base
+            resolve_sub_path(base, mount_config["sub_path"]) if mount_config["sub_path"] else base
         )
         binds.append(
             _open_bind(
@@ -297,12 +297,12 @@ def _open_bind(
         text = f'error mounting "{source}" to rootfs at "{target}": stat {source}'
         raise RootError(f"{text}: {describe_error(error)}") from None
     status = os.fstat(fd)
-    is_copied = is_of_image and stat.S_ISREG(status.st_mode) and status.st_size <= _MAX_COPIED_BYTES
+    is_copied = is_of_image and stat.S_ISREG(status.st_mode) and status.st_size <= MAX_COPIED_BYTES
     is_folder = stat.S_ISDIR(status.st_mode)
     return _Bind(os.path.normpath(target), fd, is_folder, read_only, source, is_copied)
 
 
-def _resolve_sub_path(base: str, sub_path: str) -> str:
+def resolve_sub_path(base: str, sub_path: str) -> str:
     """Return a path below a volume, created as a folder where it is missing.
 
     Source: pkg/volume/util/subpath/subpath_linux.go, `doSafeMakeDir`, `safeOpenSubPath`.

@@ -75,7 +75,6 @@ class ProcessRuntime(RuntimeServer[PodPrograms, ProgramContainer]):
 
     def create_container(self, pod_sandbox_id: str, config: ContainerConfig) -> Call[str]:
         """Create a container, and return its id; its program needs no preparation."""
-        yield from ()
         if not isinstance(config.image, MappedImage):
             # The mapping has ended since the runtime was chosen.
             raise CreateContainerError(f"image {config.image.id} is not mapped")
@@ -87,6 +86,7 @@ class ProcessRuntime(RuntimeServer[PodPrograms, ProgramContainer]):
             None if target is None else target.launch_config.id,
         )  # fmt: skip
         check_seccomp_profile(config)
+        yield from sandbox.check_isolation(config, launch_config)
         container = ProgramContainer(self.cluster.clock, config, sandbox, mapping, launch_config)
         self.containers[container.id] = container
         return container.id

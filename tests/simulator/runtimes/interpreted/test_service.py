@@ -23,6 +23,7 @@ from pytest_kwait.simulator.kubelet.cri import (
 )
 from pytest_kwait.simulator.kubelet.logs import ContainerLog
 from pytest_kwait.simulator.runtimes.interpreted.service import InterpretedRuntime
+from pytest_kwait.simulator.runtimes.scripted import ScriptedRuntime
 from tests.simulator.cluster import new_cluster
 from tests.simulator.runtimes.configs import NoMounts, make_config
 from tests.simulator.runtimes.interpreted.container_harness import take_output
@@ -70,10 +71,10 @@ class _Host:
 class _Kubelet:
     """Calls a runtime as a kubelet does."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: type[InterpretedRuntime] = InterpretedRuntime) -> None:
         cluster = new_cluster()
         self.clock: ManualClock = cluster.clock  # type: ignore[assignment]
-        self.runtime = InterpretedRuntime(cluster)
+        self.runtime = make(cluster)
         self.host = _Host(cluster)
         self.log = ContainerLog()
 
@@ -110,7 +111,7 @@ def test_a_container_runs_to_its_end() -> None:
     kubelet = _Kubelet()
     made = kubelet.start("sh", "-c", "hostname; cat /etc/hosts; sleep 5; exit 3")
     status = kubelet.runtime.container_status(made)
-    assert (status.state, status.is_assumed) == (ContainerState.RUNNING, False)
+    assert status.state is ContainerState.RUNNING
     kubelet.clock.advance(6)
     status = kubelet.runtime.container_status(made)
     assert (status.state, status.exit_code, status.reason) == (ContainerState.EXITED, 3, "Error")
@@ -228,6 +229,41 @@ def test_a_missing_program_is_an_ended_container() -> None:
     assert (status.exit_code, status.reason, status.started_at) == (128, "StartError", 0.0)
 
 
+class _Request:
+    """Records what a runtime does with a request."""
+
+    def __init__(self) -> None:
+        self.answers: list[str] = []
+
+    def send(self) -> None:
+        self.answers.append("sent")
+
+    def assume_success(self) -> None:
+        self.answers.append("assumed")
+
+
+@pytest.mark.parametrize(
+    ("make", "image", "answer"),
+    [
+        (InterpretedRuntime, "busybox", "sent"),
+        (InterpretedRuntime, "nginx", "assumed"),
+        (ScriptedRuntime, "busybox", "assumed"),
+        (ScriptedRuntime, "nginx", "assumed"),
+    ],
+)
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_requests_reach_programs_that_run(
+    make: type[InterpretedRuntime], image: str, answer: str, is_ended: bool
+) -> None:
+    kubelet, request = _Kubelet(make), _Request()
+    kubelet.finish(kubelet.runtime.run_pod_sandbox(_POD, kubelet.host))
+    made = kubelet.start_config(make_config(kubelet.log, parse_image(image), stdin=True))
+    if is_ended:
+        kubelet.runtime.stop_container(made, 0)
+    kubelet.runtime.answer_request(made, request)
+    assert request.answers == [answer]
+
+
 def test_an_unknown_image_is_assumed_to_serve() -> None:
     kubelet = _Kubelet()
     kubelet.finish(kubelet.runtime.run_pod_sandbox(_POD, kubelet.host))
@@ -238,7 +274,6 @@ def test_an_unknown_image_is_assumed_to_serve() -> None:
         'Image "docker.io/library/nginx:latest" is not simulated: its program is assumed to run '
         "until it is terminated",
     )  # fmt: skip
-    assert kubelet.runtime.container_status(made).is_assumed
     kubelet.runtime.stop_container(made, 30)
     assert kubelet.runtime.container_status(made).exit_code == 0
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,6 +32,7 @@ from tests.simulator.runtimes.interpreted.container_harness import take_output
 from tests.simulator.runtimes.processes.fake_runtime import FakeRuntime, use_fake_runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pytest_kwait.simulator.objects import Obj
@@ -579,50 +580,145 @@ def test_files_of_the_machine_are_files_of_the_shell(tmp_path: Path) -> None:
     assert (tmp_path / "v" / "sub" / "y").read_bytes() == b"3"
 
 
-@pytest.mark.parametrize(
-    ("more", "kind"),
-    [
-        ({"ports": [{"containerPort": 0}]}, socket.SOCK_STREAM),
-        ({"ports": [{"containerPort": 0, "protocol": "UDP"}]}, socket.SOCK_DGRAM),
-    ],
+_CONFLICT = (
+    'Port {} of pod "t/p" is in use by pod "t/first": without namespaces all pods share the '
+    "machine's ports; use another port, or run where --kwait-isolation=namespaces works"
 )
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_a_port_conflict_names_both_pods(
-    cluster: Cluster, runtime: FakeRuntime, more: Obj, kind: int, is_plain: bool
-) -> None:
-    runtime.is_plain = is_plain
+
+
+def _list_messages(cluster: Cluster, reason: str) -> list[str]:
+    """Return the messages of the events of a reason about the pod, however often they came."""
+    events = [one.split(" ", 2) for one in cluster.events("p")]
+    return [message for found, _, message in events if found == reason]
+
+
+@contextmanager
+def _hold_port(kind: int = socket.SOCK_STREAM) -> Iterator[int]:
+    """Listen at a port, as the program of a pod does."""
     with socket.socket(type=kind) as held:
         held.bind(("", 0))
         if kind == socket.SOCK_STREAM:
             held.listen()
-        port = held.getsockname()[1]
-        container = json.loads(json.dumps(more).replace(": 0", f": {port}"))
+        yield held.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "kind"), [("TCP", socket.SOCK_STREAM), ("UDP", socket.SOCK_DGRAM)]
+)
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_container_whose_port_another_pod_has_is_not_created(
+    cluster: Cluster, runtime: FakeRuntime, protocol: str, kind: int, is_plain: bool
+) -> None:
+    runtime.is_plain = is_plain
+    with _hold_port(kind) as port:
+        container = {"ports": [{"containerPort": port, "protocol": protocol}]}
         cluster.create("pods", "first", _web_spec(container))
         cluster.run(3)
-        _start(cluster, container, restartPolicy="Never")
+        _start(cluster, container)
+        state = _state(cluster)
+    if not is_plain:
+        assert "running" in state
+        assert "PortConflict" not in cluster.reasons("p")
+        return
+    text = _CONFLICT.format(port)
+    assert state == {"waiting": {"reason": "CreateContainerError", "message": text}}
+    assert _list_messages(cluster, "PortConflict") == [text]
+    # Its port is free.
+    cluster.run(30)
+    assert "running" in _state(cluster)
+
+
+def test_two_programs_that_start_together_for_one_port(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    """The one that fails has the event, and is not started again."""
+    runtime.is_plain = True
+    with _hold_port() as port:
+        pass
+    container = {"ports": [{"containerPort": port}]}
+    cluster.create("pods", "first", _web_spec(container))
+    cluster.run(3)
+    _start(cluster, container)
+    with socket.socket() as held:
+        held.bind(("", port))
+        held.listen()
         runtime.last.exit(1)
+        cluster.run(1)
+        text = _CONFLICT.format(port)
+        assert _list_messages(cluster, "PortConflict") == [text]
+        cluster.run(30)
+        assert _state(cluster)["waiting"]["message"] == text
+
+
+def test_a_program_waits_for_the_port_of_a_pod_that_is_being_deleted(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    runtime.is_plain = True
+    with _hold_port() as port:
+        container = {"ports": [{"containerPort": port}]}
+        cluster.create("pods", "first", _web_spec(container))
         cluster.run(3)
-    text = (
-        f'PortConflict x1: Port {port} of pod "t/p" is in use by pod "t/first": without namespaces '
-        "all pods share the machine's ports"
-    )
-    found = [one for one in cluster.events("p") if one.startswith("PortConflict")]
-    assert found == ([text] if is_plain else [])
+        cluster.delete("pods", "first")
+        _start(cluster, container)
+        assert _state(cluster) == {"waiting": {"reason": "ContainerCreating"}}
+    cluster.run(3)
+    assert "running" in _state(cluster)
+    assert "PortConflict" not in cluster.reasons("p")
 
 
 def test_a_failure_beside_a_free_port_is_no_conflict(
     cluster: Cluster, runtime: FakeRuntime
 ) -> None:
     runtime.is_plain = True
-    with socket.socket() as free:
-        free.bind(("", 0))
-        container = {"ports": [{"containerPort": free.getsockname()[1]}]}
+    with _hold_port() as port:
+        pass
+    container = {"ports": [{"containerPort": port}]}
     cluster.create("pods", "first", _web_spec(container))
     cluster.run(3)
     _start(cluster, container, restartPolicy="Never")
     runtime.last.exit(1)
     cluster.run(3)
     assert "PortConflict" not in cluster.reasons("p")
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_container_whose_volume_is_not_at_its_path_is_not_created(
+    cluster: Cluster, runtime: FakeRuntime, is_plain: bool
+) -> None:
+    runtime.is_plain = is_plain
+    cluster.api.isolation = "none"
+    mounts = {"volumeMounts": [{"name": "v", "mountPath": "/nowhere/shop"}]}
+    _start(cluster, mounts, volumes=[{"name": "v", "emptyDir": {}}])
+    if not is_plain:
+        assert "running" in _state(cluster)
+        return
+    text = (
+        'Volume "v" is not at /nowhere/shop: without namespaces mounts are links below '
+        "$CONTAINER_SANDBOX_MOUNT_POINT; read it there and name that variable in env, or leave out "
+        "--kwait-isolation=none"
+    )
+    assert _state(cluster) == {"waiting": {"reason": "CreateContainerError", "message": text}}
+    assert _list_messages(cluster, "Failed") == [f"Error: {text}"]
+    assert _list_messages(cluster, "VolumeNotMounted") == [text]
+
+
+def test_a_program_that_has_missed_its_token_is_not_started_again(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    """The token that every pod has refuses none before its program has failed for it."""
+    runtime.is_plain = True
+    _start(cluster)
+    runtime.last.write("stderr", b"ConfigException: Service token file does not exist.\n")
+    runtime.last.exit(1)
+    cluster.run(30)
+    text = (
+        "In-cluster configuration is not at /var/run/secrets/kubernetes.io/serviceaccount: without "
+        "namespaces mounts are links below $CONTAINER_SANDBOX_MOUNT_POINT; give the program a "
+        "kubeconfig by KUBECONFIG in env, or run where --kwait-isolation=namespaces works"
+    )
+    assert _list_messages(cluster, "NoInClusterConfig") == [text]
+    assert _state(cluster)["waiting"] == {"reason": "CreateContainerError", "message": text}
+    assert len(runtime.containers) == 1
 
 
 @pytest.mark.parametrize("ends_by_itself", [True, False])

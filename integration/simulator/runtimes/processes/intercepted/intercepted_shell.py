@@ -10,25 +10,22 @@ import os
 import sys
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
-from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
-from pytest_kwait.simulator.runtimes.processes.intercepted.program import (
+from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
     CaughtCalls,
-    run_intercepted,
+    Interceptor,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
 
 
 def main(upper: str, script: str, *mounts: str) -> None:
-    """Run the script, and end with its exit code."""
+    """Run the script."""
     targets = [mount.split(":") for mount in mounts]
     files = ContainerFiles(
         upper, tuple(Mount(target, source, mode == "ro") for target, source, mode in targets)
     )
     calls = FileCalls(files)
-    run_intercepted(
-        CaughtCalls(calls.CAUGHT, calls.answers),
-        lambda: os.execv("/bin/sh", ["sh", "-c", script]),
-        lambda _pid: None,
-    )
+    interceptor = Interceptor(CaughtCalls(calls.CAUGHT, calls.answers), lambda _pid, _code: None)
+    interceptor.run(interceptor.start(lambda: os.execv("/bin/sh", ["sh", "-c", script])))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,12 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.change_calls import ChangeCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.entry_calls import EntryCalls
-from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import FileSystem, make_error
+from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
+    AT_EMPTY_PATH,
+    AT_SYMLINK_NOFOLLOW,
+    FileSystem,
+    make_error,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import (
     AT_FDCWD,
     NO_LIMITS,
@@ -34,6 +39,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.paths import (
     PathError,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.process_calls import ProcessCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
 from pytest_kwait.simulator.runtimes.processes.intercepted.status_calls import StatusCalls
 
 if TYPE_CHECKING:
@@ -53,6 +59,13 @@ _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x01, 0x02, 0x0
 _RESOLVE_BENEATH, _RESOLVE_IN_ROOT, _RESOLVE_CACHED = 0x08, 0x10, 0x20
 _OPEN_HOW_BYTES, _MAX_OPEN_HOW_BYTES = 24, 4096
 _IN_DONT_FOLLOW = 0x02000000
+_AT_NO_AUTOMOUNT = 0x800
+# A call for a descriptor alone, which has no path.
+_EMPTY_PATHS = (
+    AT_EMPTY_PATH,
+    AT_EMPTY_PATH | _AT_NO_AUTOMOUNT,
+    AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
+)
 
 
 class FileCalls:
@@ -264,14 +277,13 @@ class FileCalls:
         "removexattrat": _answer_unknown,
         "setxattrat": _answer_unknown,
     }
-    CAUGHT: Mapping[str, Conditions] = dict.fromkeys(
-        [
-            *ANSWERS,
-            *StatusCalls.ANSWERS,
-            *ChangeCalls.ANSWERS,
-            *EntryCalls.ANSWERS,
-            *ProcessCalls.ANSWERS,
-        ],
-        (),
-    )
+    CAUGHT: Mapping[str, Conditions] = {
+        **dict.fromkeys(ANSWERS, ()),
+        **dict.fromkeys(StatusCalls.ANSWERS, ()),
+        **dict.fromkeys(ChangeCalls.ANSWERS, ()),
+        **dict.fromkeys(EntryCalls.ANSWERS, ()),
+        **dict.fromkeys(ProcessCalls.ANSWERS, ()),
+        "newfstatat": (Condition(3, _EMPTY_PATHS, is_excluded=True),),
+        "statx": (Condition(2, _EMPTY_PATHS, is_excluded=True),),
+    }
     """The system calls that need an answer."""

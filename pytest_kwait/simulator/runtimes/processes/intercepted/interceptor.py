@@ -7,6 +7,9 @@ import errno
 import os
 import select
 import signal
+import socket
+from array import array
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.runtimes.processes.intercepted import tracer
@@ -18,15 +21,29 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     ProcessMemory,
     SystemCall,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import PASSED_FLAGS
+from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
+    build_filter,
+    install_filter,
+    prepare_listener,
+    receive_notification,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
+from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.processes import kill, list_children
+from pytest_kwait.simulator.runtimes.processes.system_calls import die_with_parent, make_subreaper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer
-    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Listener, Notification
-    from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
+    from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
+        Conditions,
+        Notification,
+    )
 
+# Rings make system calls that no filter sees.
+_REFUSED = ("io_uring_setup",)
 _MAX_CHANGED = 1024
 """Calls that may wait to be made again; the oldest of more belong to threads that have ended."""
 
@@ -51,80 +68,129 @@ class _Followed:
         self.has_begun = False
 
 
-class Interceptor:
-    """Answers the system calls of a process that this one has started, and of those below it.
+class CaughtCalls(NamedTuple):
+    """The system calls that a container's programs do not make themselves.
 
     Args:
-        processor: the kind of processor.
-        listener: takes the notifications.
-        answers: return the answer to a system call by its name. An `OSError` that they raise is
-            the answer, too.
+        conditions: the conditions of each name.
+        answers: what answers each name. An `OSError` that it raises is the answer, too.
     """
 
-    def __init__(
-        self,
-        processor: Processor,
-        listener: Listener,
-        answers: Mapping[str, Callable[[SystemCall], Answer]],
-    ) -> None:
-        self._processor, self._listener = processor, listener
+    conditions: Mapping[str, Conditions]
+    answers: Mapping[str, Callable[[SystemCall], Answer]]
+
+
+class Interceptor:
+    """Answers the system calls of programs that this process starts, and of those below them.
+
+    Args:
+        calls: the system calls.
+        on_exit: called with the number and the exit code of each program that ends; 128 + n after
+            signal n.
+
+    Raises:
+        OSError: the processor is unknown.
+    """
+
+    def __init__(self, calls: CaughtCalls, on_exit: Callable[[int, int], None]) -> None:
+        processor = find_processor()
+        if processor is None:
+            machine = os.uname().machine
+            raise OSError(f"system calls cannot be intercepted on this processor: {machine}")
+        self._processor, self._on_exit = processor, on_exit
+        self._filter = build_filter(processor, calls.conditions, _REFUSED)
         self._answers = {
             processor.numbers[name]: (name, answer)
-            for name, answer in answers.items()
+            for name, answer in calls.answers.items()
             if name in processor.numbers
         }
         self._changed: dict[int, _Changed] = {}
         self._followed: dict[int, _Followed] = {}
-        self._status: int | None = None
-        self._program = 0
-
-    def run(self, program: int) -> int:
-        """Answer calls until a child ends; then end what it has left.
-
-        Returns:
-            The child's exit code; 128 + n after signal n.
-        """
-        self._program = program
+        self._programs: set[int] = set()
+        self._poll = select.poll()
+        self._readers: dict[int, Callable[[], None]] = {}
         wakeup, wakeup_write = os.pipe()
         os.set_blocking(wakeup, False)
         os.set_blocking(wakeup_write, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
-        poll = select.poll()
-        poll.register(self._listener.fd, select.POLLIN)
-        poll.register(wakeup, select.POLLIN)
+        self.add_reader(wakeup, lambda: self._wake_up(wakeup))
+        # Orphans become children of this process, and end with it.
+        make_subreaper()
+
+    def add_reader(self, fd: int, read: Callable[[], None]) -> None:
+        """Call a function whenever a descriptor can be read, until nothing writes to it."""
+        self._readers[fd] = read
+        self._poll.register(fd, select.POLLIN)
+
+    def start(self, become_program: Callable[[], None]) -> int:
+        """Fork a program; returns its number.
+
+        Args:
+            become_program: becomes the program, in the child; its own calls are caught, too.
+        """
+        own_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if not pid:
+            own_socket.close()
+            die_with_parent()
+            fd = install_filter(self._processor, self._filter)
+            rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [fd]))
+            child_socket.sendmsg([b"+"], [rights], PASSED_FLAGS)
+            child_socket.close()
+            os.close(fd)
+            become_program()
+            os._exit(1)
+        self._programs.add(pid)
+        child_socket.close()
+        _, fds = receive(own_socket, 1)
+        own_socket.close()
+        # Without a filter it has ended, and has reported why.
+        for listener in fds:
+            prepare_listener(listener)
+            self.add_reader(listener, partial(self._take_notification, listener))
+        return pid
+
+    def run(self, program: int) -> None:
+        """Answer calls until a program ends; then end all others."""
         self._reap()
-        while self._status is None:
-            for fd, events in poll.poll():
-                if fd == wakeup:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(wakeup, 4096)
-                    self._reap()
-                elif events & select.POLLIN:
-                    self._take_notification()
+        while program in self._programs:
+            for fd, events in self._poll.poll():
+                if events & select.POLLIN:
+                    self._readers[fd]()
                 else:  # no process has the filter any more
-                    poll.unregister(fd)
-        self._end_rest()
-        code = os.waitstatus_to_exitcode(self._status)
-        return 128 - code if code < 0 else code
+                    self._poll.unregister(fd)
+                    del self._readers[fd]
+                    os.close(fd)
+        signal.set_wakeup_fd(-1)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                for pid in list_children():
+                    kill(pid, signal.SIGKILL)
+                self._on_status(*os.waitpid(-1, tracer.WALL))
+
+    def _wake_up(self, wakeup: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wakeup, 4096)
+        self._reap()
 
     # -- notifications
 
-    def _take_notification(self) -> None:
-        notification = self._listener.receive()
+    def _take_notification(self, listener: int) -> None:
+        notification = receive_notification(listener)
         if notification is None:
             return
         thread = notification.thread
         if thread in self._followed:
-            self._listener.let_continue(notification.id)
+            notification.let_continue()
             return
         try:
             memory = ProcessMemory(thread)
         except OSError:
-            self._listener.answer(notification.id, -errno.EPERM)
+            notification.answer(-errno.EPERM)
             return
         try:
-            if self._listener.is_waiting(notification.id):
+            if notification.is_waiting():
                 self._answer(notification, memory)
         finally:
             if thread not in self._followed:
@@ -132,7 +198,7 @@ class Interceptor:
 
     def _answer(self, notification: Notification, memory: ProcessMemory) -> None:
         if self._is_made_again(notification, memory):
-            self._listener.let_continue(notification.id)
+            notification.let_continue()
             return
         name, answer_call = self._answers[notification.number]
         call = SystemCall(name, notification.arguments, notification.thread, memory)
@@ -143,23 +209,23 @@ class Interceptor:
             answer = Failure(error.errno or errno.EIO)
         if isinstance(answer, Continue):
             if answer.on_return is None:
-                self._listener.let_continue(notification.id)
+                notification.let_continue()
             else:
                 self._follow(notification, memory, answer.on_return)
         elif isinstance(answer, Failure):
-            self._listener.answer(notification.id, -answer.number)
+            notification.answer(-answer.number)
         elif isinstance(answer, Descriptor):
             self._add_descriptor(notification, answer)
         elif isinstance(answer, Change):
             self._change(notification, memory, answer)
         else:
-            self._listener.answer(notification.id, answer.value)
+            notification.answer(answer.value)
 
     def _add_descriptor(self, notification: Notification, answer: Descriptor) -> None:
         try:
-            self._listener.answer_descriptor(notification.id, answer.fd, is_kept=answer.is_kept)
+            notification.answer_descriptor(answer.fd, is_kept=answer.is_kept)
         except OSError as error:
-            self._listener.answer(notification.id, -(error.errno or errno.EMFILE))
+            notification.answer(-(error.errno or errno.EMFILE))
         finally:
             os.close(answer.fd)
 
@@ -178,9 +244,9 @@ class Interceptor:
         """Have a call made again with other arguments."""
         thread = notification.thread
         if not tracer.seize(thread):
-            self._listener.answer(notification.id, -errno.EPERM)
+            notification.answer(-errno.EPERM)
             return
-        self._listener.answer(notification.id, tracer.RESTART)
+        notification.answer(tracer.RESTART)
         if not tracer.wait_for_stop(thread):
             return
         try:
@@ -218,9 +284,9 @@ class Interceptor:
     ) -> None:
         thread = notification.thread
         if not tracer.seize(thread):
-            self._listener.let_continue(notification.id)
+            notification.let_continue()
             return
-        self._listener.let_continue(notification.id)
+        notification.let_continue()
         if not tracer.wait_for_stop(thread):
             return
         try:
@@ -267,29 +333,22 @@ class Interceptor:
 
     def _reap(self) -> None:
         """Handle what children and traced threads report."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG | tracer.WALL)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            if os.WIFSTOPPED(status):
-                self._on_stop(pid, status)
-                continue
-            self._forget(pid)
-            if pid == self._program:
-                self._status = status
-
-    def _end_rest(self) -> None:
-        """Kill and reap what the program has left: orphans are this process' children."""
-        signal.set_wakeup_fd(-1)
-        self._listener.close()
         with contextlib.suppress(ChildProcessError):
             while True:
-                for pid in list_children():
-                    kill(pid, signal.SIGKILL)
-                os.waitpid(-1, tracer.WALL)
+                pid, status = os.waitpid(-1, os.WNOHANG | tracer.WALL)
+                if not pid:
+                    return
+                self._on_status(pid, status)
+
+    def _on_status(self, pid: int, status: int) -> None:
+        if os.WIFSTOPPED(status):
+            self._on_stop(pid, status)
+            return
+        self._forget(pid)
+        if pid in self._programs:
+            self._programs.remove(pid)
+            code = os.waitstatus_to_exitcode(status)
+            self._on_exit(pid, 128 - code if code < 0 else code)
 
 
 def _call(on_return: Callable[[int], None], result: int) -> None:

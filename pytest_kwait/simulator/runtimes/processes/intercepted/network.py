@@ -14,7 +14,7 @@ import os
 import socket
 import struct
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
@@ -60,11 +60,21 @@ _MAX_LENGTH = 128
 _NAME = struct.Struct("=QI")
 _MMSGHDR_SIZE = 64
 _MAX_MESSAGES = 1024
+_AT_FDCWD, _UNIX_PATH_BYTES = -100, 108
 # What IPv6 sockets that take no IPv4 have instead of all the pod's addresses.
 _UNSPECIFIED6 = IPv4Address(1)
 
 PASSED_FLAGS = 0x810
 """Flags of `sendmsg` that no program uses: such a call is not caught."""
+
+
+class FindPath(Protocol):
+    """Returns where a path is on the machine; None if the kernel comes to the same place."""
+
+    def __call__(
+        self, call: SystemCall, dirfd: int, path: bytes, *, is_created: bool
+    ) -> bytes | None:
+        """Return it."""
 
 
 class PodAddress(NamedTuple):
@@ -94,10 +104,12 @@ class NetworkCalls:
     Args:
         pod: the pod.
         table: the cluster's addresses.
+        find_path: returns where the path of a Unix socket is on the machine, as
+            `FileCalls.find_host_path`.
     """
 
-    def __init__(self, pod: PodAddress, table: AddressTable) -> None:
-        self._pod, self._table = pod, table
+    def __init__(self, pod: PodAddress, table: AddressTable, find_path: FindPath) -> None:
+        self._pod, self._table, self._find_path = pod, table, find_path
         # Sockets that take no IPv4, by the inode that /proc shows.
         self._ipv6_only: set[str] = set()
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
@@ -171,7 +183,7 @@ class NetworkCalls:
         data = _read_data(call.memory, call.arguments[1], call.arguments[2])
         endpoint = _parse(data)
         if endpoint is None:
-            return Continue()
+            return self._change_path(call, data, 1, is_created=True)
         bound = self._find_bound(call, endpoint)
         return Change({1: _replace(data, bound, self._table.to_machine_port(endpoint.port))})
 
@@ -208,9 +220,32 @@ class NetworkCalls:
         data = _read_data(call.memory, call.arguments[place], call.arguments[length_place])
         endpoint = _parse(data)
         if endpoint is None:
-            return Continue()
+            return self._change_path(call, data, place, is_created=False)
         changed = self._change_data(data, endpoint)
         return Continue() if changed == data else Change({place: changed})
+
+    def _change_path(
+        self, call: SystemCall, data: bytes, place: int, *, is_created: bool
+    ) -> Answer:
+        """Answer a call with the address of a Unix socket; other ones are the kernel's.
+
+        Args:
+            place: the place of the address; its length follows.
+            is_created: whether the call makes the socket.
+
+        Raises:
+            OSError: the path leads nowhere, or is too long on the machine.
+        """
+        path = data[_FAMILY.size :].partition(b"\0")[0]
+        if len(data) <= _FAMILY.size or _FAMILY.unpack_from(data) != (socket.AF_UNIX,) or not path:
+            return Continue()
+        found = self._find_path(call, _AT_FDCWD, path, is_created=is_created)
+        if found is None:
+            return Continue()
+        if len(found) >= _UNIX_PATH_BYTES:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        changed = data[: _FAMILY.size] + found + b"\0"
+        return Change({place: changed, place + 1: len(changed)})
 
     def _change_data(self, data: bytes, endpoint: _Endpoint) -> bytes:
         port = self._table.to_machine_port(endpoint.port)

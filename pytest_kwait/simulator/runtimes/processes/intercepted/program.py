@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import signal
+import shutil
 import socket
-from array import array
+import stat
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     close_others,
     connect_streams,
     execute,
     limit_data,
+    list_folder_mounts,
     report,
     run_child,
     select_capabilities,
@@ -24,159 +26,211 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     AddressTable,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Change
-from pytest_kwait.simulator.runtimes.processes.intercepted.host_name import HostNameCalls
-from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import Interceptor
+from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
+    CaughtCalls,
+    Interceptor,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
-    PASSED_FLAGS,
     NetworkCalls,
     PodAddress,
 )
-from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
-    Listener,
-    build_filter,
-    install_filter,
-)
-from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
-from pytest_kwait.simulator.runtimes.processes.messages import receive
+from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
+from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
+from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
+    MAX_COPIED_BYTES,
+    RootError,
+    describe_error,
+)
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     die_with_parent,
     limit_capabilities,
-    make_subreaper,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from pytest_kwait.simulator.runtimes.processes.cgroups import Cgroup
     from pytest_kwait.simulator.runtimes.processes.container_init import Environment
-    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
 _TRIED_NAME = "kwait"
-# Rings make system calls that no filter sees.
-_REFUSED = ("io_uring_setup",)
 
 
-class CaughtCalls(NamedTuple):
-    """The system calls that a container's programs do not make themselves.
+class ContainerInterceptor:
+    """The process above the programs of one container.
 
     Args:
-        conditions: the conditions of each name.
-        answers: what answers each name.
+        environment: the launcher's state.
+        config: `ContainerConfig` as a mapping.
+        sandbox: `SandboxConfig` as a mapping.
+        folder: the sandbox' folder.
+        control: connection to the launcher: programs of exec sessions come from it, and their exit
+            codes go back.
+        cgroup: the container's.
     """
 
-    conditions: Mapping[str, Conditions]
-    answers: Mapping[str, Callable[[SystemCall], Answer]]
+    def __init__(
+        self,
+        environment: Environment,
+        config: Message,
+        sandbox: Message,
+        folder: str,
+        control: socket.socket,
+        cgroup: Cgroup | None,
+    ) -> None:
+        self._environment, self._cgroup, self._control = environment, cgroup, control
+        self._reader = MessageReader(control)
+        self._sessions: dict[int, int] = {}
+        self._code = 1
+        calls = _list_calls(environment, folder, config, sandbox)
+        self._interceptor = Interceptor(calls, self._on_exit)
+        self._interceptor.add_reader(control.fileno(), self._read_control)
 
+    def run(self, config: Message, status: socket.socket, fds: Sequence[int]) -> int:
+        """Run the container's program; returns its exit code.
 
-def run_intercepted(
-    calls: CaughtCalls, become_program: Callable[[], None], on_forked: Callable[[int], None]
-) -> NoReturn:
-    """Fork a program, answer its calls until it ends, and end with its exit code.
+        Args:
+            config: `ContainerConfig` as a mapping.
+            status: connection to the launcher about its start.
+            fds: the program's input, output and error output; without a terminal.
+        """
+        pid = self._start(config, status, fds)
+        self._interceptor.run(pid)
+        return self._code
 
-    Args:
-        become_program: becomes the program, in the child; its own calls are caught, too.
-        on_forked: called with the child's number.
-    """
-    processor = find_processor()
-    if processor is None:
-        raise OSError(f"system calls cannot be intercepted on this processor: {os.uname().machine}")
-    own_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    make_subreaper()
-    pid = os.fork()
-    if not pid:
-        own_socket.close()
-        die_with_parent()
-        fd = install_filter(processor, build_filter(processor, calls.conditions, _REFUSED))
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [fd]))
-        child_socket.sendmsg([b"+"], [rights], PASSED_FLAGS)
-        child_socket.close()
-        os.close(fd)
-        become_program()
-        os._exit(1)
-    child_socket.close()
-    on_forked(pid)
-    _, fds = receive(own_socket, 1)
-    own_socket.close()
-    if not fds:
-        # The child has reported why.
-        os.waitpid(pid, 0)
-        os._exit(1)
-    os._exit(Interceptor(processor, Listener(fds[0]), calls.answers).run(pid))
+    def _start(self, config: Message, status: socket.socket, fds: Sequence[int]) -> int:
+        pid = self._interceptor.start(
+            lambda: run_child(lambda: self._become_program(config, status, fds), status)
+        )
+        report(status, {"pid": pid})
+        status.close()
+        for fd in fds:
+            os.close(fd)
+        return pid
+
+    def _read_control(self) -> None:
+        for message, fds in self._reader.read() or ():
+            status = socket.socket(fileno=fds[0])
+            pid = self._start(message["config"], status, fds[1:])
+            self._sessions[pid] = message["id"]
+
+    def _on_exit(self, pid: int, code: int) -> None:
+        number = self._sessions.pop(pid, None)
+        if number is None:
+            self._code = code
+        else:
+            with contextlib.suppress(OSError):
+                self._control.sendall(pack_message({"id": number, "code": code}, 0))
+
+    def _become_program(self, config: Message, status: socket.socket, fds: Sequence[int]) -> None:
+        os.setsid()
+        connect_streams(config, status, fds)
+        if self._cgroup is not None:
+            self._cgroup.join()
+        environment = self._environment
+        if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
+            limit_data(config["memory_bytes"])
+        config["env"][MARKER] = environment.name
+        if not try_chdir(config["workdir"]):
+            os.makedirs(config["workdir"], exist_ok=True)
+            os.chdir(config["workdir"])
+        if environment.any_user:
+            limit_capabilities(select_capabilities(environment, config))
+            os.setgroups(sorted(_list_groups(config)))
+            os.setgid(config["group"] or 0)
+            os.setuid(config["user"] or 0)
+            die_with_parent()
+        execute(config, status)
 
 
 def run_container(
     environment: Environment,
     config: Message,
     sandbox: Message,
+    folder: str,
+    control: socket.socket,
     status: socket.socket,
     fds: Sequence[int],
     cgroup: Cgroup | None,
 ) -> NoReturn:
-    """Run a container's program, or one of an exec session, and answer its calls.
+    """Be the process above the programs of a container, and end as its program does.
 
     Args:
-        config: `ContainerConfig` as a mapping.
-        sandbox: `SandboxConfig` as a mapping.
-        status: connection to the launcher.
+        folder, control: as of `ContainerInterceptor`.
+        status: connection to the launcher about the program's start.
         fds: the program's input, output and error output; without a terminal.
     """
     die_with_parent()
-    close_others(status, fds)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    pod_address = IPv4Address(sandbox["address"])
+    close_others(status, (control.fileno(), *fds))
+    os.makedirs(f"{folder}/{config['id']}", exist_ok=True)
+    interceptor = ContainerInterceptor(environment, config, sandbox, folder, control, cgroup)
+    os._exit(interceptor.run(config, status, fds))
+
+
+def _list_calls(
+    environment: Environment, folder: str, config: Message, sandbox: Message
+) -> CaughtCalls:
+    """Return the system calls of a container that are answered."""
+    address = IPv4Address(sandbox["address"])
     pod = PodAddress(
-        pod_address,
-        UNSPECIFIED if sandbox["host_network"] else pod_address,
+        address,
+        UNSPECIFIED if sandbox["host_network"] else address,
         tuple(IPv4Network(network, strict=False) for network in environment.networks),
     )
-    network = NetworkCalls(pod, AddressTable(environment.addresses))
+    files = FileCalls(_find_files(environment, folder, config, sandbox))
+    network = NetworkCalls(pod, AddressTable(environment.addresses), files.find_host_path)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
-    calls = CaughtCalls(
-        {**NetworkCalls.CAUGHT, **HostNameCalls.CAUGHT}, {**network.answers, **names.answers}
+    conditions = {
+        **NetworkCalls.CAUGHT,
+        **HostNameCalls.CAUGHT,
+        **FileCalls.CAUGHT,
+    }
+    answers = {**network.answers, **names.answers, **files.answers}
+    if not environment.any_user:
+        users = UserCalls(config["user"] or 0, _list_groups(config))
+        conditions |= users.caught
+        answers |= users.answers
+    return CaughtCalls(conditions, answers)
+
+
+def _find_files(
+    environment: Environment, folder: str, config: Message, sandbox: Message
+) -> ContainerFiles:
+    """Return the files of a container; small files of its image are its own copies."""
+    own = f"{folder}/{config['id']}"
+    mounts: list[Mount] = []
+    for target, mount in list_folder_mounts(folder, config, sandbox).items():
+        source = mount.source
+        try:
+            status = os.stat(source)
+        except OSError as error:
+            text = f'error mounting "{source}" to rootfs at "{target}": stat {source}'
+            raise RootError(f"{text}: {describe_error(error)}") from None
+        if (
+            mount.is_of_image
+            and stat.S_ISREG(status.st_mode)
+            and status.st_size <= MAX_COPIED_BYTES
+        ):
+            source = f"{own}/image-{len(mounts)}"
+            shutil.copyfile(mount.source, source)
+            os.chmod(source, stat.S_IMODE(status.st_mode))
+        mounts.append(Mount(os.path.normpath(target), source, mount.read_only))
+    return ContainerFiles(
+        upper=f"{own}/layer",
+        mounts=tuple(mounts),
+        visible=tuple(config["visible"]),
+        hidden=(environment.folder, *sandbox["hidden"]),
+        read_only_root=config["read_only_root"],
     )
 
-    def on_forked(pid: int) -> None:
-        report(status, {"pid": pid})
-        status.close()
-        for fd in fds:
-            os.close(fd)
 
-    run_intercepted(
-        calls,
-        lambda: run_child(
-            lambda: _become_program(environment, config, status, fds, cgroup), status
-        ),
-        on_forked,
-    )
-
-
-def _become_program(
-    environment: Environment,
-    config: Message,
-    status: socket.socket,
-    fds: Sequence[int],
-    cgroup: Cgroup | None,
-) -> None:
-    os.setsid()
-    connect_streams(config, status, fds)
-    if cgroup is not None:
-        cgroup.join()
-    if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
-        limit_data(config["memory_bytes"])
-    config["env"][MARKER] = environment.name
-    if not try_chdir(config["workdir"]):
-        os.makedirs(config["workdir"], exist_ok=True)
-        os.chdir(config["workdir"])
-    if environment.any_user:
-        limit_capabilities(select_capabilities(environment, config))
-        os.setgroups(sorted({config["group"] or 0, *config["groups"]}))
-        os.setgid(config["group"] or 0)
-        os.setuid(config["user"] or 0)
-        die_with_parent()
-    execute(config, status)
+def _list_groups(config: Message) -> tuple[int, ...]:
+    """Return the group and the further ones of a container."""
+    return tuple(dict.fromkeys((config["group"] or 0, *config["groups"])))
 
 
 def find_refusal() -> str:
@@ -206,11 +260,14 @@ def find_refusal() -> str:
 def _try_interception() -> NoReturn:
     host_names = HostNameCalls(_TRIED_NAME, "")
     conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
-    answers = {"uname": host_names.answers["uname"], "chdir": lambda _call: Change({0: b"/proc\0"})}
+    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: b"/proc\0"})}
+    codes = []
 
     def become_program() -> None:
         os.chdir("/")
         is_right = os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
         os._exit(0 if is_right else 1)
 
-    run_intercepted(CaughtCalls(conditions, answers), become_program, lambda _: None)
+    interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
+    interceptor.run(interceptor.start(become_program))
+    os._exit(codes[0])

@@ -5,6 +5,7 @@ Source: man 2 seccomp, seccomp_unotify; include/uapi/linux/{seccomp,filter,bpf_c
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kwait.simulator.runtimes.processes.system_calls import forbid_new_privileges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
@@ -29,6 +30,7 @@ _SYS_SECCOMP = {0xC000003E: 317, 0xC00000B7: 277}
 
 _NOTIF_RECV, _NOTIF_SEND = 0xC0502100, 0xC0182101
 _NOTIF_ID_VALID, _NOTIF_ADDFD = 0x40082102, 0x40182103
+_NOTIF_SET_FLAGS, _SYNC_WAKE_UP = 0x40082104, 1
 _ID = struct.Struct("=Q")
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")
 _RESPONSE = struct.Struct("=QqiI")
@@ -165,10 +167,17 @@ def install_filter(processor: Processor, program: Sequence[tuple[int, int, int, 
     raise OSError(number, os.strerror(number))
 
 
+def prepare_listener(listener: int) -> None:
+    """Let a caller and what answers it take turns on one processor: from Linux 6.6."""
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(listener, _NOTIF_SET_FLAGS, _SYNC_WAKE_UP)
+
+
 class Notification(NamedTuple):
     """A system call that waits for its answer.
 
     Args:
+        listener: the descriptor that has received it.
         id: of the notification.
         thread: the number of the thread.
         number: of the system call.
@@ -176,88 +185,74 @@ class Notification(NamedTuple):
         arguments: six, as 64 bits without sign.
     """
 
+    listener: int
     id: int
     thread: int
     number: int
     instruction: int
     arguments: tuple[int, ...]
 
-
-class Listener:
-    """The receiving end of a filter's notifications.
-
-    Args:
-        fd: its descriptor, which becomes the listener's.
-    """
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self._space = bytearray(_NOTIFICATION.size)
-
-    def close(self) -> None:
-        """Close it: calls that wait or come fail with ENOSYS."""
-        os.close(self.fd)
-
-    def receive(self) -> Notification | None:
-        """Return the next notification; waits for it. None if its thread has been interrupted."""
-        self._space[:] = bytes(len(self._space))
+    def is_waiting(self) -> bool:
+        """Return whether it still waits: else its thread's number may be another's by now."""
         try:
-            fcntl.ioctl(self.fd, _NOTIF_RECV, self._space)
-        except OSError as error:
-            if error.errno in (errno.ENOENT, errno.EINTR):
-                return None
-            raise
-        number, thread, _, call, _, instruction, *arguments = _NOTIFICATION.unpack(self._space)
-        return Notification(number, thread, call, instruction, tuple(arguments))
-
-    def is_waiting(self, number: int) -> bool:
-        """Return whether a call still waits: else its thread's number may be another's by now."""
-        try:
-            fcntl.ioctl(self.fd, _NOTIF_ID_VALID, _ID.pack(number))
+            fcntl.ioctl(self.listener, _NOTIF_ID_VALID, _ID.pack(self.id))
         except OSError:
             return False
         return True
 
-    def let_continue(self, number: int) -> bool:
-        """Have the kernel perform a call; returns whether it still waited."""
-        return self._send(number, 0, 0, _CONTINUE)
+    def let_continue(self) -> None:
+        """Have the kernel perform the call; no-op if it waits no more, as all answers are."""
+        self._send(0, 0, _CONTINUE)
 
-    def answer(self, number: int, value: int) -> bool:
-        """Answer a call by its result or a negative errno; returns whether it still waited."""
-        return self._send(number, max(value, 0), min(value, 0), 0)
+    def answer(self, value: int) -> None:
+        """Answer by a result, or a negative errno."""
+        self._send(max(value, 0), min(value, 0), 0)
 
-    def _send(self, number: int, value: int, error: int, flags: int) -> bool:
-        try:
-            fcntl.ioctl(self.fd, _NOTIF_SEND, _RESPONSE.pack(number, value, error, flags))
-        except OSError as failure:
-            if failure.errno != errno.ENOENT:
-                raise
-            return False
-        return True
+    def _send(self, value: int, error: int, flags: int) -> None:
+        data = _RESPONSE.pack(self.id, value, error, flags)
+        with _ignored_end():
+            fcntl.ioctl(self.listener, _NOTIF_SEND, data)
 
-    def answer_descriptor(self, number: int, fd: int, *, is_kept: bool) -> bool:
-        """Answer a call by a new descriptor for an open file; returns whether it still waited.
+    def answer_descriptor(self, fd: int, *, is_kept: bool) -> None:
+        """Answer by a new descriptor for an open file.
+
+        Args:
+            is_kept: whether programs that the process executes inherit it.
 
         Raises:
-            OSError: EMFILE, if the program can have no more.
+            OSError: EMFILE, if the process can have no more.
         """
         flags = 0 if is_kept else os.O_CLOEXEC
-        try:
-            fcntl.ioctl(self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, _ADDFD_SEND, fd, 0, flags))
-        except OSError as error:
-            if error.errno == errno.ENOENT:
-                return False
-            if error.errno != errno.EINVAL:
-                raise
-            return self._add_and_answer(number, fd, flags)
-        return True
+        with _ignored_end():
+            try:
+                data = _ADDED_FD.pack(self.id, _ADDFD_SEND, fd, 0, flags)
+                fcntl.ioctl(self.listener, _NOTIF_ADDFD, data)
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                # Before Linux 5.14 an answer follows.
+                data = _ADDED_FD.pack(self.id, 0, fd, 0, flags)
+                self.answer(int(fcntl.ioctl(self.listener, _NOTIF_ADDFD, data)))
 
-    def _add_and_answer(self, number: int, fd: int, flags: int) -> bool:
-        """Add a descriptor, then answer: before Linux 5.14."""
-        try:
-            added = fcntl.ioctl(self.fd, _NOTIF_ADDFD, _ADDED_FD.pack(number, 0, fd, 0, flags))
-        except OSError as error:
-            if error.errno != errno.ENOENT:
-                raise
-            return False
-        return self.answer(number, int(added))
+
+def receive_notification(listener: int) -> Notification | None:
+    """Return the next notification; waits for it. None if its thread has been interrupted."""
+    space = bytearray(_NOTIFICATION.size)
+    try:
+        fcntl.ioctl(listener, _NOTIF_RECV, space)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.EINTR):
+            return None
+        raise
+    number, thread, _, call, _, instruction, *arguments = _NOTIFICATION.unpack(space)
+    return Notification(listener, number, thread, call, instruction, tuple(arguments))
+
+
+@contextlib.contextmanager
+def _ignored_end() -> Iterator[None]:
+    """Ignore that a call waits no more: a signal has interrupted it, or its thread has ended."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise

@@ -128,6 +128,7 @@ class StatusCalls:
 
     def _perform_access(self, call: SystemCall, found: Found, mode: int, flags: int) -> None:
         program = read_rights(call.thread)
+        status, is_written = found.status, bool(mode & os.W_OK)
         if found.position.area.is_machine and not self._files.rights.differ(program):
             # Its copy could be written to.
             mode &= ~os.W_OK
@@ -140,15 +141,8 @@ class StatusCalls:
                 self._files.make_call("faccessat2", at_fd, path, mode, flags | AT_EACCESS)
             else:
                 self._files.make_call("faccessat", at_fd, path, mode)
-        if mode & os.W_OK or found.position.area.is_machine:
-            self._check_write_access(found, mode)
-
-    def _check_write_access(self, found: Found, mode: int) -> None:
-        status = found.status
-        if status is None:
-            return
-        kind = stat.S_IFMT(status.st_mode)
-        if kind in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        kinds = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+        if is_written and status is not None and stat.S_IFMT(status.st_mode) in kinds:
             self._files.check_writable(found.position)
 
     def _answer_readlink(self, call: SystemCall) -> Answer:

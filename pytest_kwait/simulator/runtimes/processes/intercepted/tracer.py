@@ -1,9 +1,9 @@
 """Threads whose system calls are changed, or seen when they return, by ptrace.
 
-A thread that waits for the answer of its notification is seized and interrupted; then the answer is
-sent. A call that is to be made with other arguments is answered by ERESTARTNOINTR: the thread stops
-before it makes the call again, and gets other registers. A call whose result matters stops after it.
-One that blocks is made again under PTRACE_SYSCALL, and stops when it returns.
+A thread that waits for the answer of its notification is seized and interrupted; then the answer
+is sent. A call that is to be made with other arguments is answered by ERESTARTNOINTR: the thread
+stops before it makes the call again, and gets other registers. A call whose result matters stops
+after it. One that blocks is made again under PTRACE_SYSCALL, and stops when it returns.
 
 All of it is done by one thread, which is a parent of the threads, or their ancestor.
 

@@ -31,7 +31,7 @@ from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, ma
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
 
 POD, OTHER, SERVICE = map(IPv4Address, ("10.244.0.5", "10.244.0.6", "10.0.0.1"))
 NETWORKS = (IPv4Network("10.244.0.0/14"), IPv4Network("10.0.0.0/16"))
@@ -51,10 +51,18 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressTa
     made.close()
 
 
+def find_path(call: SystemCall, dirfd: int, path: bytes, *, is_created: bool) -> bytes | None:
+    """Return a path on the machine for those in a volume."""
+    del call, dirfd
+    if path.startswith(b"/data/"):
+        return b"/machine" + (b"/new" if is_created else b"") + path
+    return None
+
+
 @pytest.fixture
 def calls(table: AddressTable) -> NetworkCalls:
     """Return the answers to a pod's programs."""
-    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table)
+    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path)
 
 
 def inet(host: str, port: int) -> bytes:
@@ -244,7 +252,7 @@ def test_program_on_the_loopback_interface_alone_is_found(
 
 def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
     node = IPv4Address("172.30.0.2")
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table)
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, find_path)
     shared = table.add(Address(LOCALHOST))
     assert change(calls, "bind", inet("127.0.0.1", 80)) == Change({1: inet(str(shared), 80)})
 
@@ -255,6 +263,19 @@ def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTabl
 )
 def test_other_addresses_are_the_kernel_s(calls: NetworkCalls, name: str, address: bytes) -> None:
     assert change(calls, name, address) == Continue()
+
+
+def test_path_of_a_socket_is_found_on_the_machine(calls: NetworkCalls) -> None:
+    unix = struct.pack("=H", socket.AF_UNIX)
+    path = unix + b"/data/app.sock"
+    bound = unix + b"/machine/new/data/app.sock\0"
+    assert change(calls, "bind", path) == Change({1: bound, 2: len(bound)})
+    target = unix + b"/machine/data/app.sock\0"
+    assert change(calls, "connect", path + b"\0") == Change({1: target, 2: len(target)})
+    assert change(calls, "sendto", path) == Change({4: target, 5: len(target)})
+    assert change(calls, "connect", unix + b"\0abstract") == Continue()
+    with pytest.raises(OSError, match="File name too long"):
+        change(calls, "connect", unix + b"/data/" + b"x" * 95)
 
 
 def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int:
