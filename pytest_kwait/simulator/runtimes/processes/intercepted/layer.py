@@ -308,8 +308,12 @@ class ContainerLayer:
         except PermissionError:  # devices need a capability
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
 
-    def copy_entry(self, position: Position) -> Position:
-        """Return the layer's copy of a file, link or folder, made if it is the machine's."""
+    def copy_entry(self, position: Position, *, is_emptied: bool = False) -> Position:
+        """Return the layer's copy of a file, link or folder, made if it is the machine's.
+
+        Args:
+            is_emptied: whether the content of a file is not needed.
+        """
         if not position.area.is_machine:
             return position
         with self.change():
@@ -327,7 +331,10 @@ class ContainerLayer:
             if stat.S_ISLNK(status.st_mode):
                 os.symlink(os.readlink(position.host), temporary)
             elif stat.S_ISREG(status.st_mode):
-                _copy_content(position.host, temporary)
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                os.close(os.open(temporary, flags, 0o600))
+                if not is_emptied:
+                    _copy_content(position.host, temporary)
             else:
                 self._make_special(status, temporary)
             self._copy_status(status, position.host, temporary)
@@ -400,7 +407,7 @@ def _remove_placeholder(path: bytes) -> None:
 def _copy_content(source: bytes, target: bytes) -> None:
     reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        writing = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        writing = os.open(target, os.O_WRONLY | os.O_CLOEXEC)
         try:
             while os.sendfile(writing, reading, None, _COPY_BYTES):
                 pass

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles
+from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
 from tests.examples import scaled
 from tests.simulator.runtimes.processes.intercepted.contained_program import (
     AT_FDCWD,
@@ -263,3 +263,22 @@ def test_operations_have_the_results_of_those_on_a_folder(
         for program in programs:
             assert describe(program, f"{folder}/machine") == described
         assert describe(plain, f"{folder}/machine") == describe(plain, f"{folder}/before")
+
+
+@settings(max_examples=scaled(100), deadline=None)
+@given(st.lists(_OPERATIONS, max_size=8))
+def test_operations_in_a_mount_are_those_on_its_source(operations: list[Operation]) -> None:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+        folder = Path(name)
+        make_machine(folder / "volume" / "x")
+        make_machine(folder / "plain" / "x")
+        mounts = (Mount("/srv/nowhere/volume", f"{folder}/volume"),)
+        program = ContainedProgram(ContainerFiles(f"{folder}/upper", mounts, own_folders={}))
+        stack.callback(program.close)
+        plain = PlainProgram()
+        for operation in operations:
+            expected = perform(plain, f"{folder}/plain/x", operation)
+            assert perform(program, "/srv/nowhere/volume/x", operation) == expected
+        described = describe(plain, f"{folder}/plain")
+        assert describe(program, "/srv/nowhere/volume") == described
+        assert describe(plain, f"{folder}/volume") == described

@@ -1,0 +1,216 @@
+"""Answers to system calls that change the calling process: its program and working directory.
+
+Only the process itself can make them; so they are made with other paths.
+
+Source: fs/exec.c; fs/binfmt_script.c.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, ClassVar
+
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
+    Change,
+    Continue,
+    Failure,
+    Result,
+    as_signed,
+    read_string,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
+    AT_SYMLINK_NOFOLLOW,
+    make_error,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
+    from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import FileSystem
+    from pytest_kwait.simulator.runtimes.processes.intercepted.paths import Found
+
+# Source: include/uapi/linux/binfmts.h, `BINPRM_BUF_SIZE`; fs/exec.c, `exec_binprm`.
+_SCRIPT_LINE_BYTES, _MAX_INTERPRETERS = 256, 5
+
+
+class ProcessCalls:
+    """Answers calls that change the calling process.
+
+    Args:
+        files: the container's files.
+    """
+
+    def __init__(self, files: FileSystem) -> None:
+        self._files = files
+
+    def _answer_chdir(self, call: SystemCall) -> Answer:
+        found = self._files.find_reading(call, AT_FDCWD, call.arguments[0])
+        if found is None or found.is_nameless:
+            return Continue()
+        return Change({0: found.position.host_path + b"\0"})
+
+    def _answer_getcwd(self, call: SystemCall) -> Answer:
+        buffer, size = call.arguments[:2]
+        try:
+            host = os.readlink(f"/proc/{call.thread}/cwd".encode())
+        except OSError:
+            return Continue()
+        if host.endswith(b" (deleted)") and not os.path.lexists(host):
+            return Continue()  # which fails
+        path = self._files.paths.to_container(host) or b"/"
+        if path == host:
+            return Continue()
+        text = path + b"\0"
+        if len(text) > size:
+            return Failure(errno.ERANGE)
+        call.memory.write(buffer, text)
+        return Result(len(text))
+
+    def _answer_execve(self, call: SystemCall) -> Answer:
+        path = read_string(call.memory, call.arguments[0])
+        return self._execute(call, AT_FDCWD, path, 0, is_followed=True)
+
+    def _answer_execveat(self, call: SystemCall) -> Answer:
+        dirfd, address = call.arguments[:2]
+        flags = as_signed(call.arguments[4])
+        if self._files.is_of_descriptor(call, address, flags):
+            return Continue()
+        path = read_string(call.memory, address)
+        is_followed = not flags & AT_SYMLINK_NOFOLLOW
+        return self._execute(call, as_signed(dirfd), path, 1, is_followed=is_followed)
+
+    def _execute(
+        self, call: SystemCall, dirfd: int, path: bytes, place: int, *, is_followed: bool
+    ) -> Answer:
+        try:
+            found = self._files.paths.resolve(call.thread, dirfd, path, is_followed=is_followed)
+        except PathError as error:
+            if error.is_plain:
+                return Continue()
+            raise
+        if found.status is None:
+            return Continue() if found.is_plain else Failure(errno.ENOENT)
+        if found.is_jump:
+            return Continue()
+        if not stat.S_ISREG(found.status.st_mode):
+            return Failure(errno.EACCES)
+        if b".." in path.split(b"/"):
+            path = found.position.path
+        elif not path.startswith(b"/"):
+            path = self._files.paths.read_start(call.thread, dirfd) + b"/" + path
+        host = self._find_executable(call, path, found, _MAX_INTERPRETERS)
+        if host == found.position.host and found.is_plain:
+            return Continue()
+        return Change({place: host + b"\0"})
+
+    def _find_executable(self, call: SystemCall, path: bytes, found: Found, depth: int) -> bytes:
+        """Return the path on the machine by which a program can be executed.
+
+        A script whose path or whose interpreter's is not plain is executed by a file that has its
+        first line, in a folder of the machine where the container's paths are seen: so the
+        interpreter finds the script by the path that the kernel gives it.
+
+        Args:
+            path: absolute path as the program has it, which may be one of links.
+        """
+        position = found.position
+        line = _read_script_line(position.host)
+        if line is None:
+            return position.host
+        if not depth:
+            raise make_error(errno.ELOOP)
+        interpreter, space, argument = line.partition(b" ")
+        inner = self._files.paths.resolve(call.thread, AT_FDCWD, interpreter)
+        if inner.status is None:
+            raise make_error(errno.ENOENT)
+        if inner.is_plain or inner.is_jump:
+            if found.is_plain:
+                return position.host
+            host = interpreter
+        elif interpreter.startswith(b"/"):
+            host = self._find_executable(call, interpreter, inner, depth - 1)
+            if not host.startswith(self._files.paths.aliases):
+                # Programs look for their own files beside the path that they are executed by.
+                host = self._make_alias(interpreter, host, is_script=False)
+        else:
+            host = inner.position.host
+        with self._files.as_program(call):
+            at_fd, relative = self._files.get_path_at(position)
+            self._files.make_call("faccessat", at_fd, relative, os.X_OK)
+        return self._make_alias(path, b"#!" + host + space + argument + b"\n", is_script=True)
+
+    def _make_alias(self, path: bytes, content: bytes, *, is_script: bool) -> bytes:
+        """Return the path of a file by which a program of the container can be executed.
+
+        Args:
+            path: its path in the container.
+            content: the first line of a script; of another program, its path on the machine.
+        """
+        if path.startswith(self._files.paths.aliases):
+            path = path[len(self._files.paths.aliases) - 1 :]
+        path = self._files.layer.aliases + path
+        if is_script and len(content) > _SCRIPT_LINE_BYTES:
+            raise make_error(errno.ENOEXEC)
+        with self._files.layer.change():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            temporary = path + b".%d~" % os.getpid()
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            if is_script:
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+                fd = os.open(temporary, flags, 0o755)
+                try:
+                    os.write(fd, content)
+                    os.fchmod(fd, 0o755)
+                finally:
+                    os.close(fd)
+            else:
+                os.symlink(content, temporary)
+            os.rename(temporary, path)
+        return path
+
+    def _answer_plain_only(self, call: SystemCall) -> Answer:
+        dirfd, address = {
+            "chroot": (AT_FDCWD, call.arguments[0]),
+            "name_to_handle_at": (as_signed(call.arguments[0]), call.arguments[1]),
+            "fanotify_mark": (as_signed(call.arguments[3]), call.arguments[4]),
+        }[call.name]
+        if call.name != "chroot" and (not address or call.memory.read(address, 1) == b"\0"):
+            return Continue()
+        found = self._files.find_reading(call, dirfd, address)
+        if found is not None or (
+            call.name == "chroot" and read_string(call.memory, address) != b"/"
+        ):
+            return Failure(errno.EPERM)
+        return Continue()
+
+    ANSWERS: ClassVar[Mapping[str, Callable[[ProcessCalls, SystemCall], Answer]]] = {
+        "chdir": _answer_chdir,
+        "chroot": _answer_plain_only,
+        "execve": _answer_execve,
+        "execveat": _answer_execveat,
+        "fanotify_mark": _answer_plain_only,
+        "getcwd": _answer_getcwd,
+        "name_to_handle_at": _answer_plain_only,
+    }
+
+
+def _read_script_line(path: bytes) -> bytes | None:
+    """Return interpreter and argument of a script, with a space between them; None for others."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        head = os.read(fd, _SCRIPT_LINE_BYTES)
+    finally:
+        os.close(fd)
+    if not head.startswith(b"#!"):
+        return None
+    parts = head[2:].split(b"\n", 1)[0].strip(b" \t").split(None, 1)
+    return b" ".join(part.strip(b" \t") for part in parts) or None
