@@ -18,7 +18,6 @@ from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kube
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.simulator.runtimes.processes import runtime
-from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from pytest_kwait.wait import ErrWaitTimeout
 from tests.clusters.fake_simulator import read_given
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.clock import Clock
+    from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 
 _FILES_WITHOUT_FLAG = ("tls_cert_file", "tls_private_key_file", "client_ca_file")
 FAKE = Path(__file__).parents[1] / "clusters" / "fake_simulator.py"
@@ -139,9 +139,9 @@ def test_isolation_is_passed_to_the_process(file: Path) -> None:
 def test_an_isolation_that_the_machine_refuses(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def detect() -> Isolation:
-        missing = ("programs are plain processes",)
-        return Isolation(False, False, "none", "none", True, missing, "no user namespaces")
+    async def detect(requested: str) -> Isolation:
+        assert requested == "namespaces"
+        raise runtime.IsolationRefusedError("no user namespaces")
 
     monkeypatch.setattr(runtime, "detect_isolation", detect)
     assert main(["up", "--isolation=namespaces", "--kubeconfig", str(file)]) == 2

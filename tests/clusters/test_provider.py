@@ -139,7 +139,7 @@ def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
     ("isolation", "why"),
     [
         (
-            Isolation(False, False, "none", "none", True, ("no",), "no user namespaces"),
+            runtime.IsolationRefusedError("no user namespaces"),
             "this machine refuses it (no user namespaces); use auto or none",
         ),
         (OSError("the launcher ended"), "no program can be run here: the launcher ended"),
@@ -149,7 +149,8 @@ def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
 def test_an_isolation_that_the_machine_refuses(
     monkeypatch: pytest.MonkeyPatch, isolation: Isolation | OSError, why: str
 ) -> None:
-    async def detect() -> Isolation:
+    async def detect(requested: str) -> Isolation:
+        assert requested == "namespaces"
         if isinstance(isolation, OSError):
             raise isolation
         return isolation
