@@ -270,7 +270,9 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
         refusal, block = _prepare_interception(addresses)
         if refusal:
             _refuse(control, options, refusal)
-        environment = environment._replace(addresses=addresses)
+        # Programs of other users cannot be traced without it.
+        any_user = any_user and system_calls.has_capability("SYS_PTRACE")
+        environment = environment._replace(addresses=addresses, any_user=any_user)
         missing = ["programs see the machine's processes, and may write without a limit"]
         if not any_user:
             missing.append(_ONE_USER)

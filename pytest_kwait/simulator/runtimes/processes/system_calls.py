@@ -217,3 +217,10 @@ def limit_capabilities(capabilities: frozenset[str]) -> None:
             except OSError as error:
                 if error.errno != 22:  # EINVAL: newer than the kernel
                     raise
+
+
+def has_capability(name: str) -> bool:
+    """Return whether this process has a capability."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        fields = dict(line.split(":", 1) for line in file if ":" in line)
+    return bool(int(fields["CapEff"], 16) >> CAPABILITIES.index(name) & 1)
