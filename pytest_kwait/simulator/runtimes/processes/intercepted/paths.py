@@ -628,7 +628,8 @@ class _Resolution:
                 continue
             needs_folder = not is_last or (must_be_folder and not is_parent)
             if needs_folder and not stat.S_ISDIR(status.st_mode):
-                raise self._error(errno.ENOTDIR)
+                is_plain = self._is_plain and position.is_plain
+                raise PathError(errno.ENOTDIR, is_plain=is_plain)
             if is_last:
                 return self._finish(position, status, last, must_be_folder)
             self._push(position)
@@ -718,10 +719,10 @@ class _Resolution:
 
     def _follow(self, position: Position) -> bytes | None:
         """Return the text of a link; None for a link of /proc that leads to an open file."""
+        self._is_plain = self._is_plain and position.is_plain
         self._links += 1
         if self._links > _MAX_LINKS or not self._limits.has_links:
             raise self._error(errno.ELOOP)
-        self._is_plain = self._is_plain and position.is_plain
         if position.area.is_special and position.host.startswith(_PROC):
             if position.host == b"/proc/self":
                 return b"%d" % get_process(self._thread)

@@ -500,6 +500,16 @@ def test_paths_that_lead_nowhere(volume: Path, start: Callable[..., ContainedPro
         program.open("/srv/data/loop", os.O_RDONLY | os.O_NOFOLLOW)
 
 
+def test_a_file_of_the_layer_is_no_folder(
+    machine: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    program = start()
+    program.write(f"{machine}/file", b"")
+
+    with fails_with(errno.ENOTDIR):
+        program.listdir(f"{machine}/file/inner")
+
+
 def test_forty_links_are_followed(volume: Path, start: Callable[..., ContainedProgram]) -> None:
     for number in range(41):
         (volume / f"{number}").symlink_to(f"{number - 1}" if number else "key")

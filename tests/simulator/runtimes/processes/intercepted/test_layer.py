@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NAMES = ("a", "b", "c", "link")
-# Nothing above the folder is the same in both.
+# Nothing above the folders is the same in both: links and `..` must not lead there.
+_INNER = "u/v/w/x"
 _PATHS = (
     st.lists(st.sampled_from([*_NAMES, *_NAMES, "..", "."]), min_size=1, max_size=4)
     .filter(lambda names: names.count("..") < 2)
@@ -247,9 +248,9 @@ def test_operations_have_the_results_of_those_on_a_folder(
 ) -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        make_machine(folder / "machine" / "x")
-        make_machine(folder / "plain" / "x")
-        make_machine(folder / "before" / "x")
+        make_machine(folder / "machine" / _INNER)
+        make_machine(folder / "plain" / _INNER)
+        make_machine(folder / "before" / _INNER)
         files = ContainerFiles(upper=f"{folder}/upper", own_folders={})
         # The second one is that of an exec session.
         programs = [ContainedProgram(files), ContainedProgram(files)]
@@ -257,8 +258,10 @@ def test_operations_have_the_results_of_those_on_a_folder(
             stack.callback(program.close)
         plain = PlainProgram()
         for operation, is_session in operations:
-            expected = perform(plain, f"{folder}/plain/x", operation)
-            assert perform(programs[is_session], f"{folder}/machine/x", operation) == expected
+            expected = perform(plain, f"{folder}/plain/{_INNER}", operation)
+            assert (
+                perform(programs[is_session], f"{folder}/machine/{_INNER}", operation) == expected
+            )
         described = describe(plain, f"{folder}/plain")
         for program in programs:
             assert describe(program, f"{folder}/machine") == described
@@ -270,15 +273,15 @@ def test_operations_have_the_results_of_those_on_a_folder(
 def test_operations_in_a_mount_are_those_on_its_source(operations: list[Operation]) -> None:
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
         folder = Path(name)
-        make_machine(folder / "volume" / "x")
-        make_machine(folder / "plain" / "x")
+        make_machine(folder / "volume" / _INNER)
+        make_machine(folder / "plain" / _INNER)
         mounts = (Mount("/srv/nowhere/volume", f"{folder}/volume"),)
         program = ContainedProgram(ContainerFiles(f"{folder}/upper", mounts, own_folders={}))
         stack.callback(program.close)
         plain = PlainProgram()
         for operation in operations:
-            expected = perform(plain, f"{folder}/plain/x", operation)
-            assert perform(program, "/srv/nowhere/volume/x", operation) == expected
+            expected = perform(plain, f"{folder}/plain/{_INNER}", operation)
+            assert perform(program, f"/srv/nowhere/volume/{_INNER}", operation) == expected
         described = describe(plain, f"{folder}/plain")
         assert describe(program, "/srv/nowhere/volume") == described
         assert describe(plain, f"{folder}/volume") == described
