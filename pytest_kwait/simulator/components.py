@@ -368,7 +368,7 @@ def _on_first_object(
 def relax_garbage_collector() -> None:
     """Make full garbage collections rare: with 10,000 pods one takes a second.
 
-    What a cluster keeps has no cycles and goes without being looked for. Cycles come from requests,
+    Objects of a cluster have no cycles and go without being looked for. Cycles come from requests,
     and die young.
     """
     gc.freeze()

@@ -13,7 +13,7 @@ HOST = "127.0.0.1"
 Timing = Literal["fast", "real"]
 
 RequestedIsolation = Literal["auto", "namespaces", "intercepted", "none"]
-"""How programs in pods are isolated; `auto` is the first of the others that the machine permits."""
+"""The isolation of programs in pods; `auto` is the first of the others that the machine permits."""
 
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.

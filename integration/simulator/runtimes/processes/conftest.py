@@ -22,7 +22,7 @@ def isolation() -> Isolation:
 
 @pytest.fixture(scope="session")
 def refusal_of_interception() -> str:
-    """Why system calls cannot be intercepted on this system; empty if they can."""
+    """The reason why system calls cannot be intercepted on this system; empty if they can."""
     return find_isolation_refusal("intercepted")
 
 

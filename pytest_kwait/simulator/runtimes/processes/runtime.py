@@ -105,7 +105,7 @@ class Isolation:
 
     @property
     def is_isolated(self) -> bool:
-        """Whether pods have a network and files of their own."""
+        """True if pods have a network and files of their own."""
         return self.namespaces or bool(self.addresses)
 
 

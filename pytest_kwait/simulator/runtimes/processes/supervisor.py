@@ -304,7 +304,7 @@ def _prepare_interception(path: str) -> tuple[str, socket.socket | None]:
     """Make the table of addresses for intercepted programs.
 
     Returns:
-        Why they cannot be; and what holds the addresses.
+        The reason why they cannot be, and the socket that holds the addresses.
     """
     refusal = find_refusal()
     if refusal:

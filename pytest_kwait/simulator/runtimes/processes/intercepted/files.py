@@ -93,7 +93,7 @@ class FileCalls:
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = dict.fromkeys(
             self._answers, self.answer
         )
-        """What answers each name."""
+        """The functions that answer, by name."""
 
     def close(self) -> None:
         """Close descriptors; the container's files stay."""

@@ -78,7 +78,7 @@ class FindPath(Protocol):
 
 
 class PodAddress(NamedTuple):
-    """What programs of a pod are on the network.
+    """The place of a pod on the network.
 
     Args:
         host: the pod's address; of a pod with `hostNetwork`, its node's.

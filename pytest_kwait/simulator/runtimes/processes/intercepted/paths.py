@@ -122,7 +122,7 @@ class Area:
 
     @property
     def is_mount(self) -> bool:
-        """Whether it is a mount's source."""
+        """True for a mount's source."""
         return bool(self.base) and not self.is_special
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Node:
 
     @property
     def has_target(self) -> bool:
-        """Whether it or something below it is a mount's target."""
+        """True if it or something below it is a mount's target."""
         return self.is_target or any(child.has_target for child in self.children.values())
 
     def has_other(self, name: bytes) -> bool:
@@ -203,19 +203,19 @@ class Position(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the machine has it at the same path."""
+        """True if the machine has it at the same path."""
         return (
             self.host == self.path and not self.area.is_mount and not isinstance(self.area, Layer)
         )
 
     @property
     def is_target(self) -> bool:
-        """Whether it is a mount's target, or the root."""
+        """True for a mount's target, and the root."""
         return not self.path or (self.node is not None and self.node.is_target)
 
 
 class Found(NamedTuple):
-    """What a path leads to.
+    """The place that a path leads to.
 
     Args:
         folder: the folder that it is in; of the root, itself.
@@ -239,7 +239,7 @@ class Found(NamedTuple):
 
     @property
     def is_dots(self) -> bool:
-        """Whether its last component is no name."""
+        """True if its last component is no name."""
         return self.last in (b"", b".", b"..")
 
 

@@ -125,7 +125,7 @@ class ContainedProgram:
 
     @property
     def is_continued(self) -> bool:
-        """Whether the last call was the kernel's to perform as it was."""
+        """True if the kernel was to perform the last call as it was."""
         return self.answered == Continue()
 
     def _buffer(self) -> int:
