@@ -16,6 +16,7 @@ one in.
   rename by `entry_calls`, those that change the process by `process_calls`. `file_system` makes
   them with a program's rights, and `layer` keeps what a container has written.
 =======
+- `socket_tables` are the pod's lists of sockets in /proc.
 - `names` answers calls of the host name, and of users where the server may set none.
 - `files` answers calls with paths, which `paths` resolves.
 >>>>>>> intercept

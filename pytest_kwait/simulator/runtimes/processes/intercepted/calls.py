@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 # Source: include/uapi/linux/limits.h, `PATH_MAX`.
 PATH_MAX = 4096
 _PAGE = 4096
+_POINTER = struct.Struct("=Q")
+_MAX_POINTERS = 1 << 17
 
 
 class Memory(Protocol):
@@ -87,6 +90,31 @@ def read_string(memory: Memory, address: int) -> bytes:
     raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
 
 
+def read_pointers(memory: Memory, address: int) -> tuple[int, ...]:
+    """Return an array of pointers that ends with a null pointer, without it; none at address 0.
+
+    Raises:
+        OSError: EFAULT for memory that cannot be read, E2BIG for too many.
+    """
+    pointers: list[int] = []
+    while address and len(pointers) < _MAX_POINTERS:
+        # The array may end just before memory that cannot be read.
+        size = _PAGE - address % _PAGE
+        data = memory.read(address, size - size % _POINTER.size or _POINTER.size)
+        for (pointer,) in _POINTER.iter_unpack(data):
+            if not pointer:
+                return tuple(pointers)
+            pointers.append(pointer)
+        address += len(data)
+    if address:
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+    return ()
+
+
+def _align(size: int) -> int:
+    return size + 15 & ~15
+
+
 class SystemCall(NamedTuple):
     """A system call that waits for its answer.
 
@@ -138,14 +166,59 @@ class Descriptor(NamedTuple):
     is_kept: bool
 
 
+class Pointers(NamedTuple):
+    """An array of pointers, which ends with a null pointer.
+
+    Args:
+        items: addresses in the program, or bytes to be written there.
+    """
+
+    items: tuple[int | bytes, ...]
+
+
 class Change(NamedTuple):
     """The kernel performs the call with other arguments.
 
     Args:
-        arguments: numbers, or bytes that the argument points to, by the argument's place.
+        arguments: numbers, or what the argument points to, by the argument's place.
     """
 
-    arguments: Mapping[int, int | bytes]
+    arguments: Mapping[int, int | bytes | Pointers]
+
+    @property
+    def size(self) -> int:
+        """The bytes of memory that `write` uses."""
+        size = 0
+        for value in self.arguments.values():
+            if isinstance(value, Pointers):
+                size += _align((len(value.items) + 1) * _POINTER.size)
+                size += sum(_align(len(item)) for item in value.items if isinstance(item, bytes))
+            elif isinstance(value, bytes):
+                size += _align(len(value))
+        return size
+
+    def lay_out(self, address: int) -> tuple[dict[int, int], dict[int, bytes]]:
+        """Return the arguments by their places, and what is written for them by its address.
+
+        Args:
+            address: the first byte of the memory, a multiple of 16.
+        """
+        values, contents = {}, {}
+
+        def place(content: bytes) -> int:
+            nonlocal address
+            at = address
+            contents[at] = content
+            address += _align(len(content))
+            return at
+
+        for number, value in self.arguments.items():
+            if isinstance(value, Pointers):
+                items = [item if isinstance(item, int) else place(item) for item in value.items]
+                values[number] = place(b"".join(map(_POINTER.pack, (*items, 0))))
+            else:
+                values[number] = value if isinstance(value, int) else place(value)
+        return values, contents
 
 
 Answer = Continue | Result | Failure | Descriptor | Change

@@ -251,20 +251,9 @@ class Interceptor:
             return
         try:
             registers = tracer.Registers(self._processor, thread)
-            sizes = sum(
-                len(value) + 15 & ~15
-                for value in answer.arguments.values()
-                if isinstance(value, bytes)
-            )
-            address = registers.make_space(sizes)
-            values, contents = {}, {}
-            for place, value in answer.arguments.items():
-                if isinstance(value, int):
-                    values[place] = value
-                    continue
-                memory.write(address, value)
-                values[place], contents[address] = address, value
-                address += len(value) + 15 & ~15
+            values, contents = answer.lay_out(registers.make_space(answer.size))
+            for address, content in contents.items():
+                memory.write(address, content)
             registers.set_arguments(values)
         except OSError:  # it has ended meanwhile
             pass

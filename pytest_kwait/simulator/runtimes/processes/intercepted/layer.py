@@ -18,6 +18,7 @@ import errno
 import fcntl
 import mmap
 import os
+import shutil
 import stat
 import struct
 from typing import TYPE_CHECKING
@@ -55,14 +56,13 @@ class ContainerLayer:
         upper = os.path.join(os.path.realpath(os.path.dirname(upper)), os.path.basename(upper))
         self.state = upper + b"-state"
         self._work = self.state + b"/work"
-        self.aliases = self.state + b"/run"
-        for folder in (upper, self.state, self._work, self.aliases):
+        for folder in (upper, self.state, self._work):
             os.makedirs(folder, exist_ok=True)
             os.chmod(folder, _STATE_MODE if folder != upper else 0o755)
         self._journal = os.open(self.state + b"/journal", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         self._is_locked = False
         self._read_only = files.read_only_root
-        self.paths = Paths(Layer(upper, read_only=files.read_only_root), self.aliases)
+        self.paths = Paths(Layer(upper, read_only=files.read_only_root))
         self._is_any_user = not os.geteuid()
         self._areas = [
             Area(os.path.realpath(os.fsencode(mount.source)), read_only=mount.read_only)
@@ -157,6 +157,8 @@ class ContainerLayer:
             enumerate(files.mounts), key=lambda item: _normalize(item[1].target).count(b"/")
         ):
             self._add_mount(number, mount)
+        for target, source in files.copies.items():
+            self._copy_file(_normalize(target), source)
         for hidden in files.hidden:
             self._hide(_normalize(hidden))
 
@@ -208,6 +210,14 @@ class ContainerLayer:
         target = self._resolve_target(_normalize(mount.target))
         self._make_missing(target, is_folder=is_folder)
         self._record(b"mount", target, b"%d" % number)
+
+    def _copy_file(self, target: bytes, source: str) -> None:
+        """Create a copy of a file of the machine."""
+        target = self._resolve_target(target)
+        self._make_missing(target, is_folder=False)
+        position = self.copy_entry(self.paths.locate(target)[-1], is_emptied=True)
+        shutil.copyfile(source, position.host)
+        shutil.copymode(source, position.host)
 
     def _resolve_target(self, target: bytes) -> bytes:
         """Return the path of a target without links, of which some parents may be missing."""

@@ -61,8 +61,8 @@ _NAME = struct.Struct("=QI")
 _MMSGHDR_SIZE = 64
 _MAX_MESSAGES = 1024
 _AT_FDCWD, _UNIX_PATH_BYTES = -100, 108
-# What IPv6 sockets that take no IPv4 have instead of all the pod's addresses.
-_UNSPECIFIED6 = IPv4Address(1)
+UNSPECIFIED6 = IPv4Address(1)
+"""What IPv6 sockets that take no IPv4 have instead of all the pod's addresses."""
 
 PASSED_FLAGS = 0x810
 """Flags of `sendmsg` that no program uses: such a call is not caught."""
@@ -194,7 +194,7 @@ class NetworkCalls:
             if host.is_unspecified:
                 name = _read_link(call.thread, as_signed(call.arguments[0]))
                 if name in self._ipv6_only:
-                    return self._table.add(Address(_UNSPECIFIED6, self._pod.owner))
+                    return self._table.add(Address(UNSPECIFIED6, self._pod.owner))
                 return self._table.add(Address(own))
             if host.is_loopback:
                 return self._table.add(Address(LOCALHOST, self._pod.owner))
@@ -261,7 +261,7 @@ class NetworkCalls:
         if isinstance(host, IPv6Address):
             if not host.is_loopback and not host.is_unspecified:
                 raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
-            only = self._table.find(Address(_UNSPECIFIED6, self._pod.owner))
+            only = self._table.find(Address(UNSPECIFIED6, self._pod.owner))
             if only is not None and _is_bound(only, port):
                 return only
             host = LOCALHOST
@@ -368,7 +368,7 @@ class NetworkCalls:
             return
         port = self._table.from_machine_port(endpoint.port)
         host: IPv4Address | IPv6Address = found.host
-        if found.host == _UNSPECIFIED6:
+        if found.host == UNSPECIFIED6:
             host = IPv6Address("::")
         elif found.owner not in (UNSPECIFIED, self._pod.owner):
             host = found.owner

@@ -16,6 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class ContainerFiles(NamedTuple):
             beside it, with `-state` after its name. Both must be searchable for the users of its
             programs.
         mounts: in any order; they may be below each other.
+        copies: files of the machine by the paths of the container's own copies.
         own_folders: folders that are empty at first, with their modes.
         visible: folders of the machine that the container has although they are below its own.
         hidden: paths of the machine that do not exist in the container.
@@ -72,6 +74,7 @@ class ContainerFiles(NamedTuple):
 
     upper: str
     mounts: tuple[Mount, ...] = ()
+    copies: Mapping[str, str] = MappingProxyType({})
     own_folders: Mapping[str, int] = OWN_FOLDERS
     visible: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -274,11 +277,10 @@ class Paths:
 
     Args:
         layer: the layer's folder.
-        aliases: path of the machine below which the container's paths are seen, too.
     """
 
-    def __init__(self, layer: Layer, aliases: bytes) -> None:
-        self.layer, self.aliases = layer, aliases + b"/"
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
         self.machine = Area(b"", is_machine=True)
         self.special = Area(b"", is_special=True)
         self.root = Node(None, b"", self.machine, b"")
@@ -500,8 +502,6 @@ class Paths:
             dirfd: a descriptor of the program, or `AT_FDCWD`.
             is_followed: whether a link at its end is followed.
         """
-        if path.startswith(self.aliases):
-            return False
         if not path.startswith(b"/"):
             link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
             try:
@@ -653,9 +653,6 @@ class _Resolution:
     def _start(self, path: bytes) -> bytes:
         """Begin at the root or at the folder that a path is relative to; returns the path."""
         paths = self._paths
-        if path.startswith(paths.aliases):
-            path = path[len(paths.aliases) - 1 :]
-            self._is_plain = False
         if path.startswith(b"/") and not self._limits.is_in_root:
             if self._limits.is_beneath:
                 raise self._error(errno.EXDEV)

@@ -7,7 +7,6 @@ Source: fs/exec.c; fs/binfmt_script.c.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -17,8 +16,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Failure,
+    Pointers,
     Result,
     as_signed,
+    read_pointers,
     read_string,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
@@ -99,80 +100,49 @@ class ProcessCalls:
             return Continue()
         if not stat.S_ISREG(found.status.st_mode):
             return Failure(errno.EACCES)
-        if b".." in path.split(b"/"):
-            path = found.position.path
-        elif not path.startswith(b"/"):
-            path = self._files.paths.read_start(call.thread, dirfd) + b"/" + path
-        host = self._find_executable(call, path, found, _MAX_INTERPRETERS)
+        if dirfd != AT_FDCWD and not path.startswith(b"/"):
+            path = b"/dev/fd/%d/%s" % (dirfd, path)
+        host, arguments = self._find_executable(call, path, found, _MAX_INTERPRETERS)
         if host == found.position.host and found.is_plain:
             return Continue()
-        return Change({place: host + b"\0"})
+        if not arguments:
+            return Change({place: host + b"\0"})
+        given = read_pointers(call.memory, call.arguments[place + 1])
+        made = Pointers((*(argument + b"\0" for argument in arguments), *given[1:]))
+        return Change({place: host + b"\0", place + 1: made})
 
-    def _find_executable(self, call: SystemCall, path: bytes, found: Found, depth: int) -> bytes:
+    def _find_executable(
+        self, call: SystemCall, path: bytes, found: Found, depth: int
+    ) -> tuple[bytes, tuple[bytes, ...]]:
         """Return the path on the machine by which a program can be executed.
 
-        A script whose path or whose interpreter's is not plain is executed by a file that has its
-        first line, in a folder of the machine where the container's paths are seen: so the
-        interpreter finds the script by the path that the kernel gives it.
+        A script whose path or whose interpreter's is not plain is executed as the kernel does it:
+        by its interpreter, which finds the script by its path in the container.
 
         Args:
-            path: absolute path as the program has it, which may be one of links.
+            path: the program's path, which may be one of links.
+
+        Returns:
+            The path, and the arguments in place of the first one; none for other programs.
         """
         position = found.position
         line = _read_script_line(position.host)
         if line is None:
-            return position.host
+            return position.host, ()
         if not depth:
             raise make_error(errno.ELOOP)
-        interpreter, space, argument = line.partition(b" ")
+        interpreter, _, argument = line.partition(b" ")
         inner = self._files.paths.resolve(call.thread, AT_FDCWD, interpreter)
         if inner.status is None:
             raise make_error(errno.ENOENT)
-        if inner.is_plain or inner.is_jump:
-            if found.is_plain:
-                return position.host
-            host = interpreter
-        elif interpreter.startswith(b"/"):
-            host = self._find_executable(call, interpreter, inner, depth - 1)
-            if not host.startswith(self._files.paths.aliases):
-                # Programs look for their own files beside the path that they are executed by.
-                host = self._make_alias(interpreter, host, is_script=False)
-        else:
-            host = inner.position.host
+        if (inner.is_plain or inner.is_jump) and found.is_plain:
+            return position.host, ()
         with self._files.as_program(call):
             at_fd, relative = self._files.get_path_at(position)
             self._files.make_call("faccessat", at_fd, relative, os.X_OK)
-        return self._make_alias(path, b"#!" + host + space + argument + b"\n", is_script=True)
-
-    def _make_alias(self, path: bytes, content: bytes, *, is_script: bool) -> bytes:
-        """Return the path of a file by which a program of the container can be executed.
-
-        Args:
-            path: its path in the container.
-            content: the first line of a script; of another program, its path on the machine.
-        """
-        if path.startswith(self._files.paths.aliases):
-            path = path[len(self._files.paths.aliases) - 1 :]
-        path = self._files.layer.aliases + path
-        if is_script and len(content) > _SCRIPT_LINE_BYTES:
-            raise make_error(errno.ENOEXEC)
-        with self._files.layer.change():
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            temporary = path + b".%d~" % os.getpid()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            if is_script:
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
-                fd = os.open(temporary, flags, 0o755)
-                try:
-                    os.write(fd, content)
-                    os.fchmod(fd, 0o755)
-                finally:
-                    os.close(fd)
-            else:
-                os.symlink(content, temporary)
-            os.rename(temporary, path)
-        return path
+        host, arguments = self._find_executable(call, interpreter, inner, depth - 1)
+        own = (argument, path) if argument else (path,)
+        return host, (*(arguments or (interpreter,)), *own)
 
     def _answer_plain_only(self, call: SystemCall) -> Answer:
         dirfd, address = {

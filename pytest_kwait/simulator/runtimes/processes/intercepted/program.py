@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import stat
 from ipaddress import IPv4Address, IPv4Network
@@ -37,6 +36,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     PodAddress,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
+from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
 from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
@@ -182,7 +182,9 @@ def _list_calls(
         tuple(IPv4Network(network, strict=False) for network in environment.networks),
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
-    network = NetworkCalls(pod, AddressTable(environment.addresses), files.find_host_path)
+    table = AddressTable(environment.addresses)
+    network = NetworkCalls(pod, table, files.find_host_path)
+    sockets = SocketTables(pod, table, files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {
         **NetworkCalls.CAUGHT,
@@ -190,6 +192,7 @@ def _list_calls(
         **FileCalls.CAUGHT,
     }
     answers = {**network.answers, **names.answers, **files.answers}
+    answers |= {"open": sockets.answer_open, "openat": sockets.answer_openat}
     if not environment.any_user:
         users = UserCalls(config["user"] or 0, _list_groups(config))
         conditions |= users.caught
@@ -201,27 +204,22 @@ def _find_files(
     environment: Environment, folder: str, config: Message, sandbox: Message
 ) -> ContainerFiles:
     """Return the files of a container; small files of its image are its own copies."""
-    own = f"{folder}/{config['id']}"
-    mounts: list[Mount] = []
+    mounts, copies = [], {}
     for target, mount in list_folder_mounts(folder, config, sandbox).items():
-        source = mount.source
         try:
-            status = os.stat(source)
+            status = os.stat(mount.source)
         except OSError as error:
-            text = f'error mounting "{source}" to rootfs at "{target}": stat {source}'
+            text = f'error mounting "{mount.source}" to rootfs at "{target}": stat {mount.source}'
             raise RootError(f"{text}: {describe_error(error)}") from None
-        if (
-            mount.is_of_image
-            and stat.S_ISREG(status.st_mode)
-            and status.st_size <= MAX_COPIED_BYTES
-        ):
-            source = f"{own}/image-{len(mounts)}"
-            shutil.copyfile(mount.source, source)
-            os.chmod(source, stat.S_IMODE(status.st_mode))
-        mounts.append(Mount(os.path.normpath(target), source, mount.read_only))
+        is_small = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_COPIED_BYTES
+        if mount.is_of_image and is_small:
+            copies[target] = mount.source
+        else:
+            mounts.append(Mount(os.path.normpath(target), mount.source, mount.read_only))
     return ContainerFiles(
-        upper=f"{own}/layer",
+        upper=f"{folder}/{config['id']}/layer",
         mounts=tuple(mounts),
+        copies=copies,
         visible=tuple(config["visible"]),
         hidden=(environment.folder, *sandbox["hidden"]),
         read_only_root=config["read_only_root"],

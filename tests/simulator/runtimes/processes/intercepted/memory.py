@@ -8,19 +8,20 @@ import os
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import SystemCall
 
 BASE = 0x1000
+_PAGE = 0x1000
 
 
 class FakeMemory:
-    """Bytes from the address `BASE` on."""
+    """Bytes from the address `BASE` on, and zeros to the end of their last page."""
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
 
     def read(self, address: int, size: int) -> bytes:
         start = address - BASE
-        if start < 0 or start + size > len(self.data):
+        if start < 0 or start + size > (len(self.data) + _PAGE - 1) // _PAGE * _PAGE:
             raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
-        return bytes(self.data[start : start + size])
+        return bytes(self.data[start : start + size]).ljust(size, b"\0")
 
     def write(self, address: int, data: bytes) -> None:
         self.read(address, len(data))

@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import struct
 import sys
 
 import pytest
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     PATH_MAX,
+    Change,
+    Pointers,
     ProcessMemory,
     as_signed,
+    read_pointers,
     read_string,
 )
 from tests.simulator.runtimes.processes.intercepted.memory import BASE, FakeMemory
@@ -66,3 +70,29 @@ def test_memory_of_a_process_is_read_and_written() -> None:
 )
 def test_argument_of_32_bits_has_a_sign(argument: int, value: int) -> None:
     assert as_signed(argument) == value
+
+
+def test_pointers_end_with_a_null_pointer() -> None:
+    memory = FakeMemory(bytes(0x1000 - 16) + struct.pack("=3Q", 7, 8, 0))
+    assert read_pointers(memory, BASE + 0x1000 - 16) == (7, 8)
+    assert read_pointers(memory, BASE) == ()
+    assert read_pointers(memory, 0) == ()
+    with pytest.raises(OSError, match="Bad address"):
+        read_pointers(memory, 8)
+
+
+def test_too_many_pointers() -> None:
+    with pytest.raises(OSError, match="Argument list too long"):
+        read_pointers(FakeMemory(struct.pack("=Q", 7) * ((1 << 17) + 512)), BASE)
+
+
+def test_changed_arguments_are_laid_out_one_behind_the_other() -> None:
+    change = Change({0: b"/bin/sh\0", 1: Pointers((b"sh\0", 0x77)), 2: 5})
+    values, contents = change.lay_out(0x100)
+    assert values == {0: 0x100, 1: 0x120, 2: 5}
+    assert contents == {
+        0x100: b"/bin/sh\0",
+        0x110: b"sh\0",
+        0x120: struct.pack("=3Q", 0x110, 0x77, 0),
+    }
+    assert change.size == 0x40

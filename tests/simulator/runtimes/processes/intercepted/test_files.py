@@ -19,6 +19,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Continue,
     Descriptor,
     Failure,
+    Pointers,
     SystemCall,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
@@ -718,6 +719,27 @@ def test_openat2_keeps_to_its_limits(volume: Path, start: Callable[..., Containe
         os.close(fd)
 
 
+# -- copies
+
+
+def test_a_copy_of_a_file_is_the_container_s_own(
+    tmp_path: Path, machine: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    """It may be changed and moved, as it is no mount."""
+    source = tmp_path / "greeting"
+    source.write_text("hello\n")
+    source.chmod(0o754)
+    program = start(copies={"/srv/new/greeting": str(source), f"{machine}/etc/passwd": str(source)})
+
+    for path in ("/srv/new/greeting", f"{machine}/etc/passwd"):
+        assert program.read(path) == b"hello\n"
+        assert program.stat(path).mode & 0o777 == 0o754
+        program.call("rename", os.fsencode(path), b"/srv/moved")
+        program.write("/srv/moved", b"bye\n")
+    assert source.read_text() == "hello\n"
+    assert "hello" not in (machine / "etc" / "passwd").read_text()
+
+
 # -- programs
 
 
@@ -735,23 +757,29 @@ def test_a_program_in_a_mount_is_executed_by_its_place(
     assert program.answer("execve", b"/srv/bin", 0, 0) == Failure(errno.EACCES)
 
 
-def test_a_script_finds_its_interpreter_and_itself(
-    tmp_path: Path, volume: Path, start: Callable[..., ContainedProgram]
+def test_a_script_is_executed_by_its_interpreter(
+    volume: Path, start: Callable[..., ContainedProgram]
 ) -> None:
+    """The interpreter opens the script by the path that it is given."""
     (volume / "script").write_text("#!/srv/bin/python -u\nprint()")
     (volume / "script").chmod(0o755)
+    (volume / "nested").write_text("#!/srv/bin/script\n")
+    (volume / "nested").chmod(0o755)
     (volume / "python").write_bytes(b"\x7fELF")
     program = start(Mount("/srv/bin", str(volume)))
-    aliases = tmp_path / "upper-state" / "run"
+    first, second = program.memory.add(b"script\0"), program.memory.add(b"one\0")
+    given = program.memory.add(struct.pack("=3Q", first, second, 0))
+    host = os.fsencode(volume / "python") + b"\0"
 
-    answer = program.answer("execve", b"/srv/bin/script", 0, 0)
-    path = aliases / "srv/bin/script"
-    assert answer == Change({0: os.fsencode(path) + b"\0"})
-    assert path.read_text() == f"#!{aliases}/srv/bin/python -u\n"
-    assert os.readlink(aliases / "srv/bin/python") == f"{volume}/python"
-    # The interpreter opens the script by the path that it is given.
-    assert program.read(path).endswith(b"print()")
-    assert program.answer("execve", os.fsencode(path), 0, 0) == answer
+    def answer(path: bytes, argv: int) -> Change:
+        script = (b"/srv/bin/python\0", b"-u\0", b"/srv/bin/script\0")
+        rest = (second,) if argv else ()
+        own = (b"/srv/bin/nested\0",) if path.endswith(b"nested") else ()
+        return Change({0: host, 1: Pointers((*script, *own, *rest))})
+
+    for path in (b"/srv/bin/script", b"/srv/bin/nested"):
+        for argv in (given, 0):
+            assert program.answer("execve", path, argv, 0) == answer(path, argv)
 
 
 def test_a_script_that_may_not_be_executed(
@@ -761,6 +789,8 @@ def test_a_script_that_may_not_be_executed(
     (volume / "script").chmod(0o644)
     (volume / "lost").write_text("#!/srv/bin/missing\n")
     (volume / "loop").write_text("#!/srv/bin/loop\n")
+    for name in ("lost", "loop"):
+        (volume / name).chmod(0o755)
     program = start(Mount("/srv/bin", str(volume)))
 
     assert program.answer("execve", b"/srv/bin/script", 0, 0) == Failure(errno.EACCES)

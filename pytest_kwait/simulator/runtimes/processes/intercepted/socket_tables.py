@@ -1,0 +1,111 @@
+"""Files of /proc/net that list sockets, as a pod with a network of its own has them.
+
+Source: man 5 proc_pid_net; net/ipv4/tcp_ipv4.c, `get_tcp4_sock`; net/ipv6/tcp_ipv6.c.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
+    LOCALHOST,
+    UNSPECIFIED,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
+    Descriptor,
+    as_signed,
+    read_string,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import UNSPECIFIED6
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import AddressTable
+    from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
+    from pytest_kwait.simulator.runtimes.processes.intercepted.network import PodAddress
+
+_PATH = re.compile(rb"/proc/(?:(?:self|thread-self|[0-9]+)/)?net/(tcp6?|udp6?)")
+_MAPPED = f"{0:016X}{int.from_bytes(bytes([0, 0, 255, 255]), sys.byteorder):08X}"
+_WORD_DIGITS = 8
+
+
+class SocketTables:
+    """Answers calls that open a list of sockets; others go on to what answers calls with paths.
+
+    Args:
+        pod: the pod.
+        table: the cluster's addresses.
+        answer_other: answers all other calls.
+    """
+
+    def __init__(
+        self, pod: PodAddress, table: AddressTable, answer_other: Callable[[SystemCall], Answer]
+    ) -> None:
+        self._pod, self._table, self._answer_other = pod, table, answer_other
+
+    def answer_open(self, call: SystemCall) -> Answer:
+        """Answer `open`."""
+        return self._answer(call, 0)
+
+    def answer_openat(self, call: SystemCall) -> Answer:
+        """Answer `openat`."""
+        return self._answer(call, 1)
+
+    def _answer(self, call: SystemCall, place: int) -> Answer:
+        match = _PATH.fullmatch(read_string(call.memory, call.arguments[place]))
+        flags = as_signed(call.arguments[place + 1])
+        if match is None or flags & (os.O_ACCMODE | os.O_PATH | os.O_DIRECTORY):
+            return self._answer_other(call)
+        fd = os.memfd_create("sockets")
+        try:
+            os.write(fd, "".join(self.list_lines(match[1].decode())).encode())
+            os.lseek(fd, 0, os.SEEK_SET)
+        except OSError:
+            os.close(fd)
+            raise
+        return Descriptor(fd, not flags & os.O_CLOEXEC)
+
+    def list_lines(self, name: str) -> Iterator[str]:
+        """Yield the lines of a list: its head, and the pod's sockets.
+
+        Args:
+            name: `tcp`, `tcp6`, `udp` or `udp6`.
+
+        Raises:
+            OSError: the machine has no such list.
+        """
+        with open(f"/proc/self/net/{name}", encoding="ascii") as file:
+            yield next(file)
+            for line in file:
+                number, local, remote, rest = line.split(maxsplit=3)
+                shown = self._show(local, is_own=True)
+                if shown is not None:
+                    peer = self._show(remote, is_own=False) or remote
+                    yield f"{number:>5} {shown} {peer} {rest}"
+
+    def _show(self, text: str, *, is_own: bool) -> str | None:
+        """Return the cluster's address and port for those of the machine.
+
+        Args:
+            is_own: whether only addresses of the pod are wanted.
+        """
+        words, _, port = text.partition(":")
+        word = int(words[-_WORD_DIGITS:], 16).to_bytes(4, sys.byteorder)
+        found = self._table.find_address(IPv4Address(word))
+        if found is None:
+            return None
+        host = found.host
+        is_loopback = found.owner == self._pod.owner and host in (LOCALHOST, UNSPECIFIED6)
+        if is_own and host != self._pod.host and not is_loopback:
+            return None
+        if host == UNSPECIFIED6:
+            host = UNSPECIFIED
+            words = words.replace(_MAPPED, "0" * len(_MAPPED))
+        shown = f"{int.from_bytes(host.packed, sys.byteorder):08X}"
+        number = self._table.from_machine_port(int(port, 16))
+        return f"{words[:-_WORD_DIGITS]}{shown}:{number:04X}"

@@ -1,0 +1,119 @@
+"""The lists of sockets in /proc that an intercepted program sees."""
+
+from __future__ import annotations
+
+import os
+import socket
+from ipaddress import IPv4Address
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
+    LOCALHOST,
+    Address,
+    AddressTable,
+    create_table,
+    hold_block,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Descriptor, Failure
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
+    UNSPECIFIED6,
+    PodAddress,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
+from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+POD, OTHER = IPv4Address("10.244.0.5"), IPv4Address("10.244.0.6")
+OTHER_ANSWER = Failure(2)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Iterator[AddressTable]:
+    """Return the table of a block that no other test has."""
+    holder, block = hold_block(0)
+    create_table(str(tmp_path / "addresses"), block)
+    made = AddressTable(str(tmp_path / "addresses"))
+    yield made
+    made.close()
+    holder.close()
+
+
+@pytest.fixture
+def tables(table: AddressTable) -> SocketTables:
+    """Return the lists of a pod."""
+    return SocketTables(PodAddress(POD, POD, ()), table, lambda _: OTHER_ANSWER)
+
+
+def list_addresses(tables: SocketTables, name: str) -> list[tuple[str, str]]:
+    """Return local and remote addresses and ports of the sockets of a pod."""
+    lines = list(tables.list_lines(name))
+    assert lines[0].split()[1] == "local_address"
+    return [(words[1], words[2]) for words in map(str.split, lines[1:])]
+
+
+def test_listening_sockets_of_the_pod_are_listed(table: AddressTable, tables: SocketTables) -> None:
+    hosts = (Address(POD), Address(LOCALHOST, POD), Address(OTHER), Address(LOCALHOST, OTHER))
+    servers = [socket.create_server((str(table.add(host)), 8080)) for host in hosts]
+    listed = list_addresses(tables, "tcp")
+    for server in servers:
+        server.close()
+    assert sorted(local for local, _ in listed) == ["0100007F:1F90", "0500F40A:1F90"]
+
+
+def test_connection_is_listed_with_its_peer(table: AddressTable, tables: SocketTables) -> None:
+    server = socket.create_server((str(table.add(Address(OTHER))), 8080))
+    client = socket.create_connection(
+        server.getsockname(), source_address=(str(table.add(Address(POD))), 0)
+    )
+    (found,) = [both for both in list_addresses(tables, "tcp") if not both[1].startswith("0000")]
+    port = client.getsockname()[1]
+    client.close()
+    server.close()
+    assert found == (f"0500F40A:{port:04X}", "0600F40A:1F90")
+
+
+def test_sockets_of_ipv6_are_listed(table: AddressTable, tables: SocketTables) -> None:
+    with socket.socket(socket.AF_INET6) as mapped, socket.socket(socket.AF_INET6) as alone:
+        for server, host in ((mapped, Address(POD)), (alone, Address(UNSPECIFIED6, POD))):
+            server.bind((f"::ffff:{table.add(host)}", 8080))
+            server.listen()
+        listed = list_addresses(tables, "tcp6")
+    assert sorted(local for local, _ in listed) == [
+        "0" * 32 + ":1F90",
+        "0000000000000000FFFF00000500F40A:1F90",
+    ]
+
+
+def test_datagram_sockets_are_listed(table: AddressTable, tables: SocketTables) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as server:
+        server.bind((str(table.add(Address(POD))), 5353))
+        assert [local for local, _ in list_addresses(tables, "udp")] == ["0500F40A:14E9"]
+
+
+@pytest.mark.parametrize("path", [b"/proc/net/tcp", b"/proc/self/net/udp6", b"/proc/17/net/tcp6"])
+def test_list_is_opened(tables: SocketTables, path: bytes) -> None:
+    memory = FakeMemory()
+    address = memory.add(path + b"\0")
+    for answer in (
+        tables.answer_open(make_call("open", memory, address, os.O_RDONLY)),
+        tables.answer_openat(make_call("openat", memory, -100, address, os.O_RDONLY)),
+    ):
+        assert isinstance(answer, Descriptor)
+        assert answer.is_kept
+        with os.fdopen(answer.fd) as file:
+            assert file.readline().split()[1] == "local_address"
+
+
+@pytest.mark.parametrize(
+    ("path", "flags"),
+    [(b"/proc/net/dev", os.O_RDONLY), (b"/proc/net/tcp", os.O_WRONLY), (b"tcp", os.O_RDONLY)],
+)
+def test_other_files_are_opened_by_others(tables: SocketTables, path: bytes, flags: int) -> None:
+    memory = FakeMemory()
+    address = memory.add(path + b"\0")
+    assert tables.answer_open(make_call("open", memory, address, flags)) == OTHER_ANSWER
