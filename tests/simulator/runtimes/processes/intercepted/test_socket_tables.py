@@ -58,41 +58,46 @@ def list_addresses(tables: SocketTables, name: str) -> list[tuple[str, str]]:
 
 def test_listening_sockets_of_the_pod_are_listed(table: AddressTable, tables: SocketTables) -> None:
     hosts = (Address(POD), Address(LOCALHOST, POD), Address(OTHER), Address(LOCALHOST, OTHER))
-    servers = [socket.create_server((str(table.add(host)), 8080)) for host in hosts]
+    servers = [socket.create_server((str(table.add(host)), 0)) for host in hosts]
+    ports = [server.getsockname()[1] for server in servers]
     listed = list_addresses(tables, "tcp")
     for server in servers:
         server.close()
-    assert sorted(local for local, _ in listed) == ["0100007F:1F90", "0500F40A:1F90"]
+    own = [local for local, _ in listed if int(local.partition(":")[2], 16) in ports]
+    assert sorted(own) == [f"0100007F:{ports[1]:04X}", f"0500F40A:{ports[0]:04X}"]
 
 
 def test_connection_is_listed_with_its_peer(table: AddressTable, tables: SocketTables) -> None:
-    server = socket.create_server((str(table.add(Address(OTHER))), 8080))
+    server = socket.create_server((str(table.add(Address(OTHER))), 0))
     client = socket.create_connection(
         server.getsockname(), source_address=(str(table.add(Address(POD))), 0)
     )
-    (found,) = [both for both in list_addresses(tables, "tcp") if not both[1].startswith("0000")]
-    port = client.getsockname()[1]
+    port, server_port = client.getsockname()[1], server.getsockname()[1]
+    listed = list_addresses(tables, "tcp")
     client.close()
     server.close()
-    assert found == (f"0500F40A:{port:04X}", "0600F40A:1F90")
+    assert (f"0500F40A:{port:04X}", f"0600F40A:{server_port:04X}") in listed
+    assert not [local for local, _ in listed if local.startswith("0600F40A")]
 
 
 def test_sockets_of_ipv6_are_listed(table: AddressTable, tables: SocketTables) -> None:
     with socket.socket(socket.AF_INET6) as mapped, socket.socket(socket.AF_INET6) as alone:
+        ports = []
         for server, host in ((mapped, Address(POD)), (alone, Address(UNSPECIFIED6, POD))):
-            server.bind((f"::ffff:{table.add(host)}", 8080))
+            server.bind((f"::ffff:{table.add(host)}", 0))
             server.listen()
-        listed = list_addresses(tables, "tcp6")
-    assert sorted(local for local, _ in listed) == [
-        "0" * 32 + ":1F90",
-        "0000000000000000FFFF00000500F40A:1F90",
-    ]
+            ports.append(server.getsockname()[1])
+        listed = [local for local, _ in list_addresses(tables, "tcp6")]
+    assert f"0000000000000000FFFF00000500F40A:{ports[0]:04X}" in listed
+    assert f"{0:032X}:{ports[1]:04X}" in listed
 
 
 def test_datagram_sockets_are_listed(table: AddressTable, tables: SocketTables) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as server:
-        server.bind((str(table.add(Address(POD))), 5353))
-        assert [local for local, _ in list_addresses(tables, "udp")] == ["0500F40A:14E9"]
+        server.bind((str(table.add(Address(POD))), 0))
+        port = server.getsockname()[1]
+        listed = [local for local, _ in list_addresses(tables, "udp")]
+    assert listed == [f"0500F40A:{port:04X}"]
 
 
 @pytest.mark.parametrize("path", [b"/proc/net/tcp", b"/proc/self/net/udp6", b"/proc/17/net/tcp6"])
