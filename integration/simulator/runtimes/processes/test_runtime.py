@@ -1095,7 +1095,8 @@ def test_no_program_runs_plainly_where_namespaces_were_asked_for(tmp_path: Path)
     command = [sys.executable, "-m", "tools.docker_profile", "--", sys.executable, "-c", _STRICT]
     output = subprocess.check_output([*command, str(tmp_path)], text=True, timeout=60)
     assert output.splitlines() == [
-        "the launcher of programs has ended",
+        "create namespaces: not permitted, by a seccomp or AppArmor profile or "
+        "kernel.unprivileged_userns_clone",
         "the launcher of programs has ended: isolation namespaces was asked for, and is refused: "
         "create namespaces: not permitted, by a seccomp or AppArmor profile or "
         "kernel.unprivileged_userns_clone",
