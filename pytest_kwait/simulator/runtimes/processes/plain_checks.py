@@ -1,7 +1,7 @@
 """Checks of containers whose programs are plain processes, without namespaces.
 
-What such a program cannot have is refused before it starts: volumes at their paths, in-cluster
-configuration, and a port that a program of another pod has. Where it may do without, as with the
+A program is refused before it starts if it cannot have its volumes at their paths, in-cluster
+configuration, or a port that a program of another pod has. Where it may do without, as with the
 token that every pod has, it starts; see `docs/programs.md`.
 """
 
