@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tools.launchers import run_launcher
 from tools import apparmor_profile
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
 
 
 def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    started = [sys.executable, "-m", "tools.apparmor_profile", *arguments]
-    return subprocess.run(started, capture_output=True, text=True, check=False, timeout=60)
+    return run_launcher("tools.apparmor_profile", *arguments)
 
 
 def test_user_namespaces_have_no_capabilities() -> None:

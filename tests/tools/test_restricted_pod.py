@@ -3,11 +3,11 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
 
+from tests.tools.launchers import run_launcher
 from tools import restricted_pod
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="system calls of Linux")
@@ -15,8 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="system calls of
 
 def test_command_has_the_context_of_a_restricted_pod() -> None:
     probe = [sys.executable, "-m", "tests.tools.restricted_probe"]
-    started = [sys.executable, "-m", "tools.restricted_pod", "--user", "54321", "--", *probe]
-    done = subprocess.run(started, capture_output=True, text=True, check=False, timeout=60)
+    done = run_launcher("tools.restricted_pod", "--user", "54321", "--", *probe)
     assert done.returncode == 7, done.stderr
     found = json.loads(done.stdout)
     expected = {
