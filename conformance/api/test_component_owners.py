@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.objects import (
     claim,
     container,
@@ -114,7 +115,7 @@ def test_volumes(kwait: Kwait) -> None:
 
 def test_nodes(kwait: Kwait) -> None:
     """Of a kubelet: what it registers, and what it changes of its status afterwards."""
-    node = kwait.list("nodes")[0]
+    node = kwait.get(f"node/{first_kubelet_node(kwait)}")
     owned = _owned_by(node, _KUBELET)
     assert owned["metadata"] == {"annotations", "labels"}
     assert (
