@@ -2,11 +2,12 @@
 
 Run it as `python -m benchmarks.intercepted [ROUNDS]`; it needs Linux.
 
-Bars: from the creation of a pod to Running at most 1.5 times a bare `subprocess.Popen` of the same
-program plus 100 ms; requests through a service at least 0.3 of those over the loopback interface;
+Bars: from a sandbox' creation to the program's first output, and from the creation of a pod to
+Running, at most 1.5 times a bare `subprocess.Popen` of the same program plus 100 ms; requests
+through a service, by its name, at least 0.3 of those over the loopback interface;
 `import kubernetes.client` in a pod with mounts at most 1.6 times the import outside; 50 idle pods
 of 25 Deployments at most a tenth of a processor, all processes of the cluster together. A build of
-5,000 operations on files has no bar.
+5,000 operations on files has no bar, nor have requests without the name or the service.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from benchmarks import container_start
 from benchmarks.children import run_child
 from benchmarks.pairs import measure
 from benchmarks.processor_time import read_process_seconds, read_tree_seconds
@@ -25,6 +27,8 @@ from benchmarks.programs import (
     SERVE,
     SERVING,
     Cluster,
+    create_service,
+    measure_requests,
     measure_service,
     measure_start,
     serving_cluster,
@@ -32,7 +36,7 @@ from benchmarks.programs import (
 from benchmarks.rows import CannotMeasureError, Row, run_alone
 from e2e.objects import config_map, deployment, pod, secret
 from pytest_kwait import wait_for_deployment_complete, wait_for_pod_ready
-from pytest_kwait.client.resource import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS
+from pytest_kwait.client.resource import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from pytest_kwait.clock import SYSTEM_CLOCK, Deadline
 from pytest_kwait.simulator import find_isolation_refusal
 
@@ -84,15 +88,29 @@ def measure_rows(rounds: int = 15) -> list[Row]:
     """
     if refusal := find_isolation_refusal("intercepted"):
         raise CannotMeasureError(refusal)
+    rows = [container_start.measure_start(rounds, "intercepted", START_EXTRA)]
     with serving_cluster("intercepted") as cluster:
-        rows = [
-            measure_start(cluster, rounds, START_EXTRA),
-            measure_service(cluster, min(rounds, 5)),
-        ]
+        rows.append(measure_start(cluster, rounds, START_EXTRA))
+        create_service(cluster)
+        rows += [measure_service(cluster, min(rounds, 5)), *_measure_addresses(cluster)]
         _create_pod_with_mounts(cluster)
         rows += [_measure_import(cluster, rounds), _measure_build(cluster, min(rounds, 5))]
     with serving_cluster("intercepted") as cluster:
         return [*rows, _measure_idle(cluster)]
+
+
+def _measure_addresses(cluster: Cluster) -> list[Row]:
+    """Send requests without a look-up of the name, and without the service."""
+    deadline = Deadline.after(TIMEOUT)
+    service = cluster.session.get(SERVICES, "server", NAMESPACE, deadline=deadline)
+    server = cluster.session.get(PODS, "server", NAMESPACE, deadline=deadline)
+    return [
+        Row(f"requests/s {what}, of loopback's", measure_requests(cluster, host, 3), None)
+        for what, host in (
+            ("to its cluster IP", service["spec"]["clusterIP"]),
+            ("to its pod", f"{server['status']['podIP']}:8080"),
+        )
+    ]
 
 
 def _create_pod_with_mounts(cluster: Cluster) -> None:

@@ -154,41 +154,56 @@ def measure_start(cluster: Cluster, rounds: int, extra: float = START_EXTRA) -> 
     return Row(what, rest * 1000, extra * 1000, "ms")
 
 
-def measure_service(cluster: Cluster, rounds: int) -> Row:
-    """Send requests from one pod to another by a service, and over loopback, in turns."""
-    session = cluster.session
+def create_service(cluster: Cluster) -> None:
+    """Create a service with its pod, both `server`, and a pod `client`."""
     deadline = Deadline.after(60)
-    session.create(SERVICES, service("server"), NAMESPACE, deadline=deadline)
+    cluster.session.create(SERVICES, service("server"), NAMESPACE, deadline=deadline)
     for name in ("server", "client"):
-        session.create(PODS, _pod(name), NAMESPACE, deadline=deadline)
+        cluster.session.create(PODS, _pod(name), NAMESPACE, deadline=deadline)
         wait_for_pod_ready(cluster.api, NAMESPACE, name, timeout=30)
-    server = subprocess.Popen([*SERVE, "0"], stdout=subprocess.PIPE, text=True)
-    assert server.stdout is not None
-    url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
 
-    def through_service() -> float:
-        command = [sys.executable, "-c", _REQUEST, "http://server/", str(REQUESTS)]
-        found = session.exec(NAMESPACE, "client", command, deadline=Deadline.after(60))
-        return float(found.stdout)
 
-    def over_loopback() -> float:
-        command = [sys.executable, "-c", _REQUEST, url, str(REQUESTS)]
-        return float(run_child(command))
+def measure_requests(cluster: Cluster, host: str, rounds: int) -> float:
+    """Return the requests a second from the pod `client` to a host, of those over loopback.
 
-    pairs = measure(through_service, over_loopback, rounds)
-    server.kill()
-    server.wait()
+    Args:
+        host: the name or address of the server, with its port unless that is 80.
+    """
+    with subprocess.Popen([*SERVE, "0"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
+
+        def in_pod() -> float:
+            command = [sys.executable, "-c", _REQUEST, f"http://{host}/", str(REQUESTS)]
+            deadline = Deadline.after(60)
+            return float(
+                cluster.session.exec(NAMESPACE, "client", command, deadline=deadline).stdout
+            )
+
+        def over_loopback() -> float:
+            return float(run_child([sys.executable, "-c", _REQUEST, url, str(REQUESTS)]))
+
+        try:
+            pairs = measure(in_pod, over_loopback, rounds)
+        finally:
+            server.kill()
     ours, peer = statistics.median(pairs.ours), statistics.median(pairs.peer)
-    print("requests a second")
-    print(f"  through a service {ours:.0f}, over the loopback interface {peer:.0f}")
+    print(f"requests a second to {host} {ours:.0f}, over the loopback interface {peer:.0f}")
+    return pairs.median_ratio
+
+
+def measure_service(cluster: Cluster, rounds: int) -> Row:
+    """Send requests through the service by its name, and over loopback, in turns."""
     what = "requests/s through a service, of loopback's"
-    return Row(what, pairs.median_ratio, SERVICE_RATIO, is_least=True)
+    return Row(what, measure_requests(cluster, "server", rounds), SERVICE_RATIO, is_least=True)
 
 
 def measure_rows(rounds: int = 15) -> list[Row]:
     """Start programs and send requests, in pods and without, in turns."""
     with serving_cluster() as cluster:
-        return [measure_start(cluster, rounds), measure_service(cluster, min(rounds, 5))]
+        started = measure_start(cluster, rounds)
+        create_service(cluster)
+        return [started, measure_service(cluster, min(rounds, 5))]
 
 
 if __name__ == "__main__":
