@@ -181,9 +181,12 @@ class Change(NamedTuple):
 
     Args:
         arguments: numbers, or what the argument points to, by the argument's place.
+        on_return: called with the result before the program sees it: a number, or a negative errno.
+            None to do nothing.
     """
 
     arguments: Mapping[int, int | bytes | Pointers]
+    on_return: Callable[[int], None] | None = None
 
     @property
     def size(self) -> int:

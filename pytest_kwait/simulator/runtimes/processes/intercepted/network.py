@@ -27,6 +27,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
+    Pointers,
     Result,
     as_signed,
 )
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         SystemCall,
     )
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 
 # Source: include/uapi/linux/{in,in6,socket}.h.
 _IPPROTO_IPV6, _IPV6_V6ONLY = 41, 26
@@ -58,9 +60,11 @@ _LENGTH = struct.Struct("=I")
 _MAX_LENGTH = 128
 # struct msghdr: the name and its length; struct mmsghdr has one and the length of the message.
 _NAME = struct.Struct("=QI")
+_POINTER_BYTES = 8
 _MMSGHDR_SIZE = 64
 _MAX_MESSAGES = 1024
-_AT_FDCWD, _UNIX_PATH_BYTES = -100, 108
+# struct msghdr as words: the name and its length are the first two.
+_MESSAGE = struct.Struct("=7Q")
 UNSPECIFIED6 = IPv4Address(1)
 """What IPv6 sockets that take no IPv4 have instead of all the pod's addresses."""
 
@@ -68,13 +72,14 @@ PASSED_FLAGS = 0x810
 """Flags of `sendmsg` that no program uses: such a call is not caught."""
 
 
-class FindPath(Protocol):
-    """Returns where a path is on the machine; None if the kernel comes to the same place."""
+class UnixSockets(Protocol):
+    """The paths of Unix sockets, as `SocketPaths`."""
 
-    def __call__(
-        self, call: SystemCall, dirfd: int, path: bytes, *, is_created: bool
-    ) -> bytes | None:
-        """Return it."""
+    def find(self, call: SystemCall, path: bytes, *, is_created: bool) -> SocketPath | None:
+        """Return a path of the machine; None if the kernel comes to the same place."""
+
+    def find_name(self, bound: bytes) -> bytes | None:
+        """Return the path by which a program has bound a socket; None if it is that one."""
 
 
 class PodAddress(NamedTuple):
@@ -104,12 +109,11 @@ class NetworkCalls:
     Args:
         pod: the pod.
         table: the cluster's addresses.
-        find_path: returns where the path of a Unix socket is on the machine, as
-            `FileCalls.find_host_path`.
+        unix_sockets: the paths of Unix sockets.
     """
 
-    def __init__(self, pod: PodAddress, table: AddressTable, find_path: FindPath) -> None:
-        self._pod, self._table, self._find_path = pod, table, find_path
+    def __init__(self, pod: PodAddress, table: AddressTable, unix_sockets: UnixSockets) -> None:
+        self._pod, self._table, self._unix_sockets = pod, table, unix_sockets
         # Sockets that take no IPv4, by the inode that /proc shows.
         self._ipv6_only: set[str] = set()
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
@@ -236,16 +240,15 @@ class NetworkCalls:
         Raises:
             OSError: the path leads nowhere, or is too long on the machine.
         """
-        path = data[_FAMILY.size :].partition(b"\0")[0]
-        if len(data) <= _FAMILY.size or _FAMILY.unpack_from(data) != (socket.AF_UNIX,) or not path:
-            return Continue()
-        found = self._find_path(call, _AT_FDCWD, path, is_created=is_created)
+        found = self._find_unix(call, data, is_created=is_created)
         if found is None:
             return Continue()
-        if len(found) >= _UNIX_PATH_BYTES:
-            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        changed = data[: _FAMILY.size] + found + b"\0"
-        return Change({place: changed, place + 1: len(changed)})
+        changed = data[: _FAMILY.size] + found.path + b"\0"
+        return Change({place: changed, place + 1: len(changed)}, found.on_return)
+
+    def _find_unix(self, call: SystemCall, data: bytes, *, is_created: bool) -> SocketPath | None:
+        path = _parse_path(data)
+        return self._unix_sockets.find(call, path, is_created=is_created) if path else None
 
     def _change_data(self, data: bytes, endpoint: _Endpoint) -> bytes:
         port = self._table.to_machine_port(endpoint.port)
@@ -285,6 +288,13 @@ class NetworkCalls:
         return any(host in network for network in self._pod.networks)
 
     def _answer_sendmsg(self, call: SystemCall) -> Answer:
+        words = _MESSAGE.unpack(call.memory.read(call.arguments[1], _MESSAGE.size))
+        length = words[1] & 0xFFFFFFFF
+        data = _read_data(call.memory, words[0], length) if words[0] else b""
+        found = self._find_unix(call, data, is_created=False)
+        if found is not None:
+            name = data[: _FAMILY.size] + found.path + b"\0"
+            return Change({1: Pointers((name, len(name), *words[2:]))})
         self._change_message(call.memory, call.arguments[1])
         return Continue()
 
@@ -321,8 +331,7 @@ class NetworkCalls:
 
             def on_return(result: int) -> None:
                 if result >= 0:
-                    (written,) = _LENGTH.unpack(call.memory.read(length, _LENGTH.size))
-                    self._show(call.memory, address, min(space, written))
+                    self._show(call.memory, address, space, length)
 
             return Continue(on_return)
 
@@ -337,8 +346,8 @@ class NetworkCalls:
 
     def _show_message(self, memory: Memory, header: int, space: int, result: int) -> None:
         if result >= 0:
-            name, length = _NAME.unpack(memory.read(header, _NAME.size))
-            self._show(memory, name, min(space, length))
+            name, _ = _NAME.unpack(memory.read(header, _NAME.size))
+            self._show(memory, name, space, header + _POINTER_BYTES)
 
     def _answer_recvmmsg(self, call: SystemCall) -> Answer:
         memory, headers = call.memory, call.arguments[1]
@@ -357,11 +366,21 @@ class NetworkCalls:
 
         return Continue(on_return)
 
-    def _show(self, memory: Memory, address: int, length: int) -> None:
-        """Show the cluster's address in place of the machine's."""
-        data = memory.read(address, min(length, _MAX_LENGTH)) if length > 0 else b""
+    def _show(self, memory: Memory, address: int, space: int, length: int) -> None:
+        """Show the cluster's address in place of the machine's.
+
+        Args:
+            space: bytes that the program has for an address.
+            length: address of the length of what the kernel has written.
+        """
+        (written,) = _LENGTH.unpack(memory.read(length, _LENGTH.size))
+        size = min(space, written, _MAX_LENGTH)
+        data = memory.read(address, size) if size > 0 else b""
         endpoint = _parse(data)
-        if endpoint is None or isinstance(endpoint.host, IPv6Address):
+        if endpoint is None:
+            self._show_path(memory, address, space, length, _parse_path(data))
+            return
+        if isinstance(endpoint.host, IPv6Address):
             return
         found = self._table.find_address(endpoint.host)
         if found is None:
@@ -374,11 +393,28 @@ class NetworkCalls:
             host = found.owner
         memory.write(address, _replace(data, host, port))
 
+    def _show_path(
+        self, memory: Memory, address: int, space: int, length: int, path: bytes
+    ) -> None:
+        """Show the name of a Unix socket in place of the path that it is bound to."""
+        name = self._unix_sockets.find_name(path) if path else None
+        if name is not None:
+            text = name + b"\0"
+            memory.write(address + _FAMILY.size, text[: max(space - _FAMILY.size, 0)])
+            memory.write(length, _LENGTH.pack(_FAMILY.size + len(text)))
+
 
 def _read_data(memory: Memory, address: int, length: int) -> bytes:
     """Return an address in a program's memory; empty if it has an impossible length."""
     size = as_signed(length)
     return memory.read(address, size) if 0 < size <= _MAX_LENGTH else b""
+
+
+def _parse_path(data: bytes) -> bytes:
+    """Return the path in the address of a Unix socket; empty for one without, or of other kind."""
+    if len(data) <= _FAMILY.size or _FAMILY.unpack_from(data) != (socket.AF_UNIX,):
+        return b""
+    return data[_FAMILY.size :].partition(b"\0")[0]
 
 
 def _parse(data: bytes) -> _Endpoint | None:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
 _TRIED_NAME = "kwait"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (the container's)
+_SHARED_MEMORY = "/dev/shm"
 
 
 class ContainerInterceptor:
@@ -187,7 +187,7 @@ def _list_calls(
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
     table = AddressTable(environment.addresses)
-    network = NetworkCalls(pod, table, files.find_host_path)
+    network = NetworkCalls(pod, table, files.sockets)
     sockets = SocketTables(pod, table, files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {
@@ -230,6 +230,7 @@ def _find_files(
         folders=(config["workdir"],),
         hidden=(environment.folder, *sandbox["hidden"]),
         read_only_root=config["read_only_root"],
+        sockets=f"{folder}/sockets",
     )
 
 

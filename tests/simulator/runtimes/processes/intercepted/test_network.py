@@ -23,9 +23,11 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
+    Pointers,
     Result,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
+from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
 if TYPE_CHECKING:
@@ -51,18 +53,26 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressTa
     made.close()
 
 
-def find_path(call: SystemCall, dirfd: int, path: bytes, *, is_created: bool) -> bytes | None:
-    """Return a path on the machine for those in a volume."""
-    del call, dirfd
-    if path.startswith(b"/data/"):
-        return b"/machine" + (b"/new" if is_created else b"") + path
-    return None
+class FakeSockets:
+    """Unix sockets in a volume."""
+
+    def find(self, call: SystemCall, path: bytes, *, is_created: bool) -> SocketPath | None:
+        """Return a path on the machine for those in the volume."""
+        del call
+        if path.startswith(b"/data/"):
+            return SocketPath(b"/machine" + (b"/new" if is_created else b"") + path)
+        return None
+
+    def find_name(self, bound: bytes) -> bytes | None:
+        """Return the path in the container."""
+        is_new = bound.startswith(b"/machine/new/")
+        return bound.removeprefix(b"/machine/new") if is_new else None
 
 
 @pytest.fixture
 def calls(table: AddressTable) -> NetworkCalls:
     """Return the answers to a pod's programs."""
-    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path)
+    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets())
 
 
 def inet(host: str, port: int) -> bytes:
@@ -90,7 +100,7 @@ def returned(
 ) -> bytes:
     """Return the address that a program sees after the kernel has written another one."""
     memory = FakeMemory()
-    place = memory.add(bytes(28))
+    place = memory.add(bytes(max(space, 28)))
     length = memory.add(struct.pack("=I", space))
     if name == "recvfrom":
         call = make_call(name, memory, 3, 0, 0, 0, place, length)
@@ -252,7 +262,7 @@ def test_program_on_the_loopback_interface_alone_is_found(
 
 def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
     node = IPv4Address("172.30.0.2")
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, find_path)
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets())
     shared = table.add(Address(LOCALHOST))
     assert change(calls, "bind", inet("127.0.0.1", 80)) == Change({1: inet(str(shared), 80)})
 
@@ -274,8 +284,26 @@ def test_path_of_a_socket_is_found_on_the_machine(calls: NetworkCalls) -> None:
     assert change(calls, "connect", path + b"\0") == Change({1: target, 2: len(target)})
     assert change(calls, "sendto", path) == Change({4: target, 5: len(target)})
     assert change(calls, "connect", unix + b"\0abstract") == Continue()
-    with pytest.raises(OSError, match="File name too long"):
-        change(calls, "connect", unix + b"/data/" + b"x" * 95)
+
+
+def test_name_of_a_socket_is_the_container_s(calls: NetworkCalls) -> None:
+    unix = struct.pack("=H", socket.AF_UNIX)
+    shown = unix + b"/data/app.sock\0"
+    for name in ("getsockname", "getpeername", "accept", "recvfrom"):
+        data = returned(calls, name, unix + b"/machine/new/data/app.sock\0", space=100)
+        assert data.startswith(shown)
+        for other in (b"/machine/other\0", b"\0abstract", b""):
+            assert returned(calls, name, unix + other) == unix + other
+
+
+def test_message_to_a_path_has_another_header(calls: NetworkCalls) -> None:
+    memory = FakeMemory()
+    name = struct.pack("=H", socket.AF_UNIX) + b"/data/app.sock\0"
+    header = memory.add(struct.pack("=7Q", memory.add(name), len(name), 1, 2, 3, 4, 5))
+    changed = name[:2] + b"/machine/data/app.sock\0"
+    assert calls.answers["sendmsg"](make_call("sendmsg", memory, 3, header, 0)) == Change(
+        {1: Pointers((changed, len(changed), 1, 2, 3, 4, 5))}
+    )
 
 
 def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int:
