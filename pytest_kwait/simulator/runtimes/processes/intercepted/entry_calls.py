@@ -251,11 +251,11 @@ class EntryCalls:
         target = self._find_new(call, new_fd, new, is_folder=False)
         if source.is_nameless:
             return self._link_nameless(call, path, old_fd, target)
+        self._files.check_writable(target.folder)
         if not self._is_one_area(source, target) or source.position.is_target:
             return Failure(errno.EXDEV)
         if self._files.is_kernels(source) and self._files.is_kernels(target):
             return Continue()
-        self._files.check_writable(target.folder)
         if stat.S_ISDIR(source.status.st_mode):
             return Failure(errno.EPERM)
         with self._files.layer.change():
