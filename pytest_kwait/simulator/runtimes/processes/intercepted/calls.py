@@ -167,10 +167,10 @@ class Descriptor(NamedTuple):
 
 
 class Pointers(NamedTuple):
-    """An array of pointers, which ends with a null pointer.
+    """An array of pointers, which ends with a null pointer; or a structure of 64-bit words.
 
     Args:
-        items: addresses in the program, or bytes to be written there.
+        items: addresses in the program or other numbers, or bytes to be written there.
     """
 
     items: tuple[int | bytes, ...]
@@ -181,9 +181,12 @@ class Change(NamedTuple):
 
     Args:
         arguments: numbers, or what the argument points to, by the argument's place.
+        in_place: what is written to the program's memory instead, by its address, if another
+            process traces the thread; None to refuse the call then.
     """
 
     arguments: Mapping[int, int | bytes | Pointers]
+    in_place: Mapping[int, bytes] | None = None
 
     @property
     def size(self) -> int:

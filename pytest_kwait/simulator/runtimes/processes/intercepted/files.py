@@ -105,6 +105,10 @@ class FileCalls:
         """Return where a path is on the machine, as `FileSystem.find_host_path`."""
         return self._files.find_host_path(call, dirfd, path, is_created=is_created)
 
+    def find_container_path(self, path: bytes) -> bytes:
+        """Return the container's path for one of the machine."""
+        return self._files.paths.to_container(path)
+
     def answer(self, call: SystemCall) -> Answer:
         """Return the answer to a call."""
         self._files.layer.synchronize()

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 # Rings make system calls that no filter sees.
 _REFUSED = ("io_uring_setup",)
 _MAX_CHANGED = 1024
-"""Calls that may wait to be made again; the oldest of more belong to threads that have ended."""
+"""Threads whose last changed call is known; the oldest of more have ended."""
 
 
 class _Changed(NamedTuple):
@@ -54,10 +54,12 @@ class _Changed(NamedTuple):
     Args:
         arguments: all six.
         contents: what was written into the program's memory, by address.
+        stack: the thread's stack pointer: no other call has these arguments with it.
     """
 
     arguments: tuple[int, ...]
     contents: Mapping[int, bytes]
+    stack: int
 
 
 class _Followed:
@@ -230,40 +232,46 @@ class Interceptor:
             os.close(answer.fd)
 
     def _is_made_again(self, notification: Notification, memory: ProcessMemory) -> bool:
-        """Return whether this is a call with changed arguments, which are as they were left."""
+        """Return whether this is a call with changed arguments, and restore what they point to.
+
+        It is made more than once if signals interrupt it, whose handlers use the stack.
+        """
         changed = self._changed.get(notification.thread)
         if changed is None or changed.arguments != notification.arguments:
             return False
-        # A handler of a signal may have used the stack meanwhile.
-        for address, content in changed.contents.items():
-            memory.write(address, content)
-        del self._changed[notification.thread]
+        if tracer.read_stack(notification.thread) != changed.stack:
+            return False
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            for address, content in changed.contents.items():
+                memory.write(address, content)
         return True
 
     def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
         thread = notification.thread
         if not tracer.seize(thread):
-            notification.answer(-errno.EPERM)
+            _change_in_place(notification, memory, answer)
             return
         notification.answer(tracer.RESTART)
         if not tracer.wait_for_stop(thread):
             return
-        try:
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             registers = tracer.Registers(self._processor, thread)
             values, contents = answer.lay_out(registers.make_space(answer.size))
-            for address, content in contents.items():
-                memory.write(address, content)
-            registers.set_arguments(values)
-        except OSError:  # it has ended meanwhile
-            pass
-        else:
-            arguments = list(notification.arguments)
-            for place, number in values.items():
-                arguments[place] = number
-            if len(self._changed) >= _MAX_CHANGED:
-                del self._changed[next(iter(self._changed))]
-            self._changed[thread] = _Changed(tuple(arguments), contents)
+            try:
+                for address, content in contents.items():
+                    memory.write(address, content)
+            except OSError as error:  # its stack has no space
+                registers.fail(error.errno or errno.EFAULT, notification.instruction)
+            else:
+                registers.set_arguments(values)
+                arguments = list(notification.arguments)
+                for place, number in values.items():
+                    arguments[place] = number
+                self._changed.pop(thread, None)
+                if len(self._changed) >= _MAX_CHANGED:
+                    del self._changed[next(iter(self._changed))]
+                self._changed[thread] = _Changed(tuple(arguments), contents, registers.stack)
         tracer.detach(thread)
 
     # -- calls whose results are seen
@@ -338,6 +346,20 @@ class Interceptor:
             self._programs.remove(pid)
             code = os.waitstatus_to_exitcode(status)
             self._on_exit(pid, 128 - code if code < 0 else code)
+
+
+def _change_in_place(notification: Notification, memory: ProcessMemory, answer: Change) -> None:
+    """Let a thread that a debugger traces make a call with what it points to changed."""
+    if answer.in_place is None:
+        notification.answer(-errno.EPERM)
+        return
+    try:
+        for address, content in answer.in_place.items():
+            memory.write(address, content)
+    except OSError as error:
+        notification.answer(-(error.errno or errno.EFAULT))
+    else:
+        notification.let_continue()
 
 
 def _call(on_return: Callable[[int], None], result: int) -> None:

@@ -183,7 +183,7 @@ def _list_calls(
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
     table = AddressTable(environment.addresses)
-    network = NetworkCalls(pod, table, files.find_host_path)
+    network = NetworkCalls(pod, table, files.find_host_path, files.find_container_path)
     sockets = SocketTables(pod, table, files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {

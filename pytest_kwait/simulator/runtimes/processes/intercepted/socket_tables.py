@@ -12,15 +12,18 @@ from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
-    LOCALHOST,
     UNSPECIFIED,
+    is_loopback,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Descriptor,
     as_signed,
     read_string,
 )
-from pytest_kwait.simulator.runtimes.processes.intercepted.network import UNSPECIFIED6
+from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
+    LOOPBACK6,
+    UNSPECIFIED6,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _PATH = re.compile(rb"/proc/(?:(?:self|thread-self|[0-9]+)/)?net/(tcp6?|udp6?)")
 _MAPPED = f"{0:016X}{int.from_bytes(bytes([0, 0, 255, 255]), sys.byteorder):08X}"
 _WORD_DIGITS = 8
+# The last 32 bits of `::` and `::1`.
+_LAST_WORDS = {UNSPECIFIED6: UNSPECIFIED, LOOPBACK6: IPv4Address(1)}
 
 
 class SocketTables:
@@ -100,11 +105,11 @@ class SocketTables:
         if found is None:
             return None
         host = found.host
-        is_loopback = found.owner == self._pod.owner and host in (LOCALHOST, UNSPECIFIED6)
-        if is_own and host != self._pod.host and not is_loopback:
+        is_loop = found.owner == self._pod.owner and (host in _LAST_WORDS or is_loopback(host))
+        if is_own and host != self._pod.host and not is_loop:
             return None
-        if host == UNSPECIFIED6:
-            host = UNSPECIFIED
+        if host in _LAST_WORDS:
+            host = _LAST_WORDS[host]
             words = words.replace(_MAPPED, "0" * len(_MAPPED))
         shown = f"{int.from_bytes(host.packed, sys.byteorder):08X}"
         number = self._table.from_machine_port(int(port, 16))

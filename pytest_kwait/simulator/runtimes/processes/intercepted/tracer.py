@@ -95,10 +95,20 @@ class Registers:
         self._values[processor.program_counter] = instruction - processor.call_bytes
         self._store()
 
+    def fail(self, number: int, instruction: int) -> None:
+        """Have a system call end with an errno that was to be made again."""
+        self._values[self._processor.result] = -number & 0xFFFFFFFFFFFFFFFF
+        self._values[self._processor.program_counter] = instruction
+        self._store()
+
+    @property
+    def stack(self) -> int:
+        """The stack pointer."""
+        return int(self._values[self._processor.stack_pointer])
+
     def make_space(self, size: int) -> int:
         """Return an address below the stack with space for a number of bytes."""
-        stack = self._values[self._processor.stack_pointer]
-        return int(stack - _RED_ZONE - size) & ~0xF
+        return self.stack - _RED_ZONE - size & ~0xF
 
     def set_arguments(self, values: Mapping[int, int]) -> None:
         """Set arguments of the system call by their places."""
@@ -118,6 +128,18 @@ def seize(thread: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def read_stack(thread: int) -> int:
+    """Return the stack pointer of a thread that waits in a system call; -1 if it does not.
+
+    Source: man 5 proc_pid_syscall.
+    """
+    try:
+        with open(f"/proc/{thread}/syscall", encoding="ascii") as file:
+            return int(file.read().split()[-2], 16)
+    except (OSError, IndexError, ValueError):
+        return -1
 
 
 def wait_for_stop(thread: int) -> bool:
