@@ -53,6 +53,7 @@ from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
     describe_error,
     get_layer,
     remove_below,
+    set_mode,
 )
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     CLONE_NEWIPC,
@@ -351,6 +352,7 @@ class Launcher:
             for empty_dir in sandbox.config["empty_dirs"]:
                 path = f"{folder}/empty/{empty_dir['name']}"
                 os.mkdir(path)
+                set_mode(path, empty_dir)
                 fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
             sandbox.storage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as failure:

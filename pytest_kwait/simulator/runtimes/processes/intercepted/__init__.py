@@ -10,6 +10,7 @@ one in.
 - `seccomp` installs filters and takes notifications; `tracer` changes arguments and results.
 - `system_calls` has the numbers and registers of the processors.
 - `network` answers calls of sockets, with the addresses of `addresses`.
+- `argument_memory` keeps changed arguments in the memory of programs.
 - `files` answers calls with paths, which `paths` resolves: those that open files itself, those that
   read or change their status by `status_calls` and `change_calls`, those that create, remove and
   rename by `entry_calls`, those that change the process by `process_calls`. `file_system` makes

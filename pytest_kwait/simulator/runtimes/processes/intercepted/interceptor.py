@@ -9,10 +9,15 @@ import select
 import signal
 import socket
 from array import array
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.runtimes.processes.intercepted import tracer
+from pytest_kwait.simulator.runtimes.processes.intercepted.argument_memory import (
+    KEPT_CALLS,
+    ArgumentMemory,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
@@ -45,21 +50,21 @@ if TYPE_CHECKING:
 # Rings make system calls that no filter sees.
 _REFUSED = ("io_uring_setup",)
 _MAX_CHANGED = 1024
-"""Threads whose last changed call is known; the oldest of more have ended."""
+"""Threads whose last changed calls are known; the oldest of more have ended."""
 
 
 class _Changed(NamedTuple):
     """A call that is made again with other arguments.
 
     Args:
+        number: of the call.
         arguments: all six.
         contents: what was written into the program's memory, by address.
-        stack: the thread's stack pointer: no other call has these arguments with it.
     """
 
+    number: int
     arguments: tuple[int, ...]
     contents: Mapping[int, bytes]
-    stack: int
 
 
 class _Followed:
@@ -106,7 +111,8 @@ class Interceptor:
             for name, answer in calls.answers.items()
             if name in processor.numbers
         }
-        self._changed: dict[int, _Changed] = {}
+        self._changed: dict[int, deque[_Changed]] = {}
+        self._argument_memory = ArgumentMemory()
         self._followed: dict[int, _Followed] = {}
         self._programs: set[int] = set()
         self._poll = select.poll()
@@ -234,45 +240,80 @@ class Interceptor:
     def _is_made_again(self, notification: Notification, memory: ProcessMemory) -> bool:
         """Return whether this is a call with changed arguments, and restore what they point to.
 
-        It is made more than once if signals interrupt it, whose handlers use the stack.
+        It is made more than once if signals interrupt it.
         """
-        changed = self._changed.get(notification.thread)
-        if changed is None or changed.arguments != notification.arguments:
-            return False
-        if tracer.read_stack(notification.thread) != changed.stack:
-            return False
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            for address, content in changed.contents.items():
-                memory.write(address, content)
-        return True
+        for changed in self._changed.get(notification.thread, ()):
+            if (changed.number, changed.arguments) == (
+                notification.number,
+                notification.arguments,
+            ):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    for address, content in changed.contents.items():
+                        memory.write(address, content)
+                return True
+        return False
 
     def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
-        thread = notification.thread
+        thread, number, instruction = (
+            notification.thread, notification.number, notification.instruction,
+        )  # fmt: skip
         if not tracer.seize(thread):
             _change_in_place(notification, memory, answer)
             return
         notification.answer(tracer.RESTART)
-        if not tracer.wait_for_stop(thread):
+        status = tracer.wait_for_stop(thread)
+        if status is None or not os.WIFSTOPPED(status):
+            self._on_ended(thread, status)
             return
-        with contextlib.suppress(OSError):  # it has ended meanwhile
+        try:
             registers = tracer.Registers(self._processor, thread)
-            values, contents = answer.lay_out(registers.make_space(answer.size))
             try:
+                values, contents = answer.lay_out(
+                    self._argument_memory.find(
+                        thread, answer.size, memory,
+                        lambda size: registers.map_memory(size, instruction),
+                    )
+                )  # fmt: skip
                 for address, content in contents.items():
                     memory.write(address, content)
-            except OSError as error:  # its stack has no space
-                registers.fail(error.errno or errno.EFAULT, notification.instruction)
+            except OSError as error:
+                registers.fail(error.errno or errno.ENOMEM, instruction)
             else:
                 registers.set_arguments(values)
-                arguments = list(notification.arguments)
-                for place, number in values.items():
-                    arguments[place] = number
-                self._changed.pop(thread, None)
-                if len(self._changed) >= _MAX_CHANGED:
-                    del self._changed[next(iter(self._changed))]
-                self._changed[thread] = _Changed(tuple(arguments), contents, registers.stack)
+                registers.make_again(number, instruction)
+                self._note_changed(notification, values, contents)
+        except tracer.Interrupted as interrupted:
+            status = interrupted.status
+            if status is None or not os.WIFSTOPPED(status):
+                self._on_ended(thread, status)
+                return
+            # The call is made as it was, and comes again.
+            tracer.detach(thread, tracer.get_signal(status))
+            return
+        except OSError:  # it has ended meanwhile
+            pass
         tracer.detach(thread)
+
+    def _note_changed(
+        self,
+        notification: Notification,
+        values: Mapping[int, int],
+        contents: Mapping[int, bytes],
+    ) -> None:
+        arguments = list(notification.arguments)
+        for place, value in values.items():
+            arguments[place] = value
+        last = self._changed.pop(notification.thread, None) or deque(maxlen=KEPT_CALLS)
+        last.append(_Changed(notification.number, tuple(arguments), contents))
+        if len(self._changed) >= _MAX_CHANGED:
+            del self._changed[next(iter(self._changed))]
+        self._changed[notification.thread] = last
+
+    def _on_ended(self, thread: int, status: int | None) -> None:
+        """Note that a thread has ended where it was to stop."""
+        if status is not None:
+            self._on_status(thread, status)
 
     # -- calls whose results are seen
 
@@ -284,7 +325,9 @@ class Interceptor:
             notification.let_continue()
             return
         notification.let_continue()
-        if not tracer.wait_for_stop(thread):
+        status = tracer.wait_for_stop(thread)
+        if status is None or not os.WIFSTOPPED(status):
+            self._on_ended(thread, status)
             return
         try:
             registers = tracer.Registers(self._processor, thread)

@@ -68,7 +68,9 @@ class ContainerFiles(NamedTuple):
         copies: files of the machine by the paths of the container's own copies.
         own_folders: folders that are empty at first, with their modes.
         visible: folders of the machine that the container has although they are below its own.
-        hidden: paths of the machine that do not exist in the container.
+        folders: folders that are created where they are missing.
+        hidden: paths that are empty in the container, if it has them: a folder without entries, or a
+            file without content.
         read_only_root: whether only mounts can be changed.
     """
 
@@ -77,6 +79,7 @@ class ContainerFiles(NamedTuple):
     copies: Mapping[str, str] = MappingProxyType({})
     own_folders: Mapping[str, int] = OWN_FOLDERS
     visible: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     read_only_root: bool = False
 

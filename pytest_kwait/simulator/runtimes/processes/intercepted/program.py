@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_kwait.simulator.runtimes.processes.container_init import (
+    change_directory,
     close_others,
     connect_streams,
     execute,
@@ -43,6 +44,7 @@ from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
     MAX_COPIED_BYTES,
     RootError,
     describe_error,
+    make_working_directory,
 )
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     die_with_parent,
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
 _TRIED_NAME = "kwait"
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (the container's)
 
 
 class ContainerInterceptor:
@@ -135,15 +138,16 @@ class ContainerInterceptor:
         if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
             limit_data(config["memory_bytes"])
         config["env"][MARKER] = environment.name
-        if not try_chdir(config["workdir"]):
-            os.makedirs(config["workdir"], exist_ok=True)
-            os.chdir(config["workdir"])
+        make_working_directory(config["workdir"])
+        is_entered = try_chdir(config["workdir"])
         if environment.any_user:
             limit_capabilities(select_capabilities(environment, config))
             os.setgroups(sorted(_list_groups(config)))
             os.setgid(config["group"] or 0)
             os.setuid(config["user"] or 0)
             die_with_parent()
+        if not is_entered:
+            change_directory(config["workdir"])
         execute(config, status)
 
 
@@ -216,14 +220,26 @@ def _find_files(
             copies[target] = mount.source
         else:
             mounts.append(Mount(os.path.normpath(target), mount.source, mount.read_only))
+    if all(mount.target != _SHARED_MEMORY for mount in mounts):
+        mounts.append(Mount(_SHARED_MEMORY, _make_shared_memory(folder)))
     return ContainerFiles(
         upper=f"{folder}/{config['id']}/layer",
         mounts=tuple(mounts),
         copies=copies,
         visible=tuple(config["visible"]),
+        folders=(config["workdir"],),
         hidden=(environment.folder, *sandbox["hidden"]),
         read_only_root=config["read_only_root"],
     )
+
+
+def _make_shared_memory(folder: str) -> str:
+    """Make the folder of a pod's shared memory, unless another container has; returns its path."""
+    path = f"{folder}/shm"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+        os.chmod(path, 0o1777)
+    return path
 
 
 def _list_groups(config: Message) -> tuple[int, ...]:

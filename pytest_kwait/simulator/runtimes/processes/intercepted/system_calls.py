@@ -20,10 +20,10 @@ class Processor(NamedTuple):
         architecture: its AUDIT_ARCH_ constant.
         numbers: numbers of system calls by name.
         register_count: registers of 64 bits that ptrace returns.
-        arguments: places of a system call's arguments among them.
+        call: place of a system call's number among them, where one is made.
+        arguments: places of its arguments.
         result: place of its result.
         program_counter: place of the address of the next instruction.
-        stack_pointer: place of the stack pointer.
         call_bytes: length of the instruction that makes a system call.
         is_result_kept: whether a call that is to be restarted is seen with its error as result;
             else it is seen before its instruction.
@@ -32,10 +32,10 @@ class Processor(NamedTuple):
     architecture: int
     numbers: Mapping[str, int]
     register_count: int
+    call: int
     arguments: tuple[int, ...]
     result: int
     program_counter: int
-    stack_pointer: int
     call_bytes: int
     is_result_kept: bool
 
@@ -87,6 +87,7 @@ _COMMON = {
     "lsetxattr": (189, 6),
     "mkdirat": (258, 34),
     "mknodat": (259, 33),
+    "mmap": (9, 222),
     "name_to_handle_at": (303, 264),
     "newfstatat": (262, 79),
     "openat": (257, 56),
@@ -149,10 +150,10 @@ X86_64 = Processor(
     architecture=0xC000003E,
     numbers={**{name: both[0] for name, both in _COMMON.items()}, **_X86_64_ALONE},
     register_count=27,
+    call=10,
     arguments=(14, 13, 12, 7, 9, 8),
     result=10,
     program_counter=16,
-    stack_pointer=19,
     call_bytes=2,
     is_result_kept=True,
 )
@@ -160,10 +161,10 @@ AARCH64 = Processor(
     architecture=0xC00000B7,
     numbers={name: both[1] for name, both in _COMMON.items()},
     register_count=34,
+    call=8,
     arguments=(0, 1, 2, 3, 4, 5),
     result=0,
     program_counter=32,
-    stack_pointer=31,
     call_bytes=4,
     is_result_kept=False,
 )

@@ -463,15 +463,36 @@ def test_visible_folders_are_in_own_ones(
     assert program.read(f"{machine}/current/module.py") == b"x = 1"
 
 
-def test_hidden_paths_do_not_exist(machine: Path, start: Callable[..., ContainedProgram]) -> None:
-    program = start(hidden=(f"{machine}/lib", f"{machine}/etc/passwd"))
+def test_missing_folders_are_created(machine: Path, start: Callable[..., ContainedProgram]) -> None:
+    """As working directories, also of a root that is read-only."""
+    folders = (f"{machine}/srv/app", f"{machine}/etc/passwd/none", f"{machine}/lib")
+    program = start(folders=folders, read_only_root=True)
 
-    assert program.listdir(machine) == ["etc", "link"]
-    for path in (f"{machine}/lib/inner", f"{machine}/lib", f"{machine}/link"):
-        with fails_with(errno.ENOENT):
-            program.stat(path)
-    program.mkdir(f"{machine}/lib")
-    assert program.listdir(f"{machine}/lib") == []
+    assert program.listdir(f"{machine}/srv") == ["app"]
+    assert program.listdir(f"{machine}/lib") == ["inner"]
+    assert program.read(f"{machine}/etc/passwd") == b"root"
+    assert not (machine / "srv").exists()
+
+
+def test_hidden_paths_are_empty(
+    machine: Path, volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    inner, visible = f"{machine}/lib/inner", f"{machine}/link"
+    program = start(
+        Mount("/srv/data", str(volume)),
+        hidden=(inner, f"{machine}/lib", visible, f"{machine}/missing", "/srv/data"),
+    )
+
+    assert program.listdir(machine) == ["etc", "lib", "link"]
+    assert program.listdir(f"{machine}/lib") == program.listdir("/srv/data") == []
+    with fails_with(errno.ENOENT):
+        program.stat(inner)
+    assert program.read(f"{machine}/etc/passwd") == program.read(visible) == b""
+    with fails_with(errno.EROFS):
+        program.mkdir(f"{machine}/lib/new")
+    with fails_with(errno.EBUSY):
+        program.unlink(f"{machine}/etc/passwd")
+    program.mkdir(f"{machine}/missing")
 
 
 # -- resolution
