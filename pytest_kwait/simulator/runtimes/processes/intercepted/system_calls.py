@@ -20,7 +20,8 @@ class Processor(NamedTuple):
         architecture: its AUDIT_ARCH_ constant.
         numbers: numbers of system calls by name.
         register_count: registers of 64 bits that ptrace returns.
-        arguments: places of a system call's arguments among them.
+        call: place of a system call's number among them, where one is made.
+        arguments: places of its arguments.
         result: place of its result.
         program_counter: place of the address of the next instruction.
         stack_pointer: place of the stack pointer.
@@ -32,6 +33,7 @@ class Processor(NamedTuple):
     architecture: int
     numbers: Mapping[str, int]
     register_count: int
+    call: int
     arguments: tuple[int, ...]
     result: int
     program_counter: int
@@ -89,6 +91,7 @@ _COMMON = {
     "newfstatat": (262, 79),
     "openat": (257, 56),
     "openat2": (437, 437),
+    "prctl": (157, 167),
     "readlinkat": (267, 78),
     "recvfrom": (45, 207),
     "recvmmsg": (299, 243),
@@ -101,6 +104,8 @@ _COMMON = {
     "sendmsg": (46, 211),
     "sendto": (44, 206),
     "setdomainname": (171, 162),
+    "setfsgid": (123, 152),
+    "setfsuid": (122, 151),
     "setgid": (106, 144),
     "setgroups": (116, 159),
     "sethostname": (170, 161),
@@ -147,6 +152,7 @@ X86_64 = Processor(
     architecture=0xC000003E,
     numbers={**{name: both[0] for name, both in _COMMON.items()}, **_X86_64_ALONE},
     register_count=27,
+    call=10,
     arguments=(14, 13, 12, 7, 9, 8),
     result=10,
     program_counter=16,
@@ -158,6 +164,7 @@ AARCH64 = Processor(
     architecture=0xC00000B7,
     numbers={name: both[1] for name, both in _COMMON.items()},
     register_count=34,
+    call=8,
     arguments=(0, 1, 2, 3, 4, 5),
     result=0,
     program_counter=32,
