@@ -104,9 +104,9 @@ def test_help_is_that_of_the_declared_options(
         "match; repeatable; for example 'shop/web:*=python -m shop.web' "
         "--egress HOST:PORT let programs in pods connect to HOST; repeatable; for example "
         "pypi.org:443; localhost is this machine, host.kwait.internal in pods "
-        "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: "
-        "namespaces where the machine permits them, else none; intercepted needs no namespaces; "
-        "with none they share the machine's ports and files (default: auto) "
+        "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: the "
+        "first of the others that the machine permits; intercepted needs no namespaces; with none "
+        "they share the machine's ports and files (default: auto) "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )

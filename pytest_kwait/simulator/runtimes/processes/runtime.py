@@ -80,6 +80,8 @@ class Isolation:
         missing: one sentence per restriction, for the header of a run.
         reason: why there are no namespaces; empty if there are.
         addresses: the file of the table of addresses, where system calls are intercepted.
+        lacking: why a part of the isolation is not there, by its name in `ISOLATED_PARTS`; empty
+            for plain processes, which have none.
     """
 
     namespaces: bool
@@ -90,6 +92,7 @@ class Isolation:
     missing: tuple[str, ...] = ()
     reason: str = ""
     addresses: str = ""
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -661,8 +664,8 @@ class ContainerRuntime:
         folder: the cluster's private folder; everything is made in a folder below it.
         network: the cluster's network.
         on_failed: called with the reason if the launcher ends before `close`.
-        isolation: `auto`, `none` to run programs without namespaces, or `namespaces` to run none
-            where the machine refuses them.
+        isolation: that of programs. None is run where the machine refuses one that is asked for;
+            `auto` is the best that it permits.
     """
 
     def __init__(

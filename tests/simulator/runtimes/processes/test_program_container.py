@@ -582,7 +582,7 @@ def test_files_of_the_machine_are_files_of_the_shell(tmp_path: Path) -> None:
 
 _CONFLICT = (
     'Port {} of pod "t/p" is in use by pod "t/first": without namespaces all pods share the '
-    "machine's ports; use another port, or run where --kwait-isolation=namespaces works"
+    "machine's ports; use another port, or run where --kwait-isolation=intercepted works"
 )
 
 
@@ -714,7 +714,7 @@ def test_a_program_that_has_missed_its_token_is_not_started_again(
     text = (
         "In-cluster configuration is not at /var/run/secrets/kubernetes.io/serviceaccount: without "
         "namespaces mounts are links below $CONTAINER_SANDBOX_MOUNT_POINT; give the program a "
-        "kubeconfig by KUBECONFIG in env, or run where --kwait-isolation=namespaces works"
+        "kubeconfig by KUBECONFIG in env, or run where --kwait-isolation=intercepted works"
     )
     assert _list_messages(cluster, "NoInClusterConfig") == [text]
     assert _state(cluster)["waiting"] == {"reason": "CreateContainerError", "message": text}

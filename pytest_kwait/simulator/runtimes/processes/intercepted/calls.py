@@ -137,9 +137,12 @@ class Continue(NamedTuple):
     Args:
         on_return: called with the result before the program sees it: a number, or a negative errno.
             It may write to the program's memory. None to do nothing.
+        followed_by: names and arguments of system calls that the thread makes after it. They must
+            be none that are caught.
     """
 
     on_return: Callable[[int], None] | None = None
+    followed_by: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class Result(NamedTuple):

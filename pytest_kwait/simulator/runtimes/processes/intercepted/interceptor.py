@@ -34,9 +34,14 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
     receive_notification,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.processes import kill, list_children
-from pytest_kwait.simulator.runtimes.processes.system_calls import die_with_parent, make_subreaper
+from pytest_kwait.simulator.runtimes.processes.system_calls import (
+    die_with_parent,
+    make_subreaper,
+    show_to_tracers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,6 +147,7 @@ class Interceptor:
         if not pid:
             own_socket.close()
             die_with_parent()
+            show_to_tracers()
             fd = install_filter(self._processor, self._filter)
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [fd]))
             child_socket.sendmsg([b"+"], [rights], PASSED_FLAGS)
@@ -173,9 +179,13 @@ class Interceptor:
         signal.set_wakeup_fd(-1)
         with contextlib.suppress(ChildProcessError):
             while True:
-                for pid in list_children():
-                    kill(pid, signal.SIGKILL)
+                self.kill_programs()
                 self._on_status(*os.waitpid(-1, tracer.WALL))
+
+    def kill_programs(self) -> None:
+        """End all programs."""
+        for pid in list_children():
+            kill(pid, signal.SIGKILL)
 
     def _wake_up(self, wakeup: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -193,7 +203,8 @@ class Interceptor:
             notification.let_continue()
             return
         try:
-            memory = ProcessMemory(thread)
+            with as_user_of(thread):
+                memory = ProcessMemory(thread)
         except OSError:
             notification.answer(-errno.EPERM)
             return
@@ -216,10 +227,10 @@ class Interceptor:
         except OSError as error:
             answer = Failure(error.errno or errno.EIO)
         if isinstance(answer, Continue):
-            if answer.on_return is None:
+            if answer == Continue():
                 notification.let_continue()
             else:
-                self._follow(notification, memory, answer.on_return)
+                self._follow(notification, memory, answer)
         elif isinstance(answer, Failure):
             notification.answer(-answer.number)
         elif isinstance(answer, Descriptor):
@@ -317,12 +328,13 @@ class Interceptor:
 
     # -- calls whose results are seen
 
-    def _follow(
-        self, notification: Notification, memory: ProcessMemory, on_return: Callable[[int], None]
-    ) -> None:
-        thread = notification.thread
+    def _follow(self, notification: Notification, memory: ProcessMemory, answer: Continue) -> None:
+        thread, on_return = notification.thread, answer.on_return
         if not tracer.seize(thread):
-            notification.let_continue()
+            if answer.followed_by:
+                notification.answer(-errno.EPERM)
+            else:
+                notification.let_continue()
             return
         notification.let_continue()
         status = tracer.wait_for_stop(thread)
@@ -336,13 +348,17 @@ class Interceptor:
                 # Calls with a timeout of the socket are not restarted by the kernel.
                 registers.make_again(notification.number, notification.instruction)
                 is_again = True
+            if not is_again:
+                for name, arguments in answer.followed_by:
+                    number = self._processor.numbers[name]
+                    registers.make_call(number, notification.instruction, arguments)
         except OSError:
             is_again = False
         else:
-            if is_again and tracer.follow_call(thread):
+            if is_again and on_return and tracer.follow_call(thread):
                 self._followed[thread] = _Followed(on_return, memory)
                 return
-            if not is_again:
+            if not is_again and on_return:
                 _call(on_return, registers.result)
         tracer.detach(thread)
 

@@ -35,6 +35,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     as_signed,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
 from pytest_kwait.simulator.runtimes.processes.processes import is_listening
 
 if TYPE_CHECKING:
@@ -591,7 +592,7 @@ def _replace(data: bytes, host: IPv4Address | IPv6Address, port: int) -> bytes:
 def _read_link(thread: int, fd: int) -> str:
     """Return what a descriptor of a thread is; empty if it is none."""
     try:
-        return os.readlink(f"/proc/{thread}/fd/{fd}")
+        return os.fsdecode(read_process_link(thread, b"/proc/%d/fd/%d" % (thread, fd)))
     except OSError:
         return ""
 

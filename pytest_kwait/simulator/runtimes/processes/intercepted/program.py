@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     change_directory,
@@ -38,6 +38,11 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
 from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    SetUserCalls,
+    can_set_users,
+    takes_users,
+)
 from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
@@ -59,8 +64,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
-_TRIED_NAME = "kwait"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 (the container's)
+_TRIED_NAME, _TRIED_USER = "kwait", 65534
+# Exit codes of the program of a trial, in which all calls were right.
+_ANY_USER, _ONE_USER = 0, 2
 
 
 class ContainerInterceptor:
@@ -116,7 +123,10 @@ class ContainerInterceptor:
         return pid
 
     def _read_control(self) -> None:
-        for message, fds in self._reader.read() or ():
+        messages = self._reader.read()
+        if messages is None:  # the launcher has ended
+            self._interceptor.kill_programs()
+        for message, fds in messages or ():
             status = socket.socket(fileno=fds[0])
             pid = self._start(message["config"], status, fds[1:])
             self._sessions[pid] = message["id"]
@@ -201,6 +211,9 @@ def _list_calls(
         users = UserCalls(config["user"] or 0, _list_groups(config))
         conditions |= users.caught
         answers |= users.answers
+    elif takes_users():
+        conditions |= SetUserCalls.CAUGHT
+        answers |= SetUserCalls().answers
     return CaughtCalls(conditions, answers)
 
 
@@ -247,11 +260,20 @@ def _list_groups(config: Message) -> tuple[int, ...]:
     return tuple(dict.fromkeys((config["group"] or 0, *config["groups"])))
 
 
-def find_refusal() -> str:
-    """Return why system calls cannot be intercepted here; empty if they can.
+class Trial(NamedTuple):
+    """The outcome of a trial of interception on this machine.
 
-    A program of two calls is tried: one is answered, and one is changed.
+    Args:
+        refusal: why system calls cannot be intercepted; empty if they can.
+        any_user: whether those of programs of other users can be, too.
     """
+
+    refusal: str
+    any_user: bool = False
+
+
+def try_interception() -> Trial:
+    """Run a program of a few calls: some are answered, one is changed, some set its user."""
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
@@ -266,21 +288,36 @@ def find_refusal() -> str:
     with os.fdopen(reading, "rb") as answer:
         reason = answer.read().decode(errors="replace")
     _, status = os.waitpid(pid, 0)
-    if status == 0:
-        return ""
-    return reason or "a system call could not be changed"
+    code = os.waitstatus_to_exitcode(status)
+    if code in (_ANY_USER, _ONE_USER):
+        return Trial("", any_user=code == _ANY_USER)
+    return Trial(reason or "a system call could not be changed")
 
 
 def _try_interception() -> NoReturn:
     host_names = HostNameCalls(_TRIED_NAME, "")
     conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
     answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: b"/proc\0"})}
+    sets_users = can_set_users()
+    if takes_users():
+        conditions |= SetUserCalls.CAUGHT
+        answers |= SetUserCalls().answers
     codes = []
 
-    def become_program() -> None:
+    def is_right() -> bool:
         os.chdir("/")
-        is_right = os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
-        os._exit(0 if is_right else 1)
+        return os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
+
+    def become_program() -> None:
+        if not is_right():
+            os._exit(1)
+        code = _ONE_USER
+        if sets_users:
+            with contextlib.suppress(OSError):
+                os.setgid(_TRIED_USER)
+                os.setuid(_TRIED_USER)
+                code = _ANY_USER if is_right() else _ONE_USER
+        os._exit(code)
 
     interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
     interceptor.run(interceptor.start(become_program))
