@@ -45,6 +45,7 @@ from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
 from pytest_kwait.simulator.runtimes.processes.processes import (
     is_listening,
     kill,
+    list_children,
     list_processes,
     read_own_bytes,
     read_resident_bytes,
@@ -758,6 +759,8 @@ class Launcher:
                 self._early_exits[pid] = code
             else:
                 self._early_exits.clear()
+            if self._environment.addresses and process is None:
+                self._kill_orphans()
 
     def _end(self, process: _Process, code: int) -> None:
         """Report a program's exit."""
@@ -765,8 +768,12 @@ class Launcher:
         container = process.container or process
         killed = container.is_over_memory
         log = ""
+        fault = ""
         if process.container is None:
             self._kill_rest(process)
+            if code < 0 and process.child != process.pid:
+                fault = signal.Signals(-code).name
+                self._kill_orphans()
             if process.cgroup is not None:
                 killed = killed or process.cgroup.count_oom_kills() > 0
         if process.container is None and process.sandbox.storage >= 0:
@@ -780,9 +787,16 @@ class Launcher:
                     "code": 128 - code if code < 0 else code,
                     "oom_killed": killed,
                     "log": log,
+                    "fault": fault,
                 }
             )
         self._forget(process)
+
+    def _kill_orphans(self) -> None:
+        """Kill what a killed interceptor has left: this process is its parent then."""
+        for pid in list_children():
+            if pid not in self._helpers and pid not in self._by_pid:
+                kill(pid, signal.SIGKILL)
 
     def _read_termination_log(self, process: _Process) -> str:
         if not process.config["termination_log"]:

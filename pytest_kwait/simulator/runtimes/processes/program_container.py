@@ -755,6 +755,13 @@ class ProgramContainer(RuntimeContainer):
         self._process = None
         self._written_message = end.termination_log
         reason = "OOMKilled" if end.oom_killed else "Completed" if end.code == 0 else "Error"
+        if end.fault:
+            name = self.config.name
+            text = (
+                f'The process that intercepts system calls of container "{name}" was ended by '
+                f"{end.fault}, and the container with it"
+            )
+            self._pod.host.record_container_event(name, "Warning", "InterceptorKilled", text)
         if reason == "Error" and self._kill is None:
             self._pod.record_missing_isolation(self)
         self.exit(end.code, reason)

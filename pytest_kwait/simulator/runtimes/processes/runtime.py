@@ -160,11 +160,14 @@ class Exit:
         code: the exit code; 128 + n after signal n.
         oom_killed: whether it was killed for its memory limit.
         termination_log: last 4096 bytes of the container's termination log.
+        fault: the signal that has ended what intercepts its system calls, as `SIGKILL`; empty if
+            nothing has.
     """
 
     code: int
     oom_killed: bool = False
     termination_log: bytes = b""
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -467,7 +470,7 @@ class RuntimeProcess:
                 self._on_started(StartFailure(message["error"], message.get("denied", "")))
         elif message["op"] == "exit":
             log = message["log"].encode("latin-1")
-            self._exit = Exit(message["code"], message["oom_killed"], log)
+            self._exit = Exit(message["code"], message["oom_killed"], log, message["fault"])
             self._end_if_drained()
 
     def fail(self, reason: str) -> None:

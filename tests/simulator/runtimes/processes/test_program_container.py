@@ -154,6 +154,20 @@ def test_the_exit_is_the_programs(
     assert runtime.sandboxes[0].stopped
 
 
+def test_the_end_of_what_intercepts_a_program_has_an_event(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    _start(cluster)
+    runtime.last.exit(137, fault="SIGKILL")
+    cluster.run(3)
+    text = (
+        'The process that intercepts system calls of container "c" was ended by SIGKILL, '
+        "and the container with it"
+    )
+    assert _list_messages(cluster, "InterceptorKilled") == [text]
+    assert len(runtime.containers) == 2
+
+
 def test_a_failed_program_restarts_after_its_back_off(
     cluster: Cluster, runtime: FakeRuntime
 ) -> None:

@@ -24,8 +24,8 @@ server = socket.create_server(("::", 8080), family=socket.AF_INET6, dualstack_ip
 print(*server.getsockname()[:2])
 for host in ("127.0.0.1", "::1", "10.244.1.1"):
     with socket.create_connection((host, 8080)) as client:
-        connection, _ = server.accept()
-        print(client.getpeername()[0], client.getsockname()[0])
+        connection, peer = server.accept()
+        print(client.getpeername()[0], client.getsockname()[0], peer[0])
 """
 _EACH_FAMILY = """
 six = socket.socket(socket.AF_INET6)
@@ -231,7 +231,12 @@ for host in ("127.0.0.1", "127.0.0.2", "10.244.1.1"):
     [
         pytest.param(
             _BOTH_FAMILIES,
-            [":: 8080", "127.0.0.1 127.0.0.1", "::1 ::1", "10.244.1.1 10.244.1.1"],
+            [
+                ":: 8080",
+                "127.0.0.1 127.0.0.1 ::ffff:127.0.0.1",
+                "::1 ::1 ::1",
+                "10.244.1.1 10.244.1.1 ::ffff:10.244.1.1",
+            ],
             id="both-families",
         ),
         pytest.param(

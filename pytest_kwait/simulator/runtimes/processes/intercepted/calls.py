@@ -186,10 +186,14 @@ class Change(NamedTuple):
         arguments: numbers, or what the argument points to, by the argument's place.
         in_place: what is written to the program's memory instead, by its address, if another
             process traces the thread; None to refuse the call then.
+        preceded_by: name and arguments of a system call that the thread makes before it, whatever
+            its result: one that is not caught. Bytes among them, at most one, are not longer than
+            `arguments`. None for none.
     """
 
     arguments: Mapping[int, int | bytes | Pointers]
     in_place: Mapping[int, bytes] | None = None
+    preceded_by: tuple[str, tuple[int | bytes, ...]] | None = None
 
     @property
     def size(self) -> int:

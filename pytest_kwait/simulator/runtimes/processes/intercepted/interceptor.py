@@ -280,12 +280,18 @@ class Interceptor:
         try:
             registers = tracer.Registers(self._processor, thread)
             try:
-                values, contents = answer.lay_out(
-                    self._argument_memory.find(
-                        thread, answer.size, memory,
-                        lambda size: registers.map_memory(size, instruction),
-                    )
+                space = self._argument_memory.find(
+                    thread, answer.size, memory,
+                    lambda size: registers.map_memory(size, instruction),
                 )  # fmt: skip
+                if answer.preceded_by is not None:
+                    name, before = answer.preceded_by
+                    for content in before:
+                        if isinstance(content, bytes):
+                            memory.write(space, content)
+                    places = [space if isinstance(one, bytes) else one for one in before]
+                    registers.make_call(self._processor.numbers[name], instruction, places)
+                values, contents = answer.lay_out(space)
                 for address, content in contents.items():
                     memory.write(address, content)
             except OSError as error:

@@ -2,8 +2,8 @@
 
 Each pod has an address of the machine's loopback interface. A socket is bound to it from the start,
 without a port: what it connects to sees it. The pod's own loopback interface is that address too,
-until a program binds to the loopback interface alone. So a program sees the pod's address of those
-that come to it by the loopback interface; one that goes there sees the address it has asked for.
+until a program binds to the loopback interface alone. A socket that connects to the loopback
+interface is bound to another address before; the one that it connects to is shown as asked for.
 
 Abstract names of Unix sockets have the pod's address before them.
 
@@ -26,6 +26,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     allow_any_port,
     is_loopback,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.bound_sockets import BoundSockets
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
@@ -36,7 +37,6 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
 from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
-from pytest_kwait.simulator.runtimes.processes.processes import is_listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,6 +80,8 @@ LOOPBACK6 = IPv4Address(2)
 """What IPv6 sockets have instead of the loopback address, beside those of IPv4."""
 _SHOWN6 = {UNSPECIFIED6: IPv6Address(0), LOOPBACK6: IPv6Address(1)}
 
+# A fourth argument of `bind`, which has three: the call is not caught.
+_PASSED_ARGUMENT = 0x6B776169
 PASSED_FLAGS = 0x810
 """Flags of `sendmsg` that no program uses: such a call is not caught."""
 
@@ -138,11 +140,14 @@ class NetworkCalls:
     ) -> None:
         self._pod, self._table = pod, table
         self._find_path, self._show_path = find_path, show_path
+        self._bound = BoundSockets()
         # By what /proc shows of a socket: those that take no IPv4, those that are bound to all
-        # addresses, and addresses of the loopback interface that programs have sent to.
+        # addresses, addresses of the loopback interface that programs have sent to, and those that
+        # have no connections.
         self._ipv6_only: dict[str, bool] = {}
         self._unspecified: dict[str, bool] = {}
         self._looped: dict[str, IPv4Address | IPv6Address] = {}
+        self._datagrams: dict[str, bool] = {}
         self._long_names: dict[bytes, bytes] = {}
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
             "socket": self._answer_socket,
@@ -162,11 +167,15 @@ class NetworkCalls:
             "recvmmsg": self._answer_recvmmsg,
         }
 
+    def close(self) -> None:
+        """Close what looks for sockets."""
+        self._bound.close()
+
     CAUGHT: Mapping[str, Conditions] = {
         "socket": (Condition(0, (socket.AF_INET, socket.AF_INET6)),),
         "setsockopt": (Condition(1, (_IPPROTO_IPV6,)), Condition(2, (_IPV6_V6ONLY,))),
         "getsockopt": (Condition(1, (_IPPROTO_IPV6,)), Condition(2, (_IPV6_V6ONLY,))),
-        "bind": (),
+        "bind": (Condition(3, (_PASSED_ARGUMENT,), is_excluded=True),),
         "connect": (),
         "sendto": (Condition(4),),
         "sendmsg": (Condition(2, (PASSED_FLAGS,), is_excluded=True),),
@@ -196,6 +205,8 @@ class NetworkCalls:
             allow_any_port(made)
             made.bind((f"::ffff:{own}" if family == socket.AF_INET6 else str(own), 0))
             made.setblocking(not kind & socket.SOCK_NONBLOCK)
+            if made.type == socket.SOCK_DGRAM:
+                _note(self._datagrams, f"socket:[{os.fstat(made.fileno()).st_ino}]", value=True)
         except OSError:
             made.close()
             raise
@@ -259,7 +270,19 @@ class NetworkCalls:
     # -- peers
 
     def _answer_connect(self, call: SystemCall) -> Answer:
-        return self._change_target(call, 1, 2)
+        answer = self._change_target(call, 1, 2)
+        name = _read_link(call.thread, as_signed(call.arguments[0]))
+        looped = self._looped.get(name)
+        if looped is None or name in self._datagrams or not isinstance(answer, Change):
+            return answer
+        data = answer.arguments[1]
+        if not isinstance(data, bytes):
+            return answer
+        marker = looped if isinstance(looped, IPv4Address) else LOOPBACK6
+        own = self._table.add(Address(marker, self._pod.owner))
+        source = (call.arguments[0], _replace(data, own, 0), len(data), _PASSED_ARGUMENT)
+        # It fails where the program has bound the socket itself.
+        return answer._replace(preceded_by=("bind", source))
 
     def _answer_sendto(self, call: SystemCall) -> Answer:
         return self._change_target(call, 4, 5)
@@ -347,14 +370,14 @@ class NetworkCalls:
                 raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
             for marker in _SHOWN6:
                 only = self._table.find(Address(marker, self._pod.owner))
-                if only is not None and _is_bound(only, port):
+                if only is not None and self._bound.has(only, port):
                     return only
             return self._table.add(Address(own))
         if self._table.has(host):
             return host
         if is_loopback(host):
             local = self._table.find(Address(host, self._pod.owner))
-            if local is not None and _is_bound(local, port):
+            if local is not None and self._bound.has(local, port):
                 return local
             return self._table.add(Address(own))
         if host == UNSPECIFIED:
@@ -595,23 +618,3 @@ def _read_link(thread: int, fd: int) -> str:
         return os.fsdecode(read_process_link(thread, b"/proc/%d/fd/%d" % (thread, fd)))
     except OSError:
         return ""
-
-
-def _is_bound(host: IPv4Address, port: int) -> bool:
-    """Return whether a socket listens at an address of the machine, or takes datagrams there."""
-    try:
-        return is_listening(str(host), port) or _takes_datagrams(host, port)
-    except OSError:
-        return False
-
-
-def _takes_datagrams(host: IPv4Address, port: int) -> bool:
-    word = int.from_bytes(host.packed, "little")
-    mapped = int.from_bytes(b"\0\0\xff\xff", "little")
-    places = {f"{word:08X}:{port:04X}", f"{0:016X}{mapped:08X}{word:08X}:{port:04X}"}
-    for name in ("udp", "udp6"):
-        with open(f"/proc/self/net/{name}", encoding="ascii") as file:
-            next(file)
-            if any(line.split()[1] in places for line in file):
-                return True
-    return False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import stat
+import sys
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -109,7 +111,12 @@ class ContainerInterceptor:
             fds: the program's input, output and error output; without a terminal.
         """
         pid = self._start(config, status, fds)
-        self._interceptor.run(pid)
+        try:
+            self._interceptor.run(pid)
+        except BaseException as error:
+            # The end by a signal is reported; the launcher's log has this.
+            sys.excepthook(type(error), error, error.__traceback__)
+            os.kill(os.getpid(), signal.SIGKILL)
         return self._code
 
     def _start(self, config: Message, status: socket.socket, fds: Sequence[int]) -> int:

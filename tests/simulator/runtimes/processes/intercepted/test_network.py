@@ -66,9 +66,11 @@ def show_path(path: bytes) -> bytes:
 
 
 @pytest.fixture
-def calls(table: AddressTable) -> NetworkCalls:
+def calls(table: AddressTable) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
-    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path, show_path)
+    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path, show_path)
+    yield made
+    made.close()
 
 
 def inet(host: str, port: int) -> bytes:
@@ -273,6 +275,7 @@ def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTabl
     calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, find_path, show_path)
     shared = table.add(Address(LOCALHOST))
     answer = change(calls, "bind", inet("127.0.0.1", 80))
+    calls.close()
     assert get_changes(answer) == {1: inet(str(shared), 80)}
 
 
@@ -341,6 +344,29 @@ def test_targets_of_messages_are_changed(calls: NetworkCalls) -> None:
     assert memory.read(first + 56, 4) == memory.read(first + 120, 4) == struct.pack("=I", 12)
     call = make_call("sendmmsg", memory, 3, memory.add(bytes(64)), 1, 0)
     assert calls.answers["sendmmsg"](call) == Continue()
+
+
+def test_socket_comes_from_the_loopback_interface_where_it_connects_to(
+    calls: NetworkCalls, table: AddressTable
+) -> None:
+    """By a call of `bind` that is not caught; datagrams may go elsewhere next."""
+    with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as other:
+        answer = change(calls, "connect", inet("127.0.0.1", 80), stream.fileno())
+        assert isinstance(answer, Change)
+        own = inet(str(table.find(Address(LOCALHOST, POD))), 0)
+        assert answer.preceded_by == ("bind", (stream.fileno(), own, 16, 0x6B776169))
+        answer = change(calls, "connect", inet("10.244.0.6", 80), stream.fileno())
+        assert isinstance(answer, Change)
+        assert answer.preceded_by is None
+        made = calls.answers["socket"](
+            make_call("socket", FakeMemory(), socket.AF_INET, socket.SOCK_DGRAM, 0)
+        )
+        assert isinstance(made, Descriptor)
+        os.dup2(made.fd, other.fileno())
+        os.close(made.fd)
+        answer = change(calls, "connect", inet("127.0.0.1", 80), other.fileno())
+        assert isinstance(answer, Change)
+        assert answer.preceded_by is None
 
 
 # -- abstract names
