@@ -15,6 +15,8 @@ one in.
   read or change their status by `status_calls` and `change_calls`, those that create, remove and
   rename by `entry_calls`, those that change the process by `process_calls`. `file_system` makes
   them with a program's rights, and `layer` keeps what a container has written.
+- `unix_sockets` finds paths for the addresses of Unix sockets, and their names.
+- `executables` reads what a program needs to be started.
 - `socket_tables` are the pod's lists of sockets in /proc.
 - `names` answers calls of the host name, and of users where the server may set none.
 - `cluster_socket` are sockets of the server that speak the cluster's addresses.

@@ -189,11 +189,14 @@ class Change(NamedTuple):
         preceded_by: name and arguments of a system call that the thread makes before it, whatever
             its result: one that is not caught. Bytes among them, at most one, are not longer than
             `arguments`. None for none.
+        on_return: called with the result before the program sees it: a number, or a negative errno.
+            None to do nothing.
     """
 
     arguments: Mapping[int, int | bytes | Pointers]
     in_place: Mapping[int, bytes] | None = None
     preceded_by: tuple[str, tuple[int | bytes, ...]] | None = None
+    on_return: Callable[[int], None] | None = None
 
     @property
     def size(self) -> int:

@@ -41,6 +41,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.paths import (
 from pytest_kwait.simulator.runtimes.processes.intercepted.process_calls import ProcessCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Condition
 from pytest_kwait.simulator.runtimes.processes.intercepted.status_calls import StatusCalls
+from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,20 +95,12 @@ class FileCalls:
             self._answers, self.answer
         )
         """The functions that answer, by name."""
+        self.sockets = SocketPaths(self._files, files.sockets or files.upper + "-state/sockets")
+        """The paths of Unix sockets."""
 
     def close(self) -> None:
         """Close descriptors; the container's files stay."""
         self._files.layer.close()
-
-    def find_host_path(
-        self, call: SystemCall, dirfd: int, path: bytes, *, is_created: bool
-    ) -> bytes | None:
-        """Return where a path is on the machine, as `FileSystem.find_host_path`."""
-        return self._files.find_host_path(call, dirfd, path, is_created=is_created)
-
-    def find_container_path(self, path: bytes) -> bytes:
-        """Return the container's path for one of the machine."""
-        return self._files.paths.to_container(path)
 
     def answer(self, call: SystemCall) -> Answer:
         """Return the answer to a call."""

@@ -65,11 +65,13 @@ class _Changed(NamedTuple):
         number: of the call.
         arguments: all six.
         contents: what was written into the program's memory, by address.
+        on_return: as of `Change`.
     """
 
     number: int
     arguments: tuple[int, ...]
     contents: Mapping[int, bytes]
+    on_return: Callable[[int], None] | None
 
 
 class _Followed:
@@ -216,8 +218,9 @@ class Interceptor:
                 memory.close()
 
     def _answer(self, notification: Notification, memory: ProcessMemory) -> None:
-        if self._is_made_again(notification, memory):
-            notification.let_continue()
+        changed = self._find_changed(notification, memory)
+        if changed is not None:
+            self._continue(notification, memory, Continue(changed.on_return))
             return
         name, answer_call = self._answers[notification.number]
         call = SystemCall(name, notification.arguments, notification.thread, memory)
@@ -227,10 +230,7 @@ class Interceptor:
         except OSError as error:
             answer = Failure(error.errno or errno.EIO)
         if isinstance(answer, Continue):
-            if answer == Continue():
-                notification.let_continue()
-            else:
-                self._follow(notification, memory, answer)
+            self._continue(notification, memory, answer)
         elif isinstance(answer, Failure):
             notification.answer(-answer.number)
         elif isinstance(answer, Descriptor):
@@ -248,8 +248,16 @@ class Interceptor:
         finally:
             os.close(answer.fd)
 
-    def _is_made_again(self, notification: Notification, memory: ProcessMemory) -> bool:
-        """Return whether this is a call with changed arguments, and restore what they point to.
+    def _continue(
+        self, notification: Notification, memory: ProcessMemory, answer: Continue
+    ) -> None:
+        if answer == Continue():
+            notification.let_continue()
+        else:
+            self._follow(notification, memory, answer)
+
+    def _find_changed(self, notification: Notification, memory: ProcessMemory) -> _Changed | None:
+        """Return the changed call that this is, and restore what its arguments point to.
 
         It is made more than once if signals interrupt it.
         """
@@ -261,8 +269,8 @@ class Interceptor:
                 with contextlib.suppress(OSError):  # it has ended meanwhile
                     for address, content in changed.contents.items():
                         memory.write(address, content)
-                return True
-        return False
+                return changed
+        return None
 
     def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
@@ -299,7 +307,7 @@ class Interceptor:
             else:
                 registers.set_arguments(values)
                 registers.make_again(number, instruction)
-                self._note_changed(notification, values, contents)
+                self._note_changed(notification, values, contents, answer.on_return)
         except tracer.Interrupted as interrupted:
             status = interrupted.status
             if status is None or not os.WIFSTOPPED(status):
@@ -317,12 +325,13 @@ class Interceptor:
         notification: Notification,
         values: Mapping[int, int],
         contents: Mapping[int, bytes],
+        on_return: Callable[[int], None] | None,
     ) -> None:
         arguments = list(notification.arguments)
         for place, value in values.items():
             arguments[place] = value
         last = self._changed.pop(notification.thread, None) or deque(maxlen=KEPT_CALLS)
-        last.append(_Changed(notification.number, tuple(arguments), contents))
+        last.append(_Changed(notification.number, tuple(arguments), contents, on_return))
         if len(self._changed) >= _MAX_CHANGED:
             del self._changed[next(iter(self._changed))]
         self._changed[notification.thread] = last

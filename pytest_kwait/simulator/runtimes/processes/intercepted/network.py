@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         SystemCall,
     )
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 
 # Source: include/uapi/linux/{in,in6,socket}.h.
 _IPPROTO_IPV6, _IPV6_V6ONLY = 41, 26
@@ -63,11 +64,13 @@ _LENGTH = struct.Struct("=I")
 _MAX_LENGTH = 128
 # struct msghdr: the name and its length; struct mmsghdr has one and the length of the message.
 _NAME = struct.Struct("=QI")
-_MESSAGE = struct.Struct("=QQQQQQQ")
-_VECTOR = struct.Struct("=QQ")
-_MMSGHDR_SIZE, _POINTER_BYTES = 64, 8
+_POINTER_BYTES = 8
+_MMSGHDR_SIZE = 64
 _MAX_MESSAGES = _MAX_VECTORS = 1024
-_AT_FDCWD, _UNIX_PATH_BYTES = -100, 108
+# struct msghdr as words: the name and its length are the first two.
+_MESSAGE = struct.Struct("=7Q")
+_VECTOR = struct.Struct("=QQ")
+_UNIX_PATH_BYTES = 108
 # Source: net/unix/af_unix.c, `unix_autobind`.
 _AUTOMATIC_DIGITS = 5
 _Name = TypeVar("_Name", str, bytes)
@@ -86,20 +89,14 @@ PASSED_FLAGS = 0x810
 """Flags of `sendmsg` that no program uses: such a call is not caught."""
 
 
-class FindPath(Protocol):
-    """Returns where a path is on the machine; None if the kernel comes to the same place."""
+class UnixSockets(Protocol):
+    """The paths of Unix sockets, as `SocketPaths`."""
 
-    def __call__(
-        self, call: SystemCall, dirfd: int, path: bytes, *, is_created: bool
-    ) -> bytes | None:
-        """Return it."""
+    def find(self, call: SystemCall, path: bytes, *, is_created: bool) -> SocketPath | None:
+        """Return a path of the machine; None if the kernel comes to the same place."""
 
-
-class ShowPath(Protocol):
-    """Returns the container's path for one of the machine."""
-
-    def __call__(self, path: bytes) -> bytes:
-        """Return it."""
+    def find_name(self, bound: bytes) -> bytes | None:
+        """Return the path by which a program has bound a socket; None if it is that one."""
 
 
 class PodAddress(NamedTuple):
@@ -129,17 +126,11 @@ class NetworkCalls:
     Args:
         pod: the pod.
         table: the cluster's addresses.
-        find_path: returns where the path of a Unix socket is on the machine, as
-            `FileCalls.find_host_path`.
-        show_path: returns the path of a Unix socket in the container, as
-            `FileCalls.find_container_path`.
+        unix_sockets: the paths of Unix sockets.
     """
 
-    def __init__(
-        self, pod: PodAddress, table: AddressTable, find_path: FindPath, show_path: ShowPath
-    ) -> None:
-        self._pod, self._table = pod, table
-        self._find_path, self._show_path = find_path, show_path
+    def __init__(self, pod: PodAddress, table: AddressTable, unix_sockets: UnixSockets) -> None:
+        self._pod, self._table, self._unix_sockets = pod, table, unix_sockets
         self._bound = BoundSockets()
         # By what /proc shows of a socket: those that take no IPv4, those that are bound to all
         # addresses, addresses of the loopback interface that programs have sent to, and those that
@@ -313,18 +304,16 @@ class NetworkCalls:
         unchanged = Change({place: data}, {}) if data else Continue()
         if len(data) < _FAMILY.size or _FAMILY.unpack_from(data) != (socket.AF_UNIX,):
             return unchanged
-        path = data[_FAMILY.size :].partition(b"\0")[0]
+        path = _parse_path(data)
         if path:
-            found = self._find_path(call, _AT_FDCWD, path, is_created=is_created)
+            found = self._unix_sockets.find(call, path, is_created=is_created)
             if found is None:
                 return unchanged
-            if len(found) >= _UNIX_PATH_BYTES:
-                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-            changed = data[: _FAMILY.size] + found + b"\0"
-        elif len(data) > _FAMILY.size or is_created:
-            changed = data[: _FAMILY.size] + self._make_abstract(data[_FAMILY.size + 1 :])
-        else:
+            changed = data[: _FAMILY.size] + found.path + b"\0"
+            return Change({place: changed, place + 1: len(changed)}, on_return=found.on_return)
+        if len(data) == _FAMILY.size and not is_created:
             return unchanged
+        changed = data[: _FAMILY.size] + self._make_abstract(data[_FAMILY.size + 1 :])
         return Change({place: changed, place + 1: len(changed)})
 
     def _make_abstract(self, name: bytes) -> bytes:
@@ -557,7 +546,8 @@ class NetworkCalls:
         if len(data) <= _FAMILY.size or _FAMILY.unpack(family) != (socket.AF_UNIX,):
             return data
         if name[:1] != b"\0":
-            return family + self._show_path(name.partition(b"\0")[0]) + b"\0"
+            path = self._unix_sockets.find_name(_parse_path(data))
+            return data if path is None else family + path + b"\0"
         own = self._table.find(Address(self._pod.host))
         prefix = b"\0" + (own.packed if own is not None else b"")
         if not name.startswith(prefix):
@@ -579,6 +569,13 @@ def _read_data(memory: Memory, address: int, length: int) -> bytes:
     """Return an address in a program's memory; empty if it has an impossible length."""
     size = as_signed(length)
     return memory.read(address, size) if 0 < size <= _MAX_LENGTH else b""
+
+
+def _parse_path(data: bytes) -> bytes:
+    """Return the path in the address of a Unix socket; empty for one without, or of other kind."""
+    if len(data) <= _FAMILY.size or _FAMILY.unpack_from(data) != (socket.AF_UNIX,):
+        return b""
+    return data[_FAMILY.size :].partition(b"\0")[0]
 
 
 def _parse(data: bytes) -> _Endpoint | None:

@@ -74,9 +74,10 @@ class ContainerFiles(NamedTuple):
         own_folders: folders that are empty at first, with their modes.
         visible: folders of the machine that the container has although they are below its own.
         folders: folders that are created where they are missing.
-        hidden: paths that are empty in the container, if it has them: a folder without entries, or a
-            file without content.
+        hidden: paths that are empty in the container, if it has them: a folder without entries, or
+            a file without content.
         read_only_root: whether only mounts can be changed.
+        sockets: folder for links of `SocketPaths`; one beside the layer if it is empty.
     """
 
     upper: str
@@ -87,6 +88,7 @@ class ContainerFiles(NamedTuple):
     folders: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     read_only_root: bool = False
+    sockets: str = ""
 
 
 class PathError(OSError):

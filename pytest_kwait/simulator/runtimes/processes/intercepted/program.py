@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 (the container's)
+_SHARED_MEMORY = "/dev/shm"
 _TRIED_NAME, _TRIED_USER = "kwait", 65534
 # Exit codes of the program of a trial, in which all calls were right.
 _ANY_USER, _ONE_USER = 0, 2
@@ -204,7 +204,7 @@ def _list_calls(
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
     table = AddressTable(environment.addresses)
-    network = NetworkCalls(pod, table, files.find_host_path, files.find_container_path)
+    network = NetworkCalls(pod, table, files.sockets)
     sockets = SocketTables(pod, table, files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {
@@ -250,6 +250,7 @@ def _find_files(
         folders=(config["workdir"],),
         hidden=(environment.folder, *sandbox["hidden"]),
         read_only_root=config["read_only_root"],
+        sockets=f"{folder}/sockets",
     )
 
 

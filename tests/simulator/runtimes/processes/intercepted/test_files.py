@@ -20,7 +20,6 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Descriptor,
     Failure,
     Pointers,
-    SystemCall,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import (
@@ -888,28 +887,6 @@ def test_extended_attributes(volume: Path, start: Callable[..., ContainedProgram
     program.call("removexattr", b"/srv/data/key", b"user.first")
     with fails_with(errno.ENODATA):
         program.call("getxattr", b"/srv/data/key", b"user.first", buffer, 10)
-
-
-def test_paths_of_sockets(
-    machine: Path, volume: Path, tmp_path: Path, start: Callable[..., ContainedProgram]
-) -> None:
-    program = start(Mount("/srv/data", str(volume)))
-    call = SystemCall("connect", (0,) * 6, os.getpid(), program.memory)
-
-    def find(path: str, *, is_created: bool = False) -> bytes | None:
-        return program.calls.find_host_path(
-            call, AT_FDCWD, os.fsencode(path), is_created=is_created
-        )
-
-    assert find("/srv/data/key") == os.fsencode(volume / "key")
-    assert find("/srv/data/new", is_created=True) == os.fsencode(volume / "new")
-    assert find(f"{machine}/etc/passwd") is None
-    new = find(f"{machine}/lib/socket", is_created=True)
-    assert new == os.fsencode(f"{tmp_path}/upper{machine}/lib/socket")
-    with fails_with(errno.EADDRINUSE):
-        find("/srv/data/key", is_created=True)
-    with fails_with(errno.ENOENT):
-        find("/srv/data/missing/socket")
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Result,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
+from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
 if TYPE_CHECKING:
@@ -52,23 +53,26 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressTa
     made.close()
 
 
-def find_path(call: SystemCall, dirfd: int, path: bytes, *, is_created: bool) -> bytes | None:
-    """Return a path on the machine for those in a volume."""
-    del call, dirfd
-    if path.startswith(b"/data/"):
-        return b"/machine" + (b"/new" if is_created else b"") + path
-    return None
+class FakeSockets:
+    """Unix sockets in a volume."""
 
+    def find(self, call: SystemCall, path: bytes, *, is_created: bool) -> SocketPath | None:
+        """Return a path on the machine for those in the volume."""
+        del call
+        if path.startswith(b"/data/"):
+            return SocketPath(b"/machine" + (b"/new" if is_created else b"") + path)
+        return None
 
-def show_path(path: bytes) -> bytes:
-    """Return the container's path for those in a volume."""
-    return path.removeprefix(b"/machine")
+    def find_name(self, bound: bytes) -> bytes | None:
+        """Return the path in the container."""
+        is_new = bound.startswith(b"/machine/new/")
+        return bound.removeprefix(b"/machine/new") if is_new else None
 
 
 @pytest.fixture
 def calls(table: AddressTable) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
-    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path, show_path)
+    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets())
     yield made
     made.close()
 
@@ -272,7 +276,7 @@ def test_program_on_the_loopback_interface_alone_is_found(
 
 def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
     node = IPv4Address("172.30.0.2")
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, find_path, show_path)
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets())
     shared = table.add(Address(LOCALHOST))
     answer = change(calls, "bind", inet("127.0.0.1", 80))
     calls.close()
@@ -304,8 +308,16 @@ def test_path_of_a_socket_is_found_on_the_machine(calls: NetworkCalls) -> None:
     target = unix + b"/machine/data/app.sock\0"
     assert change(calls, "connect", path + b"\0") == Change({1: target, 2: len(target)})
     assert change(calls, "sendto", path) == Change({4: target, 5: len(target)})
-    with pytest.raises(OSError, match="File name too long"):
-        change(calls, "connect", unix + b"/data/" + b"x" * 95)
+
+
+def test_name_of_a_socket_is_the_container_s(calls: NetworkCalls) -> None:
+    unix = struct.pack("=H", socket.AF_UNIX)
+    shown = unix + b"/data/app.sock\0"
+    for name in ("getsockname", "getpeername", "accept", "recvfrom"):
+        data = returned(calls, name, unix + b"/machine/new/data/app.sock\0", space=100)
+        assert data.startswith(shown)
+        for other in (b"/machine/other\0", b"\0abstract", b""):
+            assert returned(calls, name, unix + other) == unix + other
 
 
 def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int:
@@ -399,12 +411,6 @@ def test_longest_abstract_name(calls: NetworkCalls) -> None:
     assert isinstance(bound, bytes)
     assert len(bound) <= 110
     assert returned(calls, "getsockname", bound, space=110) == name
-
-
-def test_path_of_a_socket_is_shown(calls: NetworkCalls) -> None:
-    unix = struct.pack("=H", socket.AF_UNIX)
-    assert returned(calls, "getsockname", unix + b"/machine/run/x\0") == unix + b"/run/x\0"
-    assert returned(calls, "getsockname", unix) == unix
 
 
 # -- addresses that the kernel returns
