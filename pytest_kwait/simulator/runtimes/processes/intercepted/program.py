@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from pytest_kwait.simulator.runtimes.processes.container_init import (
     close_others,
     connect_streams,
+    describe_denied,
     execute,
     limit_data,
     list_folder_mounts,
@@ -250,20 +251,26 @@ class Trial(NamedTuple):
     Args:
         refusal: why system calls cannot be intercepted; empty if they can.
         any_user: whether those of programs of other users can be, too.
+        denied: what other users may not do, as `describe_denied` returns; or empty.
     """
 
     refusal: str
     any_user: bool = False
+    denied: str = ""
 
 
-def try_interception() -> Trial:
-    """Run a program of a few calls: some are answered, one is changed, some set its user."""
+def try_interception(folder: str) -> Trial:
+    """Run a program of a few calls: some are answered, one is changed, some set its user.
+
+    Args:
+        folder: the one that all programs have to enter.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(reading)
         try:
-            _try_interception()
+            _try_interception(folder, writing)
         except BaseException as error:
             os.write(writing, (str(error) or type(error).__name__).encode())
         finally:
@@ -274,35 +281,45 @@ def try_interception() -> Trial:
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code in (_ANY_USER, _ONE_USER):
-        return Trial("", any_user=code == _ANY_USER)
+        return Trial("", any_user=code == _ANY_USER, denied=reason)
     return Trial(reason or "a system call could not be changed")
 
 
-def _try_interception() -> NoReturn:
-    host_names = HostNameCalls(_TRIED_NAME, "")
+def _try_interception(folder: str, writing: int) -> NoReturn:
+    host_names, path = HostNameCalls(_TRIED_NAME, ""), os.fsencode(folder) + b"\0"
     conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
-    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: b"/proc\0"})}
-    sets_users = can_set_users()
+    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: path})}
     if takes_users():
         conditions |= SetUserCalls.CAUGHT
         answers |= SetUserCalls().answers
     codes = []
 
-    def is_right() -> bool:
-        os.chdir("/")
-        return os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
-
     def become_program() -> None:
-        if not is_right():
-            os._exit(1)
-        code = _ONE_USER
-        if sets_users:
-            with contextlib.suppress(OSError):
-                os.setgid(_TRIED_USER)
-                os.setuid(_TRIED_USER)
-                code = _ANY_USER if is_right() else _ONE_USER
+        code = 1
+        if _is_intercepted(folder):
+            code = _ONE_USER
+            if can_set_users() and _is_intercepted_as_user(folder, writing):
+                code = _ANY_USER
         os._exit(code)
 
     interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
     interceptor.run(interceptor.start(become_program))
     os._exit(codes[0])
+
+
+def _is_intercepted(folder: str) -> bool:
+    os.chdir("/")
+    return os.uname().nodename == _TRIED_NAME and os.getcwd() == folder
+
+
+def _is_intercepted_as_user(folder: str, writing: int) -> bool:
+    """Return whether calls of another user are intercepted; writes what it may not do."""
+    try:
+        os.setgid(_TRIED_USER)
+        os.setuid(_TRIED_USER)
+        return _is_intercepted(folder)
+    except OSError:
+        denied = describe_denied(folder)
+        if denied.startswith("enter "):
+            os.write(writing, denied.encode())
+        return False
