@@ -271,8 +271,9 @@ def try_interception(folder: str) -> Trial:
         os.close(reading)
         try:
             _try_interception(folder, writing)
-        except BaseException as error:
-            os.write(writing, (str(error) or type(error).__name__).encode())
+        except OSError as error:
+            reason = f"install a filter: {describe_error(error)}" if error.errno else str(error)
+            os.write(writing, reason.encode())
         finally:
             os._exit(1)
     os.close(writing)
@@ -295,16 +296,23 @@ def _try_interception(folder: str, writing: int) -> NoReturn:
     codes = []
 
     def become_program() -> None:
-        code = 1
-        if _is_intercepted(folder):
-            code = _ONE_USER
-            if can_set_users() and _is_intercepted_as_user(folder, writing):
-                code = _ANY_USER
-        os._exit(code)
+        os._exit(_make_tried_calls(folder, writing))
 
     interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
     interceptor.run(interceptor.start(become_program))
     os._exit(codes[0])
+
+
+def _make_tried_calls(folder: str, writing: int) -> int:
+    """Return the exit code of the tried program; writes what is refused to it."""
+    try:
+        if not _is_intercepted(folder):
+            return 1
+    except OSError as error:
+        os.write(writing, f"change a call: {describe_error(error)}".encode())
+        return 1
+    is_any_user = can_set_users() and _is_intercepted_as_user(folder, writing)
+    return _ANY_USER if is_any_user else _ONE_USER
 
 
 def _is_intercepted(folder: str) -> bool:
