@@ -73,7 +73,7 @@ def server(
     request: pytest.FixtureRequest, isolation: Isolation, tmp_path: Path
 ) -> Iterator[_Server]:
     if request.param == "namespaces" and not isolation.namespaces:
-        pytest.skip(isolation.missing[0])
+        pytest.skip(isolation.reason)
     started = _Server(tmp_path, request.param)
     yield started
     started.close()
