@@ -1062,6 +1062,8 @@ async def detect_isolation(requested: RequestedIsolation = "auto") -> Isolation:
         OSError: the launcher ended or did not answer in time, or the machine refuses the isolation.
     """
     with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
+        # As that of a cluster, which programs of any user enter.
+        Path(folder).chmod(0o711)
         runtime = ContainerRuntime(Path(folder), isolation=requested)
         try:
             return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)

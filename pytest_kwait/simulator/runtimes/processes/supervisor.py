@@ -274,13 +274,13 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
     lacking = {}
     if interception.addresses:
         lacking = {"processes": _MACHINES_PROCESSES, "storage": _NO_STORAGE_LIMIT}
-        if not any_user:
-            lacking["users"] = _ONE_USER
         missing = [_MISSING_INTERCEPTED]
         if options["isolation"] == "auto":
             missing[0] += f": there are no namespaces ({reason})"
         if not any_user:
-            missing.append(_ONE_USER)
+            denied = interception.denied
+            lacking["users"] = f"{_ONE_USER}: others may not {denied}" if denied else _ONE_USER
+            missing.append(lacking["users"])
     else:
         if interception.refusal:
             reason = f"{reason}; intercept system calls: {interception.refusal}"
@@ -315,12 +315,14 @@ class _Interception(NamedTuple):
 
     Args:
         any_user: whether programs can have any user.
+        denied: what other users may not do; empty if that is not the reason.
         refusal: why they cannot be intercepted; empty if they can, or are not to be.
         addresses: the file of the table of addresses; empty if they are not intercepted.
         block: the socket that holds the addresses.
     """
 
     any_user: bool
+    denied: str = ""
     refusal: str = ""
     addresses: str = ""
     block: socket.socket | None = None
@@ -333,7 +335,7 @@ def _prepare_interception(options: Message) -> _Interception:
         return plain
     if sys.platform != "linux":
         return plain._replace(refusal=f"no system call can be intercepted on {sys.platform}")
-    trial = try_interception()
+    trial = try_interception(os.path.realpath(options["folder"]))
     if trial.refusal:
         return plain._replace(refusal=trial.refusal)
     addresses = f"{options['folder']}/addresses"
@@ -343,7 +345,7 @@ def _prepare_interception(options: Message) -> _Interception:
     except OSError as error:
         refusal = f"addresses of the loopback interface: {describe_error(error)}"
         return plain._replace(refusal=refusal)
-    return _Interception(trial.any_user, "", addresses, block)
+    return _Interception(trial.any_user, trial.denied, addresses=addresses, block=block)
 
 
 def _end_children(name: str) -> None:

@@ -15,6 +15,7 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     change_directory,
     close_others,
     connect_streams,
+    describe_denied,
     execute,
     limit_data,
     list_folder_mounts,
@@ -274,22 +275,29 @@ class Trial(NamedTuple):
     Args:
         refusal: why system calls cannot be intercepted; empty if they can.
         any_user: whether those of programs of other users can be, too.
+        denied: what other users may not do, as `describe_denied` returns; or empty.
     """
 
     refusal: str
     any_user: bool = False
+    denied: str = ""
 
 
-def try_interception() -> Trial:
-    """Run a program of a few calls: some are answered, one is changed, some set its user."""
+def try_interception(folder: str) -> Trial:
+    """Run a program of a few calls: some are answered, one is changed, some set its user.
+
+    Args:
+        folder: the one that all programs have to enter.
+    """
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(reading)
         try:
-            _try_interception()
-        except BaseException as error:
-            os.write(writing, (str(error) or type(error).__name__).encode())
+            _try_interception(folder, writing)
+        except OSError as error:
+            reason = f"install a filter: {describe_error(error)}" if error.errno else str(error)
+            os.write(writing, reason.encode())
         finally:
             os._exit(1)
     os.close(writing)
@@ -298,35 +306,52 @@ def try_interception() -> Trial:
     _, status = os.waitpid(pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code in (_ANY_USER, _ONE_USER):
-        return Trial("", any_user=code == _ANY_USER)
+        return Trial("", any_user=code == _ANY_USER, denied=reason)
     return Trial(reason or "a system call could not be changed")
 
 
-def _try_interception() -> NoReturn:
-    host_names = HostNameCalls(_TRIED_NAME, "")
+def _try_interception(folder: str, writing: int) -> NoReturn:
+    host_names, path = HostNameCalls(_TRIED_NAME, ""), os.fsencode(folder) + b"\0"
     conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
-    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: b"/proc\0"})}
-    sets_users = can_set_users()
+    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: path})}
     if takes_users():
         conditions |= SetUserCalls.CAUGHT
         answers |= SetUserCalls().answers
     codes = []
 
-    def is_right() -> bool:
-        os.chdir("/")
-        return os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
-
     def become_program() -> None:
-        if not is_right():
-            os._exit(1)
-        code = _ONE_USER
-        if sets_users:
-            with contextlib.suppress(OSError):
-                os.setgid(_TRIED_USER)
-                os.setuid(_TRIED_USER)
-                code = _ANY_USER if is_right() else _ONE_USER
-        os._exit(code)
+        os._exit(_make_tried_calls(folder, writing))
 
     interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
     interceptor.run(interceptor.start(become_program))
     os._exit(codes[0])
+
+
+def _make_tried_calls(folder: str, writing: int) -> int:
+    """Return the exit code of the tried program; writes what is refused to it."""
+    try:
+        if not _is_intercepted(folder):
+            return 1
+    except OSError as error:
+        os.write(writing, f"change a call: {describe_error(error)}".encode())
+        return 1
+    is_any_user = can_set_users() and _is_intercepted_as_user(folder, writing)
+    return _ANY_USER if is_any_user else _ONE_USER
+
+
+def _is_intercepted(folder: str) -> bool:
+    os.chdir("/")
+    return os.uname().nodename == _TRIED_NAME and os.getcwd() == folder
+
+
+def _is_intercepted_as_user(folder: str, writing: int) -> bool:
+    """Return whether calls of another user are intercepted; writes what it may not do."""
+    try:
+        os.setgid(_TRIED_USER)
+        os.setuid(_TRIED_USER)
+        return _is_intercepted(folder)
+    except OSError:
+        denied = describe_denied(folder)
+        if denied.startswith("enter "):
+            os.write(writing, denied.encode())
+        return False
