@@ -18,6 +18,7 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     STARTING,
     STATUS_KIND,
     Environment,
+    check_sysctl,
     close_others,
     has_routes_by_mark,
     map_users,
@@ -51,6 +52,7 @@ from pytest_kwait.simulator.runtimes.processes.processes import (
     read_resident_bytes,
 )
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
+    RootError,
     describe_error,
     get_layer,
     remove_below,
@@ -345,6 +347,10 @@ class Launcher:
         fds = []
         error = None
         try:
+            if self._environment.addresses:
+                for name in sandbox.config["sysctls"]:
+                    check_sysctl(name)
+                    os.stat(f"/proc/sys/{name.replace('.', '/')}")
             os.makedirs(f"{folder}/files")
             os.mkdir(f"{folder}/empty")
             for number, (_, content) in enumerate(sorted(sandbox.config["files"].items())):
@@ -356,6 +362,8 @@ class Launcher:
                 set_mode(path, empty_dir)
                 fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
             sandbox.storage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except RootError as failure:
+            error = f"{STARTING}error during container init: {failure}"
         except OSError as failure:
             error = f"{STARTING}{failure.filename}: {describe_error(failure)}"
         self.send({"op": "sandbox", "id": sandbox.number, "error": error}, fds)

@@ -430,7 +430,7 @@ def test_nothing_outlives_a_killed_launcher(run_intercepted: Run) -> None:
         os.kill(_find_parent(_find_parent(int(program.stdout))), signal.SIGKILL)
         assert (await program.wait()).code == (await other.wait()).code == 137
         # Its folder is removed after the last one.
-        while _list_commands("9876") or list(programs.folder.iterdir()):
+        while _list_commands("9876") or any(programs.folder.iterdir()):
             await async_sleep(0.01)
 
     run_intercepted(scenario)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.simulator.runtimes.processes.programs import PYTHON
-from pytest_kwait.simulator.runtimes.processes.runtime import Exit
+from pytest_kwait.simulator.runtimes.processes.runtime import Exit, StartFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,6 +225,46 @@ for host in ("127.0.0.1", "127.0.0.2", "10.244.1.1"):
         print(errno.errorcode.get(client.connect_ex((host, 8080)), "connected"))
 """
 
+_INTERFACES = """
+import fcntl
+print(socket.if_nameindex())
+with socket.socket() as made:
+    for name in (b"lo", b"eth0"):
+        answer = fcntl.ioctl(made, 0x8915, struct.pack("40s", name))
+        print(name, socket.inet_ntoa(answer[20:24]))
+    buffer = array.array("B", bytes(400))
+    place = buffer.buffer_info()[0]
+    print(struct.unpack_from("i", fcntl.ioctl(made, 0x8912, struct.pack("iQ", 400, place))))
+for name in ("dev", "route"):
+    lines = open(f"/proc/net/{name}").read().splitlines()
+    print([line.split()[0] for line in lines if name == "route" or "|" not in line])
+libc = ctypes.CDLL(None)
+class Address(ctypes.Structure):
+    pass
+Address._fields_ = [
+    ("next", ctypes.POINTER(Address)), ("name", ctypes.c_char_p), ("flags", ctypes.c_uint),
+    ("address", ctypes.POINTER(ctypes.c_ubyte * 16)),
+]
+first = ctypes.POINTER(Address)()
+assert libc.getifaddrs(ctypes.byref(first)) == 0
+found = first
+while found:
+    one = found.contents
+    family, = struct.unpack_from("H", bytes(one.address.contents))
+    if family == socket.AF_INET:
+        print(one.name.decode(), socket.inet_ntoa(bytes(one.address.contents)[4:8]))
+    found = one.next
+libc.freeifaddrs(first)
+"""
+_SETTINGS = """
+for name in ("net/ipv4/ip_local_port_range", "kernel/shm_rmid_forced"):
+    print(open(f"/proc/sys/{name}").read().split())
+try:
+    open("/proc/sys/net/ipv4/ip_local_port_range", "r+")
+except OSError as error:
+    print(errno.errorcode[error.errno])
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "lines"),
@@ -258,6 +298,16 @@ for host in ("127.0.0.1", "127.0.0.2", "10.244.1.1"):
             id="datagrams",
         ),
         pytest.param(_MANY_DATAGRAMS, ["2", "5 5", "True b'hello' b'hello'"], id="many-datagrams"),
+        pytest.param(
+            _INTERFACES,
+            [
+                "[(1, 'lo'), (2, 'eth0')]",
+                *("b'lo' 127.0.0.1", "b'eth0' 10.244.1.1", "(80,)"),
+                *("['lo:', 'eth0:']", "['Iface', 'eth0', 'eth0']"),
+                *("lo 127.0.0.1", "eth0 10.244.1.1"),
+            ],
+            id="interfaces",
+        ),
         pytest.param(_PASSED, ["0.0.0.0 8080", "0", "0.0.0.0 8082", "0", "EBADF"], id="passed"),
     ],
 )
@@ -306,5 +356,32 @@ def test_loopback_interface_is_that_of_a_pod(run_pods: Run) -> None:
             other = programs.start(place, PYTHON, "-uc", _IMPORTS + _OTHERS_LOOPBACK)
             assert await other.wait() == Exit(0), other.stderr
             assert other.stdout.split() == answers
+
+    run_pods(scenario)
+
+
+def test_settings_of_a_pod_are_shown(run_pods: Run) -> None:
+    async def scenario(programs: Programs) -> None:
+        sysctls = {"net.ipv4.ip_local_port_range": "1024 2048", "kernel.shm_rmid_forced": "1"}
+        sandbox = await programs.create_sandbox(sysctls=sysctls)
+        program = programs.start(sandbox, PYTHON, "-uc", _IMPORTS + _SETTINGS)
+        assert await program.wait() == Exit(0), program.stderr
+        assert program.stdout.splitlines() == ["['1024', '2048']", "['1']", "EROFS"]
+
+    run_pods(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("vm.swappiness", 'sysctl "vm.swappiness" is not in a separate kernel namespace'),
+        ("net.ipv4.no_such_setting", "/proc/sys/net/ipv4/no_such_setting"),
+    ],
+)
+def test_settings_of_the_machine_are_refused(run_pods: Run, name: str, reason: str) -> None:
+    async def scenario(programs: Programs) -> None:
+        failure = await programs.try_sandbox(sysctls={name: "1"})
+        assert isinstance(failure, StartFailure)
+        assert reason in failure.message
 
     run_pods(scenario)

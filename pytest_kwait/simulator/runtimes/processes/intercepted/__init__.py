@@ -18,7 +18,8 @@ one in.
   them with a program's rights, and `layer` keeps what a container has written.
 - `unix_sockets` finds paths for the addresses of Unix sockets, and their names.
 - `executables` reads what a program needs to be started.
-- `socket_tables` are the pod's lists of sockets in /proc.
+- `interfaces` shows the network interfaces of the pod; `kernel_files` its files in /proc/net and
+  /proc/sys.
 - `names` answers calls of the host name, and of users where the server may set none; `users` those
   that change a user, and looks into processes of other users.
 - `cluster_socket` are sockets of the server that speak the cluster's addresses.

@@ -11,6 +11,7 @@ import socket
 from array import array
 from collections import deque
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.runtimes.processes.intercepted import tracer
@@ -88,10 +89,12 @@ class CaughtCalls(NamedTuple):
     Args:
         conditions: the conditions of each name.
         answers: what answers each name. An `OSError` that it raises is the answer, too.
+        readers: what is called whenever a descriptor can be read, by descriptor.
     """
 
     conditions: Mapping[str, Conditions]
     answers: Mapping[str, Callable[[SystemCall], Answer]]
+    readers: Mapping[int, Callable[[], None]] = MappingProxyType({})
 
 
 class Interceptor:
@@ -130,6 +133,8 @@ class Interceptor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         self.add_reader(wakeup, lambda: self._wake_up(wakeup))
+        for fd, read in calls.readers.items():
+            self.add_reader(fd, read)
         # Orphans become children of this process, and end with it.
         make_subreaper()
 

@@ -48,11 +48,12 @@ if TYPE_CHECKING:
         Memory,
         SystemCall,
     )
+    from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import InterfaceCalls
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 
 # Source: include/uapi/linux/{in,in6,socket}.h.
-_IPPROTO_IPV6, _IPV6_V6ONLY = 41, 26
+_IPPROTO_IPV6, _IPV6_V6ONLY, _SOL_NETLINK = 41, 26, 270
 _KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
 _PROTOCOLS = (0, socket.IPPROTO_TCP, socket.IPPROTO_UDP)
 _KIND_MASK = 0xF
@@ -127,10 +128,18 @@ class NetworkCalls:
         pod: the pod.
         table: the cluster's addresses.
         unix_sockets: the paths of Unix sockets.
+        interfaces: answers for netlink sockets.
     """
 
-    def __init__(self, pod: PodAddress, table: AddressTable, unix_sockets: UnixSockets) -> None:
+    def __init__(
+        self,
+        pod: PodAddress,
+        table: AddressTable,
+        unix_sockets: UnixSockets,
+        interfaces: InterfaceCalls,
+    ) -> None:
         self._pod, self._table, self._unix_sockets = pod, table, unix_sockets
+        self._interfaces = interfaces
         self._bound = BoundSockets()
         # By what /proc shows of a socket: those that take no IPv4, those that are bound to all
         # addresses, addresses of the loopback interface that programs have sent to, and those that
@@ -163,8 +172,8 @@ class NetworkCalls:
         self._bound.close()
 
     CAUGHT: Mapping[str, Conditions] = {
-        "socket": (Condition(0, (socket.AF_INET, socket.AF_INET6)),),
-        "setsockopt": (Condition(1, (_IPPROTO_IPV6,)), Condition(2, (_IPV6_V6ONLY,))),
+        "socket": (Condition(0, (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)),),
+        "setsockopt": (Condition(1, (_IPPROTO_IPV6, _SOL_NETLINK)),),
         "getsockopt": (Condition(1, (_IPPROTO_IPV6,)), Condition(2, (_IPV6_V6ONLY,))),
         "bind": (Condition(3, (_PASSED_ARGUMENT,), is_excluded=True),),
         "connect": (),
@@ -186,6 +195,8 @@ class NetworkCalls:
     def _answer_socket(self, call: SystemCall) -> Answer:
         """Make the socket of a program, bound to its pod's address without a port."""
         family, kind, protocol = map(as_signed, call.arguments[:3])
+        if family == socket.AF_NETLINK:
+            return self._interfaces.answer_socket(call)
         if kind & _KIND_MASK not in _KINDS or protocol not in _PROTOCOLS:
             return Continue()
         made = socket.socket(family, kind & _KIND_MASK, protocol)
@@ -205,8 +216,13 @@ class NetworkCalls:
 
     def _answer_setsockopt(self, call: SystemCall) -> Answer:
         """Note that a socket takes no IPv4: it has an IPv4 address nevertheless."""
-        value = call.memory.read(call.arguments[3], _LENGTH.size)
+        level, option = map(as_signed, call.arguments[1:3])
         name = _read_link(call.thread, as_signed(call.arguments[0]))
+        if level == _SOL_NETLINK:
+            return Result() if self._interfaces.is_netlink(name) else Continue()
+        if option != _IPV6_V6ONLY:
+            return Continue()
+        value = call.memory.read(call.arguments[3], _LENGTH.size)
         if not name.startswith("socket:"):
             return Continue()
         _note(self._ipv6_only, name, any(value) or None)
@@ -226,9 +242,11 @@ class NetworkCalls:
     def _answer_bind(self, call: SystemCall) -> Answer:
         data = _read_data(call.memory, call.arguments[1], call.arguments[2])
         endpoint = _parse(data)
+        name = _read_link(call.thread, as_signed(call.arguments[0]))
+        if self._interfaces.is_netlink(name):
+            return Result()
         if endpoint is None:
             return self._change_path(call, data, 1, is_created=True)
-        name = _read_link(call.thread, as_signed(call.arguments[0]))
         bound = self._find_bound(name, endpoint)
         _note(self._unspecified, name, endpoint.host.is_unspecified or None)
         changed = _replace(data, bound, self._table.to_machine_port(endpoint.port))
@@ -261,8 +279,10 @@ class NetworkCalls:
     # -- peers
 
     def _answer_connect(self, call: SystemCall) -> Answer:
-        answer = self._change_target(call, 1, 2)
         name = _read_link(call.thread, as_signed(call.arguments[0]))
+        if self._interfaces.is_netlink(name):
+            return Result()
+        answer = self._change_target(call, 1, 2)
         looped = self._looped.get(name)
         if looped is None or name in self._datagrams or not isinstance(answer, Change):
             return answer
@@ -500,13 +520,14 @@ class NetworkCalls:
             space: the bytes that it has had.
             is_own: whether it is that of the call's socket.
         """
-        memory = call.memory
+        memory, fd = call.memory, call.arguments[0]
         (written,) = _LENGTH.unpack(memory.read(length, _LENGTH.size))
         size = min(space, written, _MAX_LENGTH)
         data = memory.read(address, size)
         endpoint = _parse(data)
         if endpoint is None:
-            shown = self._show_name(data)
+            name = "" if len(data) > _FAMILY.size else _read_link(call.thread, as_signed(fd))
+            shown = self._interfaces.find_address(name, is_own=is_own) or self._show_name(data)
             if shown != data:
                 memory.write(address, shown[:space])
                 memory.write(length, _LENGTH.pack(len(shown)))
@@ -515,7 +536,7 @@ class NetworkCalls:
             return
         found = self._table.find_address(endpoint.host)
         if found is not None:
-            name = _read_link(call.thread, as_signed(call.arguments[0]))
+            name = _read_link(call.thread, as_signed(fd))
             port = self._table.from_machine_port(endpoint.port)
             (family,) = _FAMILY.unpack_from(data)
             host = self._find_shown(found, name, port, is_own=is_own)

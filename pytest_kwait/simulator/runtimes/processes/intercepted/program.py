@@ -34,13 +34,17 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
     CaughtCalls,
     Interceptor,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
+    InterfaceCalls,
+    PodInterfaces,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.kernel_files import KernelFiles
 from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     NetworkCalls,
     PodAddress,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
-from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
 from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
     SetUserCalls,
     can_set_users,
@@ -205,16 +209,19 @@ def _list_calls(
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
     table = AddressTable(environment.addresses)
-    network = NetworkCalls(pod, table, files.sockets)
-    sockets = SocketTables(pod, table, files.answer)
+    pod_interfaces = PodInterfaces(address, pod.networks)
+    interfaces = InterfaceCalls(pod_interfaces)
+    network = NetworkCalls(pod, table, files.sockets, interfaces)
+    kernel = KernelFiles(pod, table, pod_interfaces, sandbox["sysctls"], files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {
         **NetworkCalls.CAUGHT,
+        **InterfaceCalls.CAUGHT,
         **HostNameCalls.CAUGHT,
         **FileCalls.CAUGHT,
     }
-    answers = {**network.answers, **names.answers, **files.answers}
-    answers |= {"open": sockets.answer_open, "openat": sockets.answer_openat}
+    answers = {**network.answers, **interfaces.answers, **names.answers, **files.answers}
+    answers |= {"open": kernel.answer_open, "openat": kernel.answer_openat}
     if not environment.any_user:
         users = UserCalls(config["user"] or 0, _list_groups(config))
         conditions |= users.caught
@@ -222,7 +229,7 @@ def _list_calls(
     elif takes_users():
         conditions |= SetUserCalls.CAUGHT
         answers |= SetUserCalls().answers
-    return CaughtCalls(conditions, answers)
+    return CaughtCalls(conditions, answers, {interfaces.fileno(): interfaces.read})
 
 
 def _find_files(

@@ -26,6 +26,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Pointers,
     Result,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
+    InterfaceCalls,
+    PodInterfaces,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
 from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
@@ -72,9 +76,11 @@ class FakeSockets:
 @pytest.fixture
 def calls(table: AddressTable) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
-    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets())
+    interfaces = InterfaceCalls(PodInterfaces(POD, NETWORKS))
+    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets(), interfaces)
     yield made
     made.close()
+    interfaces.close()
 
 
 def inet(host: str, port: int) -> bytes:
@@ -276,10 +282,12 @@ def test_program_on_the_loopback_interface_alone_is_found(
 
 def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
     node = IPv4Address("172.30.0.2")
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets())
+    interfaces = InterfaceCalls(PodInterfaces(node, NETWORKS))
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets(), interfaces)
     shared = table.add(Address(LOCALHOST))
     answer = change(calls, "bind", inet("127.0.0.1", 80))
     calls.close()
+    interfaces.close()
     assert get_changes(answer) == {1: inet(str(shared), 80)}
 
 
@@ -379,6 +387,28 @@ def test_socket_comes_from_the_loopback_interface_where_it_connects_to(
         answer = change(calls, "connect", inet("127.0.0.1", 80), other.fileno())
         assert isinstance(answer, Change)
         assert answer.preceded_by is None
+
+
+# -- netlink sockets
+
+
+def test_netlink_socket_shows_the_pod_s_interfaces(calls: NetworkCalls) -> None:
+    netlink = socket.AF_NETLINK
+    call = make_call("socket", FakeMemory(), netlink, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    answer = calls.answers["socket"](call)
+    assert isinstance(answer, Descriptor)
+    own, kernel = (struct.pack("=HHII", netlink, 0, port, 0) for port in (os.getpid(), 0))
+    with socket.socket(fileno=answer.fd) as made:
+        assert change(calls, "bind", kernel, made.fileno()) == Result()
+        assert change(calls, "connect", kernel, made.fileno()) == Result()
+        assert returned(calls, "getsockname", b"\1\0", fd=made.fileno()) == own
+        assert returned(calls, "recvfrom", b"", fd=made.fileno()) == kernel
+        option = make_call("setsockopt", FakeMemory(bytes(4)), made.fileno(), 270, 11, 0x1000, 4)
+        assert calls.answers["setsockopt"](option) == Result()
+    option = make_call("setsockopt", FakeMemory(bytes(4)), 0, 270, 11, 0x1000, 4)
+    assert calls.answers["setsockopt"](option) == Continue()
+    other = make_call("setsockopt", FakeMemory(bytes(4)), 0, 41, 67, 0x1000, 4)
+    assert calls.answers["setsockopt"](other) == Continue()
 
 
 # -- abstract names
