@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import subprocess
@@ -1126,6 +1127,66 @@ def test_no_program_runs_plainly_where_namespaces_were_asked_for(tmp_path: Path)
         "kernel.unprivileged_userns_clone",
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+_DETECT = """
+import asyncio, os
+from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
+from tools.docker_profile import impose_profile
+from tools.system_call_filter import SystemCallFilter
+
+impose_profile()
+{more}
+found = asyncio.run(detect_isolation("auto"))
+print(found.name, *found.missing, sep="\\n")
+"""
+_NO_NAMESPACES = (
+    "create namespaces: not permitted, by a seccomp or AppArmor profile or "
+    "kernel.unprivileged_userns_clone"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        (
+            "",
+            [
+                "intercepted",
+                "programs see the machine's processes, and may write without a limit: there are no "
+                f"namespaces ({_NO_NAMESPACES})",
+            ],
+        ),
+        (
+            "SystemCallFilter(refused=('ptrace',)).load()",
+            [
+                "none",
+                "programs are plain processes on the machine's network and files "
+                f"({_NO_NAMESPACES}; intercept system calls: change a call: operation not "
+                "permitted)",
+            ],
+        ),
+        (
+            "SystemCallFilter(refused=('seccomp',)).load()",
+            [
+                "none",
+                "programs are plain processes on the machine's network and files "
+                f"({_NO_NAMESPACES}; intercept system calls: install a filter: operation not "
+                "permitted)",
+            ],
+        ),
+    ],
+    ids=["docker", "no-tracing", "no-filters"],
+)
+def test_best_isolation_that_the_machine_permits(more: str, lines: list[str]) -> None:
+    command = [sys.executable, "-c", _DETECT.format(more=more)]
+    # Programs of any user may enter it.
+    environment = {**os.environ, "TMPDIR": "/tmp"}
+    output = subprocess.check_output(command, text=True, timeout=60, env=environment)
+    one_user = "all programs have the server's user, under the number that they ask for"
+    if os.geteuid() != 0 and lines[0] == "intercepted":
+        lines = [*lines, one_user]
+    assert output.splitlines() == lines
 
 
 _REACH = """

@@ -19,6 +19,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     make_error,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, Layer
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -274,7 +275,8 @@ class EntryCalls:
         parts = source.split(b"/")
         if parts[2] in (b"self", b"thread-self"):
             source = b"/proc/%d/fd/%s" % (call.thread, parts[-1])
-        opened = os.open(source, os.O_PATH | os.O_CLOEXEC)
+        with as_user_of(call.thread):
+            opened = os.open(source, os.O_PATH | os.O_CLOEXEC)
         try:
             with self._files.layer.change():
                 to_fd, to_path = self._files.get_path_at(self._files.prepare_creation(call, target))

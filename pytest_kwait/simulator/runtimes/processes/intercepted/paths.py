@@ -19,6 +19,11 @@ import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    as_user_of,
+    read_process_link,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -488,7 +493,7 @@ class Paths:
         """
         link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
         try:
-            host = os.readlink(link.encode())
+            host = read_process_link(thread, link.encode())
         except OSError:
             raise PathError(errno.EBADF, is_plain=True) from None
         path = self._starts.get(host)
@@ -534,7 +539,7 @@ class Paths:
     def is_plain_start(self, thread: int, dirfd: int, path: bytes) -> bool:
         """Return whether the machine has the folder that relative paths start at, at its path."""
         link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
-        return os.readlink(link.encode()) == (path or b"/")
+        return read_process_link(thread, link.encode()) == (path or b"/")
 
     def is_plain(self, thread: int, dirfd: int, path: bytes, *, is_followed: bool) -> bool:
         """Return whether a path is surely plain; False if it has to be resolved to know.
@@ -546,7 +551,7 @@ class Paths:
         if not path.startswith(b"/"):
             link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
             try:
-                host = os.readlink(link.encode())
+                host = read_process_link(thread, link.encode())
             except OSError:
                 return True
             start = self._starts.get(host)
@@ -780,14 +785,15 @@ class _Resolution:
     def _jump(self, position: Position, last: bytes, *, is_last: bool) -> Found | None:
         """Go to the file that a link of /proc leads to; returns it if the path ends there."""
         try:
-            host = os.readlink(position.host)
+            host = read_process_link(self._thread, position.host)
         except OSError as error:
             raise self._error(error.errno or errno.EIO) from None
         is_removed = host.endswith(_DELETED) and not os.path.lexists(host)
         if is_removed or not host.startswith(b"/"):
             if not is_last:
                 raise self._error(errno.ENOENT if is_removed else errno.ENOTDIR)
-            status = os.stat(position.host)
+            with as_user_of(self._thread):
+                status = os.stat(position.host)
             folder = self._stack[-1]
             return Found(
                 folder, position, status, self._is_plain, last, is_jump=True, is_nameless=True
@@ -802,7 +808,8 @@ class _Resolution:
             self._is_plain = self._is_plain and is_same
             return None
         try:
-            status = os.stat(position.host)
+            with as_user_of(self._thread):
+                status = os.stat(position.host)
         except OSError as error:
             raise self._error(error.errno or errno.EIO) from None
         folder, position = stack[-2] if len(stack) > 1 else stack[0], stack[-1]

@@ -31,6 +31,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     make_error,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +63,7 @@ class ProcessCalls:
     def _answer_getcwd(self, call: SystemCall) -> Answer:
         buffer, size = call.arguments[:2]
         try:
-            host = os.readlink(f"/proc/{call.thread}/cwd".encode())
+            host = read_process_link(call.thread, b"/proc/%d/cwd" % call.thread)
         except OSError:
             return Continue()
         if host.endswith(b" (deleted)") and not os.path.lexists(host):

@@ -23,6 +23,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     read_rights,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError, is_jump
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -190,7 +191,7 @@ class StatusCalls:
     def _read_jump(self, call: SystemCall, position: Position, buffer: int, size: int) -> Answer:
         """Answer with the container's path of an open file."""
         try:
-            host = os.readlink(position.host)
+            host = read_process_link(call.thread, position.host)
         except OSError:
             return Continue()
         if not host.startswith(b"/"):

@@ -16,12 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING
 
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import Processor
 
@@ -137,6 +140,37 @@ class Registers:
     def _copy(self, values: ctypes.Array[ctypes.c_uint64]) -> None:
         ctypes.memmove(self._values, values, ctypes.sizeof(values))
 
+    def make_call(self, number: int, instruction: int, arguments: Sequence[int]) -> None:
+        """Have the thread make one more system call; signals come after it.
+
+        Args:
+            number: of the call, which must not block.
+            instruction: the address after an instruction that makes calls.
+            arguments: of the call.
+
+        Raises:
+            OSError: it has ended.
+        """
+        before = list(self._values)
+        processor = self._processor
+        self._values[processor.call] = number
+        self._values[processor.program_counter] = instruction - processor.call_bytes
+        self.set_arguments(dict(enumerate(arguments)))
+        self._store()
+        signals = []
+        for _ in ("begins", "returns"):
+            while True:
+                _ptrace(_SYSCALL, self._thread)
+                status = _wait_for_status(self._thread)
+                if is_system_call_stop(status):
+                    break
+                if get_signal(status):
+                    signals.append(get_signal(status))
+        self._values[:] = before
+        self._store()
+        for signal_number in signals:
+            os.kill(self._thread, signal_number)
+
     def set_arguments(self, values: Mapping[int, int]) -> None:
         """Set arguments of the system call by their places; `make_again` follows."""
         for place, value in values.items():
@@ -171,7 +205,8 @@ class Interrupted(Exception):
 def seize(thread: int) -> bool:
     """Trace a thread that is to stop soon; returns False if it cannot be traced or is gone."""
     try:
-        _ptrace(_SEIZE, thread, 0, _O_TRACESYSGOOD)
+        with as_user_of(thread):
+            _ptrace(_SEIZE, thread, 0, _O_TRACESYSGOOD)
         _ptrace(_INTERRUPT, thread)
     except OSError:
         return False
@@ -188,6 +223,19 @@ def wait_for_stop(thread: int) -> int | None:
         return os.waitpid(thread, WALL)[1]
     except ChildProcessError:
         return None
+
+
+def _wait_for_status(thread: int) -> int:
+    """Return the status of a traced thread once it stops.
+
+    Raises:
+        OSError: it has ended, and its status is still to be read.
+    """
+    flags = os.WSTOPPED | os.WEXITED | os.WNOWAIT | WALL
+    report = os.waitid(os.P_PID, thread, flags)
+    if report is None or report.si_code not in (os.CLD_STOPPED, os.CLD_TRAPPED):
+        raise OSError(errno.ESRCH, os.strerror(errno.ESRCH))
+    return os.waitpid(thread, WALL)[1]
 
 
 def detach(thread: int, number: int = 0) -> None:
