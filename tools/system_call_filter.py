@@ -59,14 +59,14 @@ _NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "mount_setattr": (442, 442), "move_mount": (429, 429), "move_pages": (279, 239),
     "nfsservctl": (180, 42), "open_by_handle_at": (304, 265), "open_tree": (428, 428),
     "perf_event_open": (298, 241), "personality": (135, 92), "pidfd_getfd": (438, 438),
-    "pivot_root": (155, 41), "process_madvise": (440, 440), "quotactl": (179, 60),
-    "quotactl_fd": (443, 443), "reboot": (169, 142), "request_key": (249, 218),
-    "set_mempolicy": (238, 237), "set_mempolicy_home_node": (450, 450),
-    "setdomainname": (171, 162), "setgroups": (116, 159), "sethostname": (170, 161),
-    "setns": (308, 268), "settimeofday": (164, 170), "socket": (41, 198), "swapoff": (168, 225),
-    "swapon": (167, 224), "syslog": (103, 116), "sysfs": (139, None), "umount2": (166, 39),
-    "unshare": (272, 97), "uselib": (134, None), "userfaultfd": (323, 282), "ustat": (136, None),
-    "vhangup": (153, 58),
+    "pivot_root": (155, 41), "process_madvise": (440, 440), "ptrace": (101, 117),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "reboot": (169, 142),
+    "request_key": (249, 218), "seccomp": (317, 277), "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450), "setdomainname": (171, 162), "setgroups": (116, 159),
+    "sethostname": (170, 161), "setns": (308, 268), "settimeofday": (164, 170), "socket": (41, 198),
+    "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116), "sysfs": (139, None),
+    "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, None), "userfaultfd": (323, 282),
+    "ustat": (136, None), "vhangup": (153, 58),
 }  # fmt: skip
 """The numbers of system calls on x86_64 and aarch64; None where there is none."""
 

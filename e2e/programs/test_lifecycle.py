@@ -189,7 +189,7 @@ def test_a_forwarded_port_is_within_the_pod(kwait: Kwait) -> None:
         assert answer.read() == b"welcome to web"
 
 
-@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.kwait_skip_unless_programs_isolated("processes")
 def test_an_ephemeral_container_sees_its_target(kwait: Kwait) -> None:
     """It joins the process namespace of the container that it debugs."""
     start(kwait, web())

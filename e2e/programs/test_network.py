@@ -117,6 +117,35 @@ def test_api_server_is_reached_with_the_mounted_token(kwait: Kwait) -> None:
 
 
 @pytest.mark.needs(MAPPINGS)
+def test_a_pod_has_interfaces_of_its_own(kwait: Kwait) -> None:
+    """The loopback interface, and one with its address."""
+    open_shop(kwait, kwait.wait_for_pod_ready)
+    code = (
+        "import fcntl, socket, struct\n"
+        "print(*(name for _, name in socket.if_nameindex()))\n"
+        "with socket.socket() as made:\n"
+        "    answer = fcntl.ioctl(made, 0x8915, struct.pack('40s', b'eth0'))\n"
+        "print(socket.inet_ntoa(answer[20:24]))\n"
+        "with socket.create_server(('0.0.0.0', 0)) as server:\n"
+        "    port = server.getsockname()[1]\n"
+        "    with socket.create_connection(('127.0.0.1', port)):\n"
+        "        print(server.accept()[1][0])"
+    )
+    address = kwait.get("pod/web")["status"]["podIP"]
+    assert run_python(kwait, code).splitlines() == ["lo eth0", address, "127.0.0.1"]
+
+
+@pytest.mark.needs(MAPPINGS)
+def test_settings_of_a_pod_are_shown_to_it(kwait: Kwait) -> None:
+    """Those that are safe."""
+    sysctls = [{"name": "net.ipv4.ip_local_port_range", "value": "20000 30000"}]
+    kwait.create(pod("web", web(), labels=_LABELS, securityContext={"sysctls": sysctls}))
+    kwait.wait_for_pod_ready("web")
+    code = "print(*open('/proc/sys/net/ipv4/ip_local_port_range').read().split())"
+    assert run_python(kwait, code) == "20000 30000\n"
+
+
+@pytest.mark.needs(MAPPINGS)
 def test_pods_keep_their_way_while_others_end(kwait: Kwait) -> None:
     """The hardware address of their gateway, which they remember, never changes."""
     code = (

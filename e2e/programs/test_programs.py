@@ -357,7 +357,7 @@ def _start_behind_a_closed_folder(kwait: Kwait) -> None:
                      volumes=volumes))  # fmt: skip
 
 
-@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.kwait_skip_unless_programs_isolated("users")
 def test_a_program_that_its_user_may_not_reach(kwait: Kwait) -> None:
     """State and event have the runtime's words."""
     _start_behind_a_closed_folder(kwait)
@@ -367,7 +367,7 @@ def test_a_program_that_its_user_may_not_reach(kwait: Kwait) -> None:
     assert f'exec: "{_CLOSED}": stat {_CLOSED}: permission denied' in found["message"]
 
 
-@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.kwait_skip_unless_programs_isolated("users")
 @pytest.mark.needs(MAPPINGS)
 def test_a_failed_wait_names_the_user_and_the_closed_folder(kwait: Kwait) -> None:
     """Its message has who may not do what."""

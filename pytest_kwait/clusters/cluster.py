@@ -199,19 +199,30 @@ class Cluster:
         listed = self._session.list(NODES, deadline=self._deadline())
         return tuple(sorted(item.object["metadata"]["name"] for item in listed.items))
 
-    @cached_property
-    def isolation_refusal(self) -> str:
-        """Why programs in pods share the machine's network and files; requested once.
+    def find_isolation_refusal(self, *parts: str) -> str:
+        """Return why programs in pods share the machine's network and files.
 
-        Empty if they are isolated, and on a cluster that is not an embedded one.
+        Args:
+            parts: of `ISOLATED_PARTS`: the reason may also be that programs lack one of these.
+
+        Returns:
+            Empty if they are isolated, and on a cluster that is not an embedded one.
         """
+        lacking = self._isolation.get("lacking", {})
+        reasons = (self._isolation["refusal"], *(lacking.get(part, "") for part in parts))
+        return next((reason for reason in reasons if reason), "")
+
+    @cached_property
+    def _isolation(self) -> Mapping[str, Any]:
+        """The isolation of programs; requested once."""
         try:
             answer = self._session.request("GET", _ISOLATION_PATH, deadline=self._deadline())
         except ApiError as error:
             if error.status in _NOT_EMBEDDED:
-                return ""
+                return {"refusal": ""}
             raise
-        return str(json.loads(answer.data)["refusal"])
+        found: Mapping[str, Any] = json.loads(answer.data)
+        return found
 
     @cached_property
     def faults(self) -> Faults:

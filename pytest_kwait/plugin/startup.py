@@ -54,8 +54,8 @@ SKIP_MARKERS = (
     "networking.k8s.io`) is not served.",
     "kwait_skip_unless_feature_gate_enabled(*names): skip where a feature gate of the API server "
     "is off.",
-    "kwait_skip_unless_programs_isolated: skip where programs in pods have no network and files of "
-    "their own: on an embedded cluster of a machine without namespaces.",
+    "kwait_skip_unless_programs_isolated(*parts): skip where programs in pods have no network and "
+    "files of their own, or lack one of parts: 'processes', 'storage', 'users'.",
 )
 
 

@@ -80,7 +80,9 @@ def find_isolation_refusal(requested: RequestedIsolation) -> str:
     try:
         asyncio.run(detect_isolation(requested))
     except IsolationRefusedError as error:
-        return f"this machine refuses it ({error}); use auto or none"
+        best = asyncio.run(detect_isolation("auto")).name
+        others = "auto or none" if best == "none" else f"auto, {best} or none"
+        return f"this machine refuses it ({error}); use {others}"
     except OSError as error:
         return f"no program can be run here: {error}"
     return ""

@@ -104,12 +104,16 @@ def _feature_gate(cluster: Cluster, client: ApiClient, *names: str) -> str:
     return ""
 
 
-def _check_nothing() -> None:
-    pass
+def _check_parts(*parts: object) -> None:
+    from pytest_kwait.simulator.protocol.options import ISOLATED_PARTS
+
+    for part in parts:
+        if part not in ISOLATED_PARTS:
+            raise InvalidArgument("parts", part, f"use {', '.join(ISOLATED_PARTS)}")
 
 
-def _programs_isolated(cluster: Cluster, client: ApiClient) -> str:
-    refusal = cluster.isolation_refusal
+def _programs_isolated(cluster: Cluster, client: ApiClient, *parts: str) -> str:
+    refusal = cluster.find_isolation_refusal(*parts)
     return f"Requires isolated programs in pods: {refusal}" if refusal else ""
 
 
@@ -118,7 +122,7 @@ SKIPPERS: dict[str, tuple[Callable[..., None], Callable[..., str]]] = {
     "kwait_skip_if_provider_is": (_check_names, _provider_is_not),
     "kwait_skip_unless_feature_gate_enabled": (_check_names, _feature_gate),
     "kwait_skip_unless_node_count_is_at_least": (_check_count, _node_count),
-    "kwait_skip_unless_programs_isolated": (_check_nothing, _programs_isolated),
+    "kwait_skip_unless_programs_isolated": (_check_parts, _programs_isolated),
     "kwait_skip_unless_provider_is": (_check_names, _provider_is),
     "kwait_skip_unless_server_version_gte": (_check_version, _version),
 }

@@ -18,6 +18,7 @@ from pytest_kwait.cli.state_file import ProcessIdentity, StateFile, default_kube
 from pytest_kwait.clusters.simulator_process import SimulatorProcess
 from pytest_kwait.simulator.protocol.options import EmbeddedOptions
 from pytest_kwait.simulator.runtimes.processes import runtime
+from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 from pytest_kwait.wait import ErrWaitTimeout
 from tests.clusters.fake_simulator import read_given
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kwait.clock import Clock
-    from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 
 _FILES_WITHOUT_FLAG = ("tls_cert_file", "tls_private_key_file", "client_ca_file")
 FAKE = Path(__file__).parents[1] / "clusters" / "fake_simulator.py"
@@ -104,9 +104,9 @@ def test_help_is_that_of_the_declared_options(
         "match; repeatable; for example 'shop/web:*=python -m shop.web' "
         "--egress HOST:PORT let programs in pods connect to HOST; repeatable; for example "
         "pypi.org:443; localhost is this machine, host.kwait.internal in pods "
-        "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: "
-        "namespaces where the machine permits them, else none; intercepted needs no namespaces; "
-        "with none they share the machine's ports and files (default: auto) "
+        "--isolation {auto,namespaces,intercepted,none} isolation of programs in pods; auto: the "
+        "first of the others that the machine permits; intercepted needs no namespaces; with none "
+        "they share the machine's ports and files (default: auto) "
         "--kubeconfig FILE kubeconfig to write (default: /state/kwait/kubeconfig) "
         "--detach return once it is ready; the cluster keeps running"
     )
@@ -140,6 +140,8 @@ def test_an_isolation_that_the_machine_refuses(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def detect(requested: str) -> Isolation:
+        if requested == "auto":
+            return Isolation(False, False, "none", "none", True, addresses="/run/addresses")
         assert requested == "namespaces"
         raise runtime.IsolationRefusedError("no user namespaces")
 
@@ -148,7 +150,7 @@ def test_an_isolation_that_the_machine_refuses(
     assert capsys.readouterr() == (
         "",
         "kwait up: --isolation='namespaces' is not valid: this machine refuses it (no user "
-        "namespaces); use auto or none\n",
+        "namespaces); use auto, intercepted or none\n",
     )
     assert not file.exists()
 

@@ -120,14 +120,25 @@ def test_refusal_of_isolation_is_requested_once(
 ) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = json.dumps({"refusal": refusal}).encode()
     cluster = connected(file)
-    assert (cluster.isolation_refusal, cluster.isolation_refusal) == (refusal, refusal)
+    assert [cluster.find_isolation_refusal() for _ in range(2)] == [refusal] * 2
     assert server.asked == ["GET /kwait/v1/isolation/refusal"]
+
+
+def test_refusal_of_isolation_has_the_part_that_programs_lack(
+    file: Path, server: PathAnswers
+) -> None:
+    answer = {"refusal": "", "lacking": {"users": "one user", "storage": "no limit"}}
+    server.answers["/kwait/v1/isolation/refusal"] = json.dumps(answer).encode()
+    cluster = connected(file)
+    assert cluster.find_isolation_refusal() == ""
+    assert cluster.find_isolation_refusal("processes") == ""
+    assert cluster.find_isolation_refusal("processes", "users") == "one user"
 
 
 @pytest.mark.parametrize("status", [403, 404, 405])
 def test_other_clusters_isolate_programs(file: Path, server: PathAnswers, status: int) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = ApiError("no such path", status=status)
-    assert connected(file).isolation_refusal == ""
+    assert connected(file).find_isolation_refusal("users") == ""
 
 
 def test_failed_request_for_the_refusal_of_isolation_is_an_error(
@@ -135,7 +146,7 @@ def test_failed_request_for_the_refusal_of_isolation_is_an_error(
 ) -> None:
     server.answers["/kwait/v1/isolation/refusal"] = ApiError("storage is gone", status=500)
     with pytest.raises(ApiError, match="storage is gone"):
-        _ = connected(file).isolation_refusal
+        connected(file).find_isolation_refusal()
 
 
 def test_stop_leaves_the_cluster_running(file: Path, server: PathAnswers) -> None:

@@ -136,20 +136,28 @@ def test_an_api_server_alone_is_an_embedded_cluster(home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("isolation", "why"),
+    ("isolation", "addresses", "why"),
     [
         (
             runtime.IsolationRefusedError("no user namespaces"),
+            "",
             "this machine refuses it (no user namespaces); use auto or none",
         ),
-        (OSError("the launcher ended"), "no program can be run here: the launcher ended"),
-        (Isolation(True, True, "none", "none", True), ""),
+        (
+            runtime.IsolationRefusedError("no user namespaces"),
+            "/run/addresses",
+            "this machine refuses it (no user namespaces); use auto, intercepted or none",
+        ),
+        (OSError("the launcher ended"), "", "no program can be run here: the launcher ended"),
+        (Isolation(True, True, "none", "none", True), "", ""),
     ],
 )
 def test_an_isolation_that_the_machine_refuses(
-    monkeypatch: pytest.MonkeyPatch, isolation: Isolation | OSError, why: str
+    monkeypatch: pytest.MonkeyPatch, isolation: Isolation | OSError, addresses: str, why: str
 ) -> None:
     async def detect(requested: str) -> Isolation:
+        if requested == "auto":
+            return Isolation(False, False, "none", "none", True, addresses=addresses)
         assert requested == "namespaces"
         if isinstance(isolation, OSError):
             raise isolation

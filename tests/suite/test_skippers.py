@@ -12,7 +12,12 @@ from pytest_kwait.suite.skippers import check_skipper, skip_reason
 
 CLUSTER = cast(
     "Any",
-    SimpleNamespace(version="v1.36.2+k3s1", nodes=("a", "b"), provider="k3d", isolation_refusal=""),
+    SimpleNamespace(
+        version="v1.36.2+k3s1",
+        nodes=("a", "b"),
+        provider="k3d",
+        find_isolation_refusal=lambda *parts: ", ".join(parts),
+    ),
 )
 
 
@@ -37,6 +42,10 @@ def reason(*marks: pytest.Mark) -> str:
         (mark("unless_node_count_is_at_least", 2), ""),
         (mark("unless_node_count_is_at_least", 3), "Requires at least 3 nodes (not 2)"),
         (mark("unless_programs_isolated"), ""),
+        (
+            mark("unless_programs_isolated", "processes", "users"),
+            "Requires isolated programs in pods: processes, users",
+        ),
         (mark("unless_provider_is", "kind", "k3d"), ""),
         (mark("unless_provider_is", "kind"), "Only supported for providers kind (not k3d)"),
         (mark("if_provider_is", "kind"), ""),
@@ -54,7 +63,7 @@ def test_reasons(each: pytest.Mark, expected: str) -> None:
 
 def test_programs_that_are_not_isolated() -> None:
     refusal = "programs are plain processes on the machine's network and files (turned off)"
-    cluster = cast("Any", SimpleNamespace(isolation_refusal=refusal))
+    cluster = cast("Any", SimpleNamespace(find_isolation_refusal=lambda: refusal))
     skipped: list[tuple[str, tuple[()], dict[str, str]]] = [
         ("kwait_skip_unless_programs_isolated", (), {})
     ]
@@ -83,9 +92,8 @@ def test_the_first_reason_counts() -> None:
             "count=0 is not valid: use a number of nodes, 1 or more",
         ),
         (
-            mark("unless_programs_isolated", "net"),
-            "arguments=\"('net')\" is not valid: see the usage of "
-            "kwait_skip_unless_programs_isolated in `pytest --markers`",
+            mark("unless_programs_isolated", "users", "net"),
+            "parts='net' is not valid: use processes, storage, users",
         ),
         (mark("unless_provider_is"), "names=() is not valid: name one or more, as texts"),
         (

@@ -319,8 +319,10 @@ async def serve_faults_api(cluster: Cluster, request: ApiRequest) -> web.StreamR
                 get_cluster_programs,
             )
 
-            refusal = await get_cluster_programs(cluster).find_isolation_refusal()
-            return json_only_response(request, {"refusal": refusal})
+            isolation = await get_cluster_programs(cluster).detect_isolation()
+            refusal = isolation.refusal if isolation else ""
+            lacking = dict(isolation.lacking) if isolation else {}
+            return json_only_response(request, {"refusal": refusal, "lacking": lacking})
         case ["history"]:
             return await _record_history(cluster, request)
         case ["exploration"]:

@@ -14,6 +14,9 @@ Timing = Literal["fast", "real"]
 
 RequestedIsolation = Literal["auto", "namespaces", "intercepted", "none"]
 """The isolation of programs in pods; `auto` is the first of the others that the machine permits."""
+ISOLATED_PARTS = ("processes", "storage", "users")
+"""Parts of an isolation that not every one has: processes of a container's own, a limit of what it
+writes, and the user of its security context."""
 
 TIME_SCALES: dict[Timing, float] = {"fast": 0.1, "real": 1.0}
 """Maximum delay of an embedded cluster's controllers by timing, as a fraction of a real cluster's.

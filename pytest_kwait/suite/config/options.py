@@ -240,7 +240,7 @@ class EmbeddedSettings:
         ("auto", "namespaces", "intercepted", "none"),
         "auto",
         "{auto,namespaces,intercepted,none}",
-        "isolation of programs in pods; auto: namespaces where the machine permits them, else none",
+        "isolation of programs in pods; auto: the first of the others that the machine permits",
         "intercepted needs no namespaces; with none they share the machine's ports and files",
     )
 

@@ -371,15 +371,19 @@ def test_nothing_is_said_of_isolation_before_a_program_runs(served: Served) -> N
 
 
 @pytest.mark.parametrize(
-    ("missing", "refusal"),
+    ("missing", "refusal", "lacking"),
     [
-        (("programs are plain processes",), "programs are plain processes"),
-        (("no cgroups",), ""),
-        (None, ""),
+        (("programs are plain processes",), "programs are plain processes", {}),
+        (("no users",), "", {"users": "no users"}),
+        (None, "", {}),
     ],
 )
 def test_refusal_of_isolation_is_known_before_a_program_runs(
-    served: Served, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...] | None, refusal: str
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: tuple[str, ...] | None,
+    refusal: str,
+    lacking: dict[str, str],
 ) -> None:
     calls: list[object] = []
 
@@ -388,13 +392,13 @@ def test_refusal_of_isolation_is_known_before_a_program_runs(
         calls.append(missing)
         if missing is None:
             raise OSError("no processes")
-        return Isolation(not refusal, True, "none", "none", True, missing)
+        return Isolation(not refusal, True, "none", "none", True, missing, lacking=lacking)
 
     monkeypatch.setattr(program_container, "detect_isolation", detect)
     served.api.isolation = "none"
     path = "/kwait/v1/isolation/refusal"
-    assert served.json("GET", path) == {"refusal": refusal}
-    assert served.json("GET", path) == {"refusal": refusal}
+    for _ in range(2):
+        assert served.json("GET", path) == {"refusal": refusal, "lacking": lacking}
     assert len(calls) == (2 if missing is None else 1)
     assert served.json("GET", "/kwait/v1/isolation") == {"missing": []}
     assert served.send("POST", path, {}).status == 405

@@ -30,7 +30,7 @@ def refusal_of_interception() -> str:
 def run_isolated(isolation: Isolation) -> Callable[[Scenario], None]:
     """Run a scenario in namespaces."""
     if not isolation.namespaces:
-        pytest.skip(isolation.missing[0])
+        pytest.skip(isolation.reason)
     return run_scenario
 
 

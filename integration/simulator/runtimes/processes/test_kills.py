@@ -9,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +39,11 @@ runpy.run_module("integration.simulator.runtimes.processes.killed_server", run_n
 class _Server:
     """A server process, and the processes below it."""
 
-    def __init__(self, folder: Path, mode: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, launcher: str | None = None) -> None:
+        prefix = [sys.executable, "-m", launcher, "--"] if launcher else []
+        command = [sys.executable, "-c", _RUN_SERVER, str(Path(__file__).parents[4]), str(folder)]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _RUN_SERVER, Path(__file__).parents[4], folder, mode],
+            [*prefix, *command, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -68,12 +71,12 @@ class _Server:
         self._process.wait()
 
 
-@pytest.fixture(params=["namespaces", "plain"])
+@pytest.fixture(params=["namespaces", "none"])
 def server(
     request: pytest.FixtureRequest, isolation: Isolation, tmp_path: Path
 ) -> Iterator[_Server]:
     if request.param == "namespaces" and not isolation.namespaces:
-        pytest.skip(isolation.missing[0])
+        pytest.skip(isolation.reason)
     started = _Server(tmp_path, request.param)
     yield started
     started.close()
@@ -197,3 +200,54 @@ def test_kill(server: _Server, tmp_path: Path, victim: str) -> None:
         _wait_for_end(ended)
     assert list_leftovers(server.pid, tmp_path.name) == set()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that any user may enter."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("user", ["0", "1234"])
+@pytest.mark.parametrize("victim", ["server", "supervisor", "interceptor", "program", "both"])
+def test_kill_without_namespaces(
+    open_folder: Path, refusal_of_interception: str, victim: str, user: str
+) -> None:
+    """As under Docker's default profile, with programs of a user whom the server may not trace."""
+    if refusal_of_interception:
+        pytest.skip(refusal_of_interception)
+    server = _Server(open_folder, "auto", user, launcher="tools.docker_profile")
+    try:
+        assert server.read() == {"ready": True}
+        below = _list_descendants(server.pid)
+        ended = [fd for pid in below for fd in _open_process(pid)]
+        program = next(pid for pid in below if _read_command(pid).endswith("# alone "))
+        pids = {
+            "server": [server.pid],
+            "supervisor": below[:1],
+            "interceptor": [pid for pid in below if program in _list_children(pid)],
+            "program": [program],
+            "both": [below[0], server.pid],
+        }
+        for pid in pids[victim]:
+            os.kill(pid, signal.SIGKILL)
+        if victim in ("interceptor", "program"):
+            while server.read() != {"exited": "program", "code": 137}:
+                pass
+            server.end()
+        elif victim == "supervisor":
+            while "failed" not in server.read():
+                pass
+            server.end()
+        elif victim == "both":
+            # The next run removes what is left.
+            server.close()
+            kill_marked("kwait-1-0-0-0")
+            remove_cgroups("kwait-1-0-0-0")
+        _wait_for_end(ended)
+        remove_cgroups("kwait-1-0-0-0")
+        assert list_leftovers(server.pid, open_folder.name) == set()
+    finally:
+        server.close()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import subprocess
@@ -365,7 +366,7 @@ def test_program_that_cannot_be_executed(
     run_any(scenario)
 
 
-def test_working_directory_that_is_a_file(run_isolated: Run) -> None:
+def test_working_directory_that_is_a_file(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         program = programs.start(await programs.create_sandbox(), "true", workdir="/etc/passwd")
         assert await program.get_failure() == (
@@ -373,18 +374,26 @@ def test_working_directory_that_is_a_file(run_isolated: Run) -> None:
             "mkdir /etc/passwd: not a directory"
         )
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_missing_working_directory_is_created(run_isolated: Run) -> None:
+def test_missing_working_directory_is_created(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         assert await programs.run_shell("pwd", workdir="/srv/app/data") == "/srv/app/data\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
+
+
+def test_missing_working_directory_of_a_read_only_root(run_pods: Run) -> None:
+    async def scenario(programs: Programs) -> None:
+        output = await programs.run_shell("pwd", workdir="/srv/app/data", read_only_root=True)
+        assert output == "/srv/app/data\n"
+
+    run_pods(scenario)
 
 
 def test_working_directory_that_the_user_may_not_enter(
-    run_isolated: Run, isolation: Isolation, tmp_path: Path
+    run_pods: Run, isolation: Isolation, tmp_path: Path
 ) -> None:
     if not isolation.any_user:
         pytest.skip("another user needs root")
@@ -397,10 +406,10 @@ def test_working_directory_that_the_user_may_not_enter(
         )
         assert await program.wait() == Exit(0)  # entered before the change of user
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_mount_of_a_missing_source(run_isolated: Run) -> None:
+def test_mount_of_a_missing_source(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox()
         program = programs.start(sandbox, "true", mounts=(Mount("/data", "/no/such"),))
@@ -410,7 +419,7 @@ def test_mount_of_a_missing_source(run_isolated: Run) -> None:
             "no such file or directory"
         )
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 def test_sandbox_with_an_unknown_sysctl(run_isolated: Run) -> None:
@@ -449,7 +458,7 @@ def test_pod_has_its_own_names_processes_and_network(run_isolated: Run) -> None:
     run_isolated(scenario)
 
 
-def test_files_of_a_pod_can_be_updated(run_isolated: Run) -> None:
+def test_files_of_a_pod_can_be_updated(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox(files={"/etc/hosts": b"old\n"})
         script = "cat /etc/hosts; read line; cat /etc/hosts"
@@ -464,10 +473,10 @@ def test_files_of_a_pod_can_be_updated(run_isolated: Run) -> None:
         assert await program.wait() == Exit(0)
         assert program.stdout == "old\nnew\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_writes_stay_in_the_container(run_isolated: Run, isolation: Isolation) -> None:
+def test_writes_stay_in_the_container(run_pods: Run, isolation: Isolation) -> None:
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox()
         paths = "/tmp/kwait-x /run/kwait-x /var/tmp/kwait-x /kwait-x"
@@ -482,11 +491,11 @@ def test_writes_stay_in_the_container(run_isolated: Run, isolation: Isolation) -
         await other.wait()
         assert other.stdout == ""
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 def test_a_visible_folder_is_a_writable_copy(
-    run_isolated: Run, isolation: Isolation, tmp_path: Path
+    run_pods: Run, isolation: Isolation, tmp_path: Path
 ) -> None:
     """As folders of the machine elsewhere; folders below it are those of the same copy."""
     if not isolation.overlay:
@@ -522,10 +531,10 @@ def test_a_visible_folder_is_a_writable_copy(
         )
         assert refused == "refused\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_read_only_root(run_isolated: Run, tmp_path: Path) -> None:
+def test_read_only_root(run_pods: Run, tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
 
     async def scenario(programs: Programs) -> None:
@@ -536,10 +545,10 @@ def test_read_only_root(run_isolated: Run, tmp_path: Path) -> None:
         output = await programs.run_shell(script, read_only_root=True, mounts=mounts)
         assert output.split() == ["/dev/shm", "/data", "/var/log"]
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_folder_of_the_cluster_is_hidden(run_isolated: Run) -> None:
+def test_folder_of_the_cluster_is_hidden(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         (programs.folder / "key").write_text("secret")
         script = f"ls {programs.folder} 2>/dev/null; true"
@@ -547,20 +556,20 @@ def test_folder_of_the_cluster_is_hidden(run_isolated: Run) -> None:
         assert await programs.run_shell(script, visible=visible) == ""
         (programs.folder / "key").unlink()
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_hidden_paths(run_isolated: Run) -> None:
+def test_hidden_paths(run_pods: Run) -> None:
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox(hidden=("/usr/share", "/etc/passwd"))
         program = programs.shell(sandbox, "ls /usr/share; cat /etc/passwd")
         assert await program.wait() == Exit(0)
         assert program.stdout == ""
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_mounts(run_isolated: Run, tmp_path: Path) -> None:
+def test_mounts(run_pods: Run, tmp_path: Path) -> None:
     (tmp_path / "..2026").mkdir()
     (tmp_path / "..2026" / "key").write_text("one")
     (tmp_path / "..data").symlink_to("..2026")
@@ -587,10 +596,10 @@ def test_mounts(run_isolated: Run, tmp_path: Path) -> None:
         assert output == "oneonerefused\n/var/lib/new/sub\nsub\n"
         assert (tmp_path / "out" / "file").read_text() == "two\n"
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
-def test_sub_path_outside_its_volume(run_isolated: Run, tmp_path: Path) -> None:
+def test_sub_path_outside_its_volume(run_pods: Run, tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume" / "link").symlink_to("/etc")
 
@@ -603,7 +612,7 @@ def test_sub_path_outside_its_volume(run_isolated: Run, tmp_path: Path) -> None:
             f"failed to create subPath directory: /etc not within {volume}"
         )
 
-    run_isolated(scenario)
+    run_pods(scenario)
 
 
 def test_empty_folders_are_shared_with_the_server(run_any: Run) -> None:
@@ -668,7 +677,7 @@ def test_users_and_groups(run_isolated: Run, isolation: Isolation) -> None:
     run_isolated(scenario)
 
 
-def test_empty_dirs_have_the_modes_of_their_medium(run_isolated: Run, isolation: Isolation) -> None:
+def test_empty_dirs_have_the_modes_of_their_medium(run_pods: Run, isolation: Isolation) -> None:
     async def scenario(programs: Programs) -> None:
         dirs = (EmptyDir("disk", group=123), EmptyDir("memory", 1 << 20, 123), EmptyDir("plain"))
         sandbox = await programs.create_sandbox(empty_dirs=dirs)
@@ -681,7 +690,23 @@ def test_empty_dirs_have_the_modes_of_their_medium(run_isolated: Run, isolation:
         if isolation.any_user:
             assert program.stdout.splitlines() == shown
 
-    run_isolated(scenario)
+    run_pods(scenario)
+
+
+def test_shared_memory_is_of_the_pod(run_pods: Run) -> None:
+    async def scenario(programs: Programs) -> None:
+        first, second = [await programs.create_sandbox() for _ in range(2)]
+        script = "stat -c %a /dev/shm; echo shared > /dev/shm/kwait; cat /dev/shm/*"
+        assert await (writer := programs.shell(first, script)).wait() == Exit(0)
+        assert writer.stdout == "1777\nshared\n"
+        reader = programs.shell(first, "cat /dev/shm/kwait", user=1000)
+        assert await reader.wait() == Exit(0)
+        assert reader.stdout == "shared\n"
+        other = programs.shell(second, "ls /dev/shm")
+        assert await other.wait() == Exit(0)
+        assert other.stdout == ""
+
+    run_pods(scenario)
 
 
 _STATUS = "grep -E 'CapBnd|NoNewPrivs' /proc/self/status | cut -f2"
@@ -1102,6 +1127,66 @@ def test_no_program_runs_plainly_where_namespaces_were_asked_for(tmp_path: Path)
         "kernel.unprivileged_userns_clone",
     ]
     assert list(tmp_path.iterdir()) == []
+
+
+_DETECT = """
+import asyncio, os
+from pytest_kwait.simulator.runtimes.processes.runtime import detect_isolation
+from tools.docker_profile import impose_profile
+from tools.system_call_filter import SystemCallFilter
+
+impose_profile()
+{more}
+found = asyncio.run(detect_isolation("auto"))
+print(found.name, *found.missing, sep="\\n")
+"""
+_NO_NAMESPACES = (
+    "create namespaces: not permitted, by a seccomp or AppArmor profile or "
+    "kernel.unprivileged_userns_clone"
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        (
+            "",
+            [
+                "intercepted",
+                "programs see the machine's processes, and may write without a limit: there are no "
+                f"namespaces ({_NO_NAMESPACES})",
+            ],
+        ),
+        (
+            "SystemCallFilter(refused=('ptrace',)).load()",
+            [
+                "none",
+                "programs are plain processes on the machine's network and files "
+                f"({_NO_NAMESPACES}; intercept system calls: change a call: operation not "
+                "permitted)",
+            ],
+        ),
+        (
+            "SystemCallFilter(refused=('seccomp',)).load()",
+            [
+                "none",
+                "programs are plain processes on the machine's network and files "
+                f"({_NO_NAMESPACES}; intercept system calls: install a filter: operation not "
+                "permitted)",
+            ],
+        ),
+    ],
+    ids=["docker", "no-tracing", "no-filters"],
+)
+def test_best_isolation_that_the_machine_permits(more: str, lines: list[str]) -> None:
+    command = [sys.executable, "-c", _DETECT.format(more=more)]
+    # Programs of any user may enter it.
+    environment = {**os.environ, "TMPDIR": "/tmp"}
+    output = subprocess.check_output(command, text=True, timeout=60, env=environment)
+    one_user = "all programs have the server's user, under the number that they ask for"
+    if os.geteuid() != 0 and lines[0] == "intercepted":
+        lines = [*lines, one_user]
+    assert output.splitlines() == lines
 
 
 _REACH = """

@@ -403,7 +403,7 @@ def _run_program(
     is_entered = try_chdir(config["workdir"])
     _become_user(environment, config, user_namespace)
     if not is_entered:
-        _change_directory(config["workdir"])
+        change_directory(config["workdir"])
     if config["no_new_privs"]:
         system_calls.forbid_new_privileges()
     execute(config, status)
@@ -565,7 +565,12 @@ def try_chdir(path: str) -> bool:
     return True
 
 
-def _change_directory(path: str) -> None:
+def change_directory(path: str) -> None:
+    """Enter a container's working directory.
+
+    Raises:
+        RootError: it cannot be entered; with what the user may not do.
+    """
     try:
         os.chdir(path)
     except OSError as error:

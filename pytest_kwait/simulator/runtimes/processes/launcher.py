@@ -18,6 +18,7 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     STARTING,
     STATUS_KIND,
     Environment,
+    check_sysctl,
     close_others,
     has_routes_by_mark,
     map_users,
@@ -45,14 +46,17 @@ from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
 from pytest_kwait.simulator.runtimes.processes.processes import (
     is_listening,
     kill,
+    list_children,
     list_processes,
     read_own_bytes,
     read_resident_bytes,
 )
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
+    RootError,
     describe_error,
     get_layer,
     remove_below,
+    set_mode,
 )
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     CLONE_NEWIPC,
@@ -343,6 +347,10 @@ class Launcher:
         fds = []
         error = None
         try:
+            if self._environment.addresses:
+                for name in sandbox.config["sysctls"]:
+                    check_sysctl(name)
+                    os.stat(f"/proc/sys/{name.replace('.', '/')}")
             os.makedirs(f"{folder}/files")
             os.mkdir(f"{folder}/empty")
             for number, (_, content) in enumerate(sorted(sandbox.config["files"].items())):
@@ -351,8 +359,11 @@ class Launcher:
             for empty_dir in sandbox.config["empty_dirs"]:
                 path = f"{folder}/empty/{empty_dir['name']}"
                 os.mkdir(path)
+                set_mode(path, empty_dir)
                 fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
             sandbox.storage = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except RootError as failure:
+            error = f"{STARTING}error during container init: {failure}"
         except OSError as failure:
             error = f"{STARTING}{failure.filename}: {describe_error(failure)}"
         self.send({"op": "sandbox", "id": sandbox.number, "error": error}, fds)
@@ -756,6 +767,8 @@ class Launcher:
                 self._early_exits[pid] = code
             else:
                 self._early_exits.clear()
+            if self._environment.addresses and process is None:
+                self._kill_orphans()
 
     def _end(self, process: _Process, code: int) -> None:
         """Report a program's exit."""
@@ -763,8 +776,12 @@ class Launcher:
         container = process.container or process
         killed = container.is_over_memory
         log = ""
+        fault = ""
         if process.container is None:
             self._kill_rest(process)
+            if code < 0 and process.child != process.pid:
+                fault = signal.Signals(-code).name
+                self._kill_orphans()
             if process.cgroup is not None:
                 killed = killed or process.cgroup.count_oom_kills() > 0
         if process.container is None and process.sandbox.storage >= 0:
@@ -778,9 +795,16 @@ class Launcher:
                     "code": 128 - code if code < 0 else code,
                     "oom_killed": killed,
                     "log": log,
+                    "fault": fault,
                 }
             )
         self._forget(process)
+
+    def _kill_orphans(self) -> None:
+        """Kill what a killed interceptor has left: this process is its parent then."""
+        for pid in list_children():
+            if pid not in self._helpers and pid not in self._by_pid:
+                kill(pid, signal.SIGKILL)
 
     def _read_termination_log(self, process: _Process) -> str:
         if not process.config["termination_log"]:

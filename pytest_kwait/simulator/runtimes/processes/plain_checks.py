@@ -86,7 +86,7 @@ def describe_remedy(requested: RequestedIsolation) -> str:
     """Return how programs are isolated, to follow "or"."""
     if requested == "none":
         return "leave out --kwait-isolation=none"
-    return "run where --kwait-isolation=namespaces works"
+    return "run where --kwait-isolation=intercepted works"
 
 
 def is_port_taken(number: int, kind: str) -> bool:

@@ -53,6 +53,7 @@ from pytest_kwait.simulator.runtimes.processes.runtime import (
     ContainerConfig,
     ContainerRuntime,
     EmptyDir,
+    Isolation,
     Mount,
     NetworkConfig,
     SandboxConfig,
@@ -108,7 +109,7 @@ class ClusterPrograms:
         self._runtime: ContainerRuntime | None = None
         self._network: PodNetwork | None = None
         self._closing: asyncio.Future[None] | None = None
-        self._refusal: str | None = None
+        self._detected: Isolation | None = None
         self.pods: WeakSet[PodPrograms] = WeakSet()
         cluster.services.on_close(self.close)
 
@@ -166,20 +167,19 @@ class ClusterPrograms:
         except OSError:  # its process has ended, which events of pods tell
             return []
 
-    async def find_isolation_refusal(self) -> str:
-        """Return why programs share the machine's network and files; empty if they do not."""
-        if self._refusal is None:
+    async def detect_isolation(self) -> Isolation | None:
+        """Return the isolation of programs; None if they cannot be run, as events of pods say."""
+        if self._detected is None:
             runtime = self._runtime
             try:
-                isolation = await (
+                self._detected = await (
                     detect_isolation(self._cluster.isolation)
                     if runtime is None
                     else runtime.get_isolation()
                 )
-            except OSError:  # programs cannot be run, which events of pods tell
-                return ""
-            self._refusal = isolation.refusal
-        return self._refusal
+            except OSError:
+                return None
+        return self._detected
 
     def _on_runtime_failed(self, why: str) -> None:
         """End all programs: the process that ran them has ended; the next start makes another."""
@@ -755,6 +755,13 @@ class ProgramContainer(RuntimeContainer):
         self._process = None
         self._written_message = end.termination_log
         reason = "OOMKilled" if end.oom_killed else "Completed" if end.code == 0 else "Error"
+        if end.fault:
+            name = self.config.name
+            text = (
+                f'The process that intercepts system calls of container "{name}" was ended by '
+                f"{end.fault}, and the container with it"
+            )
+            self._pod.host.record_container_event(name, "Warning", "InterceptorKilled", text)
         if reason == "Error" and self._kill is None:
             self._pod.record_missing_isolation(self)
         self.exit(end.code, reason)

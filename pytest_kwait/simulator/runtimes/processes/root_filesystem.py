@@ -107,18 +107,26 @@ def create_storage(storage: str, config: Mapping[str, Any]) -> list[int]:
     opened = [os.open(storage, os.O_RDONLY | os.O_DIRECTORY)]
     for empty_dir in config["empty_dirs"]:
         path = f"{storage}/empty/{empty_dir['name']}"
-        mode = 0o777
         os.mkdir(path)
         if empty_dir["size_bytes"] is not None:
             _mount_tmpfs(path, empty_dir["size_bytes"], "mode=1777")
-            mode = 0o1777
-        os.chmod(path, mode)
-        if empty_dir["group"] is not None:
-            with contextlib.suppress(OSError):  # not in the map of the user namespace
-                os.chown(path, -1, empty_dir["group"])
-                os.chmod(path, mode | stat.S_ISGID)
+        set_mode(path, empty_dir)
         opened.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
     return opened
+
+
+def set_mode(path: str, empty_dir: Mapping[str, Any]) -> None:
+    """Give the folder of an emptyDir volume its mode and group.
+
+    Args:
+        empty_dir: `EmptyDir` as a mapping; one with a size is in memory.
+    """
+    mode = 0o777 if empty_dir["size_bytes"] is None else 0o1777
+    os.chmod(path, mode)
+    if empty_dir["group"] is not None:
+        with contextlib.suppress(OSError):  # not in the map of the user namespace
+            os.chown(path, -1, empty_dir["group"])
+            os.chmod(path, mode | stat.S_ISGID)
 
 
 def _mount_tmpfs(target: str, size: int, options: str, flags: int = 0) -> None:
@@ -188,13 +196,7 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
     _hide(sandbox["hidden"])
     umount(".", MNT_DETACH)
     os.chdir("/")
-    workdir = config["workdir"]
-    try:
-        os.makedirs(workdir, exist_ok=True)
-    except FileExistsError:
-        raise RootError(f"mkdir {workdir}: not a directory") from None
-    except OSError as error:
-        raise RootError(f"mkdir {workdir}: {describe_error(error)}") from None
+    make_working_directory(config["workdir"])
     if config["read_only_root"]:
         restrict_mount("/", read_only=True)
         covered = {os.path.realpath(bind.target) for bind in binds}
@@ -203,6 +205,20 @@ def enter_root(storage: str, config: Mapping[str, Any], sandbox: Mapping[str, An
                 continue  # a volume, which has an access of its own
             with contextlib.suppress(OSError):  # no mount
                 restrict_mount(f"/{name}", read_only=True)
+
+
+def make_working_directory(path: str) -> None:
+    """Create a container's working directory where it is missing.
+
+    Raises:
+        RootError: it is no folder, or cannot be created.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        raise RootError(f"mkdir {path}: not a directory") from None
+    except OSError as error:
+        raise RootError(f"mkdir {path}: {describe_error(error)}") from None
 
 
 def describe_error(error: OSError) -> str:

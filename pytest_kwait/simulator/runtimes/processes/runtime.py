@@ -80,6 +80,8 @@ class Isolation:
         missing: one sentence per restriction, for the header of a run.
         reason: why there are no namespaces; empty if there are.
         addresses: the file of the table of addresses, where system calls are intercepted.
+        lacking: why a part of the isolation is not there, by its name in `ISOLATED_PARTS`; empty
+            for plain processes, which have none.
     """
 
     namespaces: bool
@@ -90,6 +92,7 @@ class Isolation:
     missing: tuple[str, ...] = ()
     reason: str = ""
     addresses: str = ""
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -157,11 +160,14 @@ class Exit:
         code: the exit code; 128 + n after signal n.
         oom_killed: whether it was killed for its memory limit.
         termination_log: last 4096 bytes of the container's termination log.
+        fault: the signal that has ended what intercepts its system calls, as `SIGKILL`; empty if
+            nothing has.
     """
 
     code: int
     oom_killed: bool = False
     termination_log: bytes = b""
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -464,7 +470,7 @@ class RuntimeProcess:
                 self._on_started(StartFailure(message["error"], message.get("denied", "")))
         elif message["op"] == "exit":
             log = message["log"].encode("latin-1")
-            self._exit = Exit(message["code"], message["oom_killed"], log)
+            self._exit = Exit(message["code"], message["oom_killed"], log, message["fault"])
             self._end_if_drained()
 
     def fail(self, reason: str) -> None:
@@ -661,8 +667,8 @@ class ContainerRuntime:
         folder: the cluster's private folder; everything is made in a folder below it.
         network: the cluster's network.
         on_failed: called with the reason if the launcher ends before `close`.
-        isolation: `auto`, `none` to run programs without namespaces, or `namespaces` to run none
-            where the machine refuses them.
+        isolation: that of programs. None is run where the machine refuses one that is asked for;
+            `auto` is the best that it permits.
     """
 
     def __init__(
@@ -1056,6 +1062,8 @@ async def detect_isolation(requested: RequestedIsolation = "auto") -> Isolation:
         OSError: the launcher ended or did not answer in time, or the machine refuses the isolation.
     """
     with tempfile.TemporaryDirectory(prefix="kwait-") as folder:
+        # As that of a cluster, which programs of any user enter.
+        Path(folder).chmod(0o711)
         runtime = ContainerRuntime(Path(folder), isolation=requested)
         try:
             return await asyncio.wait_for(runtime.get_isolation(), _DETECT_SECONDS)

@@ -20,7 +20,7 @@ import selectors
 import signal
 import socket
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pytest_kwait.simulator.runtimes.processes import cgroups, root_filesystem, system_calls
 from pytest_kwait.simulator.runtimes.processes.container_init import (
@@ -30,7 +30,7 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     set_network_defaults,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import create_table, hold_block
-from pytest_kwait.simulator.runtimes.processes.intercepted.program import find_refusal
+from pytest_kwait.simulator.runtimes.processes.intercepted.program import try_interception
 from pytest_kwait.simulator.runtimes.processes.launcher import BRIDGE, Launcher
 from pytest_kwait.simulator.runtimes.processes.messages import pack_message
 from pytest_kwait.simulator.runtimes.processes.netlink import Netlink
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
 _ONE_USER = "all programs have the server's user, under the number that they ask for"
+_MACHINES_PROCESSES = "programs see the machine's processes"
+_NO_STORAGE_LIMIT = "programs may write without a limit"
+_MISSING_INTERCEPTED = f"{_MACHINES_PROCESSES}, and may write without a limit"
 # Reasons for which Linux refuses namespaces.
 _REFUSALS = {
     errno.ENOSPC: "the limit user.max_user_namespaces is reached",
@@ -65,7 +68,7 @@ def main() -> None:
     # Of servers that were killed together with their supervisor.
     kill_marked(options["name"])
     cgroups.remove_cgroups(options["name"])
-    pid, reason = 0, "isolation none was asked for"
+    pid, reason = 0, f"isolation {options['isolation']} was asked for"
     if sys.platform != "linux":
         reason = f"no namespaces on {sys.platform}"
     elif options["isolation"] in ("auto", "namespaces"):
@@ -193,8 +196,8 @@ def _run_isolated(
     environment = _make_environment(options, groups, any_user=any_user, has_users=has_users)
     launcher = Launcher(control, environment, groups, isolated=True)
     missing = [] if has_overlay else ["programs cannot write to the machine's folders"]
-    if not any_user:
-        missing.append(_ONE_USER)
+    lacking = {} if any_user else {"users": _ONE_USER}
+    missing += lacking.values()
     if not groups.memory:
         reason = f" ({groups.reasons[0]})" if groups.reasons else ""
         missing.append(f"memory is limited by a watcher instead of a cgroup{reason}")
@@ -207,6 +210,7 @@ def _run_isolated(
             "pids": groups.pids or "rlimit",
             "any_user": any_user,
             "missing": missing,
+            "lacking": lacking,
         }
     )
     os.write(ready, b"+")
@@ -261,21 +265,26 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
     has_proc = os.path.exists("/proc/self/stat")
     if sys.platform == "linux":
         system_calls.make_subreaper()
-    any_user = os.geteuid() == 0
+    interception = _prepare_interception(options)
+    if interception.refusal and options["isolation"] == "intercepted":
+        _refuse(control, options, interception.refusal)
+    any_user = interception.any_user
     environment = _make_environment(options, groups, any_user=any_user, has_users=False)
-    missing = [f"programs are plain processes on the machine's network and files ({reason})"]
-    block = None
-    if options["isolation"] == "intercepted":
-        addresses = f"{options['folder']}/addresses"
-        refusal, block = _prepare_interception(addresses)
-        if refusal:
-            _refuse(control, options, refusal)
-        # Programs of other users cannot be traced without it.
-        any_user = any_user and system_calls.has_capability("SYS_PTRACE")
-        environment = environment._replace(addresses=addresses, any_user=any_user)
-        missing = ["programs see the machine's processes, and may write without a limit"]
+    environment = environment._replace(addresses=interception.addresses)
+    lacking = {}
+    if interception.addresses:
+        lacking = {"processes": _MACHINES_PROCESSES, "storage": _NO_STORAGE_LIMIT}
+        missing = [_MISSING_INTERCEPTED]
+        if options["isolation"] == "auto":
+            missing[0] += f": there are no namespaces ({reason})"
         if not any_user:
-            missing.append(_ONE_USER)
+            denied = interception.denied
+            lacking["users"] = f"{_ONE_USER}: others may not {denied}" if denied else _ONE_USER
+            missing.append(lacking["users"])
+    else:
+        if interception.refusal:
+            reason = f"{reason}; intercept system calls: {interception.refusal}"
+        missing = [f"programs are plain processes on the machine's network and files ({reason})"]
     launcher = Launcher(control, environment, groups, isolated=False)
     launcher.send(
         {
@@ -287,6 +296,7 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
             "pids": groups.pids or "none",
             "any_user": any_user,
             "missing": missing,
+            "lacking": lacking,
             "reason": reason,
         }
     )
@@ -296,25 +306,46 @@ def _run_plainly(control: socket.socket, options: Message, reason: str) -> None:
         launcher.kill_all()
         _end_children(options["name"])
         cgroups.remove_cgroups(options["name"])
-        if block is not None:
-            block.close()
+        if interception.block is not None:
+            interception.block.close()
 
 
-def _prepare_interception(path: str) -> tuple[str, socket.socket | None]:
-    """Make the table of addresses for intercepted programs.
+class _Interception(NamedTuple):
+    """The interception of programs without namespaces.
 
-    Returns:
-        The reason why they cannot be, and the socket that holds the addresses.
+    Args:
+        any_user: whether programs can have any user.
+        denied: what other users may not do; empty if that is not the reason.
+        refusal: why they cannot be intercepted; empty if they can, or are not to be.
+        addresses: the file of the table of addresses; empty if they are not intercepted.
+        block: the socket that holds the addresses.
     """
-    refusal = find_refusal()
-    if refusal:
-        return refusal, None
+
+    any_user: bool
+    denied: str = ""
+    refusal: str = ""
+    addresses: str = ""
+    block: socket.socket | None = None
+
+
+def _prepare_interception(options: Message) -> _Interception:
+    """Try to intercept programs, unless plain processes are asked for."""
+    plain = _Interception(os.geteuid() == 0)
+    if options["isolation"] == "none":
+        return plain
+    if sys.platform != "linux":
+        return plain._replace(refusal=f"no system call can be intercepted on {sys.platform}")
+    trial = try_interception(os.path.realpath(options["folder"]))
+    if trial.refusal:
+        return plain._replace(refusal=trial.refusal)
+    addresses = f"{options['folder']}/addresses"
     try:
         block, number = hold_block(os.getpid())
-        create_table(path, number)
+        create_table(addresses, number)
     except OSError as error:
-        return f"addresses of the loopback interface: {describe_error(error)}", None
-    return "", block
+        refusal = f"addresses of the loopback interface: {describe_error(error)}"
+        return plain._replace(refusal=refusal)
+    return _Interception(trial.any_user, trial.denied, addresses=addresses, block=block)
 
 
 def _end_children(name: str) -> None:

@@ -34,6 +34,8 @@ _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY, _MOUNT_ATTR_NODEV = 0x1, 0x4
 
+# Source: include/uapi/linux/capability.h, `_LINUX_CAPABILITY_VERSION_3`.
+_CAPABILITY_VERSION = 0x20080522
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_CAPBSET_DROP = 24
@@ -203,6 +205,11 @@ def hide_from_tracers() -> None:
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
+def show_to_tracers() -> None:
+    """Let processes of the same user look into this one, which a change of user ends."""
+    _prctl(_PR_SET_DUMPABLE, 1)
+
+
 def forbid_new_privileges() -> None:
     """Ignore set-user-ID bits and file capabilities from now on."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -217,6 +224,16 @@ def limit_capabilities(capabilities: frozenset[str]) -> None:
             except OSError as error:
                 if error.errno != 22:  # EINVAL: newer than the kernel
                     raise
+
+
+def use_permitted_capabilities() -> None:
+    """Make all capabilities effective that this process may have."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # Effective, permitted and inheritable ones: the lower 32, then the upper.
+    sets = (ctypes.c_uint32 * 6)()
+    _check(_libc.capget(header, sets))
+    sets[0], sets[3] = sets[1], sets[4]
+    _check(_libc.capset(header, sets))
 
 
 def has_capability(name: str) -> bool:

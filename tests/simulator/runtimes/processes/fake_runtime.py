@@ -65,10 +65,12 @@ class FakeProcess:
         if number == signal.SIGKILL:
             self.exit(137)
 
-    def exit(self, code: int, *, oom_killed: bool = False, message: bytes = b"") -> None:
+    def exit(
+        self, code: int, *, oom_killed: bool = False, message: bytes = b"", fault: str = ""
+    ) -> None:
         if not self.ended:
             self.ended = True
-            self._on_exit(Exit(code, oom_killed, message))
+            self._on_exit(Exit(code, oom_killed, message, fault))
 
     def resize_terminal(self, columns: int, rows: int) -> None:
         self.sizes.append((columns, rows))

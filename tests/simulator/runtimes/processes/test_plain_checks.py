@@ -52,7 +52,7 @@ def find_reason(cluster: Cluster, pod: dict[str, Any], config: ContainerConfig) 
     ("requested", "remedy"),
     [
         ("none", "leave out --kwait-isolation=none"),
-        ("auto", "run where --kwait-isolation=namespaces works"),
+        ("auto", "run where --kwait-isolation=intercepted works"),
     ],
 )
 def test_a_volume_that_is_not_at_its_path(cluster: Cluster, requested: Any, remedy: str) -> None:

@@ -154,6 +154,20 @@ def test_the_exit_is_the_programs(
     assert runtime.sandboxes[0].stopped
 
 
+def test_the_end_of_what_intercepts_a_program_has_an_event(
+    cluster: Cluster, runtime: FakeRuntime
+) -> None:
+    _start(cluster)
+    runtime.last.exit(137, fault="SIGKILL")
+    cluster.run(3)
+    text = (
+        'The process that intercepts system calls of container "c" was ended by SIGKILL, '
+        "and the container with it"
+    )
+    assert _list_messages(cluster, "InterceptorKilled") == [text]
+    assert len(runtime.containers) == 2
+
+
 def test_a_failed_program_restarts_after_its_back_off(
     cluster: Cluster, runtime: FakeRuntime
 ) -> None:
@@ -582,7 +596,7 @@ def test_files_of_the_machine_are_files_of_the_shell(tmp_path: Path) -> None:
 
 _CONFLICT = (
     'Port {} of pod "t/p" is in use by pod "t/first": without namespaces all pods share the '
-    "machine's ports; use another port, or run where --kwait-isolation=namespaces works"
+    "machine's ports; use another port, or run where --kwait-isolation=intercepted works"
 )
 
 
@@ -714,7 +728,7 @@ def test_a_program_that_has_missed_its_token_is_not_started_again(
     text = (
         "In-cluster configuration is not at /var/run/secrets/kubernetes.io/serviceaccount: without "
         "namespaces mounts are links below $CONTAINER_SANDBOX_MOUNT_POINT; give the program a "
-        "kubeconfig by KUBECONFIG in env, or run where --kwait-isolation=namespaces works"
+        "kubeconfig by KUBECONFIG in env, or run where --kwait-isolation=intercepted works"
     )
     assert _list_messages(cluster, "NoInClusterConfig") == [text]
     assert _state(cluster)["waiting"] == {"reason": "CreateContainerError", "message": text}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration.simulator.runtimes.processes.intercepted import intercepted_shell
-from pytest_kwait.simulator.runtimes.processes.intercepted.program import find_refusal
+from pytest_kwait.simulator.runtimes.processes.intercepted.program import try_interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def run_script(tmp_path: Path) -> Callable[..., str]:
     """Run a script with these mounts, and return its output."""
-    refusal = find_refusal()
+    refusal = try_interception(str(tmp_path)).refusal
     if refusal:
         pytest.skip(refusal)
 

@@ -67,7 +67,7 @@ def connect():
     socket.create_connection(("127.0.0.1", 8080)).close()
 threading.Thread(target=connect).start()
 _, peer = server.accept()
-print(seen[0], peer[0] == socket.gethostbyname(socket.gethostname()))
+print(seen[0], peer[0])
 """
 _DAEMON = """
 import os, time
@@ -111,11 +111,10 @@ def test_address_that_a_thread_changes_is_one_or_the_other(run_intercepted: Run)
 
 def test_signal_while_a_call_is_awaited(run_intercepted: Run) -> None:
     async def scenario(programs: Programs) -> None:
-        files = {"/etc/hosts": b"127.0.0.1 localhost\n10.244.1.1 web-1\n"}
-        sandbox = await programs.create_sandbox(files=files)
+        sandbox = await programs.create_sandbox()
         program = programs.start(sandbox, PYTHON, "-c", _SIGNALS)
         assert await program.wait() == Exit(0), program.stderr
-        assert program.stdout == "handled True\n"
+        assert program.stdout == "handled 127.0.0.1\n"
 
     run_intercepted(scenario)
 

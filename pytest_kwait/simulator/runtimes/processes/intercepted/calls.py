@@ -137,9 +137,12 @@ class Continue(NamedTuple):
     Args:
         on_return: called with the result before the program sees it: a number, or a negative errno.
             It may write to the program's memory. None to do nothing.
+        followed_by: names and arguments of system calls that the thread makes after it. They must
+            be none that are caught.
     """
 
     on_return: Callable[[int], None] | None = None
+    followed_by: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 class Result(NamedTuple):
@@ -167,10 +170,10 @@ class Descriptor(NamedTuple):
 
 
 class Pointers(NamedTuple):
-    """An array of pointers, which ends with a null pointer.
+    """An array of pointers, which ends with a null pointer; or a structure of 64-bit words.
 
     Args:
-        items: addresses in the program, or bytes to be written there.
+        items: addresses in the program or other numbers, or bytes to be written there.
     """
 
     items: tuple[int | bytes, ...]
@@ -181,9 +184,19 @@ class Change(NamedTuple):
 
     Args:
         arguments: numbers, or what the argument points to, by the argument's place.
+        in_place: what is written to the program's memory instead, by its address, if another
+            process traces the thread; None to refuse the call then.
+        preceded_by: name and arguments of a system call that the thread makes before it, whatever
+            its result: one that is not caught. Bytes among them, at most one, are not longer than
+            `arguments`. None for none.
+        on_return: called with the result before the program sees it: a number, or a negative errno.
+            None to do nothing.
     """
 
     arguments: Mapping[int, int | bytes | Pointers]
+    in_place: Mapping[int, bytes] | None = None
+    preceded_by: tuple[str, tuple[int | bytes, ...]] | None = None
+    on_return: Callable[[int], None] | None = None
 
     @property
     def size(self) -> int:

@@ -9,7 +9,6 @@ from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
-    LOCALHOST,
     UNSPECIFIED,
     Address,
     allow_any_port,
@@ -84,7 +83,7 @@ class ClusterSocket(socket.socket):
     def _find(self, host: str) -> Address:
         address = IPv4Address(host)
         if is_loopback(address):
-            return Address(LOCALHOST, self._owner)
+            return Address(address, self._owner)
         return Address(address)
 
     def _to_machine(self, address: Any) -> tuple[str, int]:
@@ -92,7 +91,7 @@ class ClusterSocket(socket.socket):
         wanted = self._find(host)
         made = self._table.find(wanted)
         if made is None:
-            if wanted.host == LOCALHOST:
+            if is_loopback(wanted.host):
                 raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
             made = self._table.add(wanted)
         return str(made), self._table.to_machine_port(port)

@@ -9,10 +9,16 @@ import select
 import signal
 import socket
 from array import array
+from collections import deque
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.simulator.runtimes.processes.intercepted import tracer
+from pytest_kwait.simulator.runtimes.processes.intercepted.argument_memory import (
+    KEPT_CALLS,
+    ArgumentMemory,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
@@ -29,9 +35,14 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
     receive_notification,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.processes import kill, list_children
-from pytest_kwait.simulator.runtimes.processes.system_calls import die_with_parent, make_subreaper
+from pytest_kwait.simulator.runtimes.processes.system_calls import (
+    die_with_parent,
+    make_subreaper,
+    show_to_tracers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,19 +56,23 @@ if TYPE_CHECKING:
 # Rings make system calls that no filter sees.
 _REFUSED = ("io_uring_setup",)
 _MAX_CHANGED = 1024
-"""Calls that may wait to be made again; the oldest of more belong to threads that have ended."""
+"""Threads whose last changed calls are known; the oldest of more have ended."""
 
 
 class _Changed(NamedTuple):
     """A call that is made again with other arguments.
 
     Args:
+        number: of the call.
         arguments: all six.
         contents: what was written into the program's memory, by address.
+        on_return: as of `Change`.
     """
 
+    number: int
     arguments: tuple[int, ...]
     contents: Mapping[int, bytes]
+    on_return: Callable[[int], None] | None
 
 
 class _Followed:
@@ -74,10 +89,12 @@ class CaughtCalls(NamedTuple):
     Args:
         conditions: the conditions of each name.
         answers: what answers each name. An `OSError` that it raises is the answer, too.
+        readers: what is called whenever a descriptor can be read, by descriptor.
     """
 
     conditions: Mapping[str, Conditions]
     answers: Mapping[str, Callable[[SystemCall], Answer]]
+    readers: Mapping[int, Callable[[], None]] = MappingProxyType({})
 
 
 class Interceptor:
@@ -104,7 +121,8 @@ class Interceptor:
             for name, answer in calls.answers.items()
             if name in processor.numbers
         }
-        self._changed: dict[int, _Changed] = {}
+        self._changed: dict[int, deque[_Changed]] = {}
+        self._argument_memory = ArgumentMemory()
         self._followed: dict[int, _Followed] = {}
         self._programs: set[int] = set()
         self._poll = select.poll()
@@ -115,6 +133,8 @@ class Interceptor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         self.add_reader(wakeup, lambda: self._wake_up(wakeup))
+        for fd, read in calls.readers.items():
+            self.add_reader(fd, read)
         # Orphans become children of this process, and end with it.
         make_subreaper()
 
@@ -134,6 +154,7 @@ class Interceptor:
         if not pid:
             own_socket.close()
             die_with_parent()
+            show_to_tracers()
             fd = install_filter(self._processor, self._filter)
             rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [fd]))
             child_socket.sendmsg([b"+"], [rights], PASSED_FLAGS)
@@ -165,9 +186,13 @@ class Interceptor:
         signal.set_wakeup_fd(-1)
         with contextlib.suppress(ChildProcessError):
             while True:
-                for pid in list_children():
-                    kill(pid, signal.SIGKILL)
+                self.kill_programs()
                 self._on_status(*os.waitpid(-1, tracer.WALL))
+
+    def kill_programs(self) -> None:
+        """End all programs."""
+        for pid in list_children():
+            kill(pid, signal.SIGKILL)
 
     def _wake_up(self, wakeup: int) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -185,7 +210,8 @@ class Interceptor:
             notification.let_continue()
             return
         try:
-            memory = ProcessMemory(thread)
+            with as_user_of(thread):
+                memory = ProcessMemory(thread)
         except OSError:
             notification.answer(-errno.EPERM)
             return
@@ -197,8 +223,9 @@ class Interceptor:
                 memory.close()
 
     def _answer(self, notification: Notification, memory: ProcessMemory) -> None:
-        if self._is_made_again(notification, memory):
-            notification.let_continue()
+        changed = self._find_changed(notification, memory)
+        if changed is not None:
+            self._continue(notification, memory, Continue(changed.on_return))
             return
         name, answer_call = self._answers[notification.number]
         call = SystemCall(name, notification.arguments, notification.thread, memory)
@@ -208,10 +235,7 @@ class Interceptor:
         except OSError as error:
             answer = Failure(error.errno or errno.EIO)
         if isinstance(answer, Continue):
-            if answer.on_return is None:
-                notification.let_continue()
-            else:
-                self._follow(notification, memory, answer.on_return)
+            self._continue(notification, memory, answer)
         elif isinstance(answer, Failure):
             notification.answer(-answer.number)
         elif isinstance(answer, Descriptor):
@@ -229,54 +253,113 @@ class Interceptor:
         finally:
             os.close(answer.fd)
 
-    def _is_made_again(self, notification: Notification, memory: ProcessMemory) -> bool:
-        """Return whether this is a call with changed arguments, which are as they were left."""
-        changed = self._changed.get(notification.thread)
-        if changed is None or changed.arguments != notification.arguments:
-            return False
-        # A handler of a signal may have used the stack meanwhile.
-        for address, content in changed.contents.items():
-            memory.write(address, content)
-        del self._changed[notification.thread]
-        return True
+    def _continue(
+        self, notification: Notification, memory: ProcessMemory, answer: Continue
+    ) -> None:
+        if answer == Continue():
+            notification.let_continue()
+        else:
+            self._follow(notification, memory, answer)
+
+    def _find_changed(self, notification: Notification, memory: ProcessMemory) -> _Changed | None:
+        """Return the changed call that this is, and restore what its arguments point to.
+
+        It is made more than once if signals interrupt it.
+        """
+        for changed in self._changed.get(notification.thread, ()):
+            if (changed.number, changed.arguments) == (
+                notification.number,
+                notification.arguments,
+            ):
+                with contextlib.suppress(OSError):  # it has ended meanwhile
+                    for address, content in changed.contents.items():
+                        memory.write(address, content)
+                return changed
+        return None
 
     def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
-        thread = notification.thread
+        thread, number, instruction = (
+            notification.thread, notification.number, notification.instruction,
+        )  # fmt: skip
         if not tracer.seize(thread):
-            notification.answer(-errno.EPERM)
+            _change_in_place(notification, memory, answer)
             return
         notification.answer(tracer.RESTART)
-        if not tracer.wait_for_stop(thread):
+        status = tracer.wait_for_stop(thread)
+        if status is None or not os.WIFSTOPPED(status):
+            self._on_ended(thread, status)
             return
         try:
             registers = tracer.Registers(self._processor, thread)
-            values, contents = answer.lay_out(registers.make_space(answer.size))
-            for address, content in contents.items():
-                memory.write(address, content)
-            registers.set_arguments(values)
+            try:
+                space = self._argument_memory.find(
+                    thread, answer.size, memory,
+                    lambda size: registers.map_memory(size, instruction),
+                )  # fmt: skip
+                if answer.preceded_by is not None:
+                    name, before = answer.preceded_by
+                    for content in before:
+                        if isinstance(content, bytes):
+                            memory.write(space, content)
+                    places = [space if isinstance(one, bytes) else one for one in before]
+                    registers.make_call(self._processor.numbers[name], instruction, places)
+                values, contents = answer.lay_out(space)
+                for address, content in contents.items():
+                    memory.write(address, content)
+            except OSError as error:
+                registers.fail(error.errno or errno.ENOMEM, instruction)
+            else:
+                registers.set_arguments(values)
+                registers.make_again(number, instruction)
+                self._note_changed(notification, values, contents, answer.on_return)
+        except tracer.Interrupted as interrupted:
+            status = interrupted.status
+            if status is None or not os.WIFSTOPPED(status):
+                self._on_ended(thread, status)
+                return
+            # The call is made as it was, and comes again.
+            tracer.detach(thread, tracer.get_signal(status))
+            return
         except OSError:  # it has ended meanwhile
             pass
-        else:
-            arguments = list(notification.arguments)
-            for place, number in values.items():
-                arguments[place] = number
-            if len(self._changed) >= _MAX_CHANGED:
-                del self._changed[next(iter(self._changed))]
-            self._changed[thread] = _Changed(tuple(arguments), contents)
         tracer.detach(thread)
+
+    def _note_changed(
+        self,
+        notification: Notification,
+        values: Mapping[int, int],
+        contents: Mapping[int, bytes],
+        on_return: Callable[[int], None] | None,
+    ) -> None:
+        arguments = list(notification.arguments)
+        for place, value in values.items():
+            arguments[place] = value
+        last = self._changed.pop(notification.thread, None) or deque(maxlen=KEPT_CALLS)
+        last.append(_Changed(notification.number, tuple(arguments), contents, on_return))
+        if len(self._changed) >= _MAX_CHANGED:
+            del self._changed[next(iter(self._changed))]
+        self._changed[notification.thread] = last
+
+    def _on_ended(self, thread: int, status: int | None) -> None:
+        """Note that a thread has ended where it was to stop."""
+        if status is not None:
+            self._on_status(thread, status)
 
     # -- calls whose results are seen
 
-    def _follow(
-        self, notification: Notification, memory: ProcessMemory, on_return: Callable[[int], None]
-    ) -> None:
-        thread = notification.thread
+    def _follow(self, notification: Notification, memory: ProcessMemory, answer: Continue) -> None:
+        thread, on_return = notification.thread, answer.on_return
         if not tracer.seize(thread):
-            notification.let_continue()
+            if answer.followed_by:
+                notification.answer(-errno.EPERM)
+            else:
+                notification.let_continue()
             return
         notification.let_continue()
-        if not tracer.wait_for_stop(thread):
+        status = tracer.wait_for_stop(thread)
+        if status is None or not os.WIFSTOPPED(status):
+            self._on_ended(thread, status)
             return
         try:
             registers = tracer.Registers(self._processor, thread)
@@ -285,13 +368,17 @@ class Interceptor:
                 # Calls with a timeout of the socket are not restarted by the kernel.
                 registers.make_again(notification.number, notification.instruction)
                 is_again = True
+            if not is_again:
+                for name, arguments in answer.followed_by:
+                    number = self._processor.numbers[name]
+                    registers.make_call(number, notification.instruction, arguments)
         except OSError:
             is_again = False
         else:
-            if is_again and tracer.follow_call(thread):
+            if is_again and on_return and tracer.follow_call(thread):
                 self._followed[thread] = _Followed(on_return, memory)
                 return
-            if not is_again:
+            if not is_again and on_return:
                 _call(on_return, registers.result)
         tracer.detach(thread)
 
@@ -338,6 +425,20 @@ class Interceptor:
             self._programs.remove(pid)
             code = os.waitstatus_to_exitcode(status)
             self._on_exit(pid, 128 - code if code < 0 else code)
+
+
+def _change_in_place(notification: Notification, memory: ProcessMemory, answer: Change) -> None:
+    """Let a thread that a debugger traces make a call with what it points to changed."""
+    if answer.in_place is None:
+        notification.answer(-errno.EPERM)
+        return
+    try:
+        for address, content in answer.in_place.items():
+            memory.write(address, content)
+    except OSError as error:
+        notification.answer(-(error.errno or errno.EFAULT))
+    else:
+        notification.let_continue()
 
 
 def _call(on_return: Callable[[int], None], result: int) -> None:

@@ -68,6 +68,8 @@ class ContainerLayer:
             Area(os.path.realpath(os.fsencode(mount.source)), read_only=mount.read_only)
             for mount in files.mounts
         ]
+        self._hiding = len(self._areas)
+        self._areas += [Area(path, read_only=True) for path in self._make_hiding()]
         self._done = 0
         with self._lock():
             if os.fstat(self._journal).st_size < _HEADER_BYTES:
@@ -76,6 +78,15 @@ class ContainerLayer:
             self.synchronize()
             if not self._done:
                 self._create(files)
+
+    def _make_hiding(self) -> tuple[bytes, bytes]:
+        """Make the empty folder and the empty file that cover what is hidden."""
+        folder, file = self.state + b"/hidden/folder", self.state + b"/hidden/file"
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(os.path.dirname(folder), _STATE_MODE)
+        os.chmod(folder, 0o555)
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o444))
+        return folder, file
 
     def close(self) -> None:
         """Close descriptors; the files stay."""
@@ -151,14 +162,18 @@ class ContainerLayer:
         self._record(b"start", b"")
         for path, mode in self._list_own(files):
             self._make_own(path, mode)
-        for folder in _list_shown(files):
-            self._show(folder)
+        for shown in _list_shown(files):
+            self._show(shown)
         for number, mount in sorted(
             enumerate(files.mounts), key=lambda item: _normalize(item[1].target).count(b"/")
         ):
             self._add_mount(number, mount)
         for target, source in files.copies.items():
             self._copy_file(_normalize(target), source)
+        for folder in files.folders:
+            # Where one cannot be, the program that needs it has the reason.
+            with contextlib.suppress(PathError):
+                self._make_missing(self._resolve_target(_normalize(folder)), is_folder=True)
         for hidden in files.hidden:
             self._hide(_normalize(hidden))
 
@@ -254,11 +269,14 @@ class ContainerLayer:
                     os.close(os.open(position.host, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
 
     def _hide(self, path: bytes) -> None:
-        stack = self.paths.locate(path)
-        if stack[-1].is_plain and os.path.lexists(path):
-            self.copy_folder(stack[-2])
-            _remove_placeholder(self.paths.layer.base + path)
-            self._record(b"change", path)
+        """Put an empty folder or file over a path that the container has."""
+        try:
+            found = self.paths.resolve(os.getpid(), AT_FDCWD, path)
+        except PathError:
+            return
+        if found.status is not None:
+            number = self._hiding + (not stat.S_ISDIR(found.status.st_mode))
+            self._record(b"mount", found.position.path, b"%d" % number)
 
     # -- copies
 
@@ -405,13 +423,6 @@ def _list_shown(files: ContainerFiles) -> Iterator[bytes]:
     for folder in sorted(files.visible, key=len):
         if os.path.isdir(folder):
             yield _normalize(folder)
-
-
-def _remove_placeholder(path: bytes) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        os.rmdir(path)
-    else:
-        os.unlink(path)
 
 
 def _copy_content(source: bytes, target: bytes) -> None:

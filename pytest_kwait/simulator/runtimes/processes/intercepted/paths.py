@@ -19,6 +19,11 @@ import stat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    as_user_of,
+    read_process_link,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -68,8 +73,11 @@ class ContainerFiles(NamedTuple):
         copies: files of the machine by the paths of the container's own copies.
         own_folders: folders that are empty at first, with their modes.
         visible: folders of the machine that the container has although they are below its own.
-        hidden: paths of the machine that do not exist in the container.
+        folders: folders that are created where they are missing.
+        hidden: paths that are empty in the container, if it has them: a folder without entries, or
+            a file without content.
         read_only_root: whether only mounts can be changed.
+        sockets: folder for links of `SocketPaths`; one beside the layer if it is empty.
     """
 
     upper: str
@@ -77,8 +85,10 @@ class ContainerFiles(NamedTuple):
     copies: Mapping[str, str] = MappingProxyType({})
     own_folders: Mapping[str, int] = OWN_FOLDERS
     visible: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     read_only_root: bool = False
+    sockets: str = ""
 
 
 class PathError(OSError):
@@ -152,7 +162,9 @@ class Node:
         is_target: whether it is a mount's target.
     """
 
-    __slots__ = ("area", "children", "entries", "is_target", "name", "parent", "source")
+    __slots__ = (
+        "area", "children", "copied_at", "entries", "is_target", "name", "parent", "source",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -167,6 +179,8 @@ class Node:
         self.parent, self.name = parent, name
         self.area, self.source, self.entries = area, source, entries
         self.is_target = is_target
+        self.copied_at = 0
+        """The number of its copy among all copies of folders; 0 without one."""
         self.children: dict[bytes, Node] = {}
 
     @property
@@ -291,6 +305,9 @@ class Paths:
         # Folders that are plain by their paths, and folders of descriptors.
         self._plain: dict[bytes, Node | None] = {}
         self._starts: dict[bytes, bytes] = {}
+        # How many folders had been copied when a process started its program.
+        self._copies = 0
+        self._starts_of: dict[int, int] = {}
 
     # -- the tree
 
@@ -346,7 +363,8 @@ class Paths:
             entries: names of entries that are still the machine's.
         """
         node = self.make_node(path)
-        node.source, node.entries = source, entries
+        self._copies += 1
+        node.source, node.entries, node.copied_at = source, entries, self._copies
         for name in node.children:
             entries.discard(name)
         if source is not None and source != path:
@@ -475,7 +493,7 @@ class Paths:
         """
         link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
         try:
-            host = os.readlink(link.encode())
+            host = read_process_link(thread, link.encode())
         except OSError:
             raise PathError(errno.EBADF, is_plain=True) from None
         path = self._starts.get(host)
@@ -490,10 +508,38 @@ class Paths:
             self._starts[host] = path
         return path
 
+    def find_seen_parent(self, thread: int, dirfd: int) -> Position | None:
+        """Return the machine's folder above one that a program has opened before it was copied.
+
+        A program that walks a tree, as `rm -r` does, compares the folder that it comes back to with
+        the one that it has left: it must not be another one because it was copied in between.
+
+        Returns:
+            None if the container's is the same, or has been copied before the program's start.
+        """
+        try:
+            host = os.readlink(f"/proc/{thread}/fd/{dirfd}".encode())
+            path = self.read_start(thread, dirfd)
+        except OSError:
+            return None
+        folder = os.path.dirname(path).rstrip(b"/")
+        node = self.find_node(folder) if host == path else None
+        if node is None or node.source != folder:
+            return None
+        if node.copied_at <= self._starts_of.get(get_process(thread), 0):
+            return None
+        return Position(folder, folder, self.machine, node)
+
+    def note_start(self, thread: int) -> None:
+        """Note that a thread's process starts another program, which has opened nothing yet."""
+        if len(self._starts_of) >= _MAX_KEPT:
+            del self._starts_of[next(iter(self._starts_of))]
+        self._starts_of[get_process(thread)] = self._copies
+
     def is_plain_start(self, thread: int, dirfd: int, path: bytes) -> bool:
         """Return whether the machine has the folder that relative paths start at, at its path."""
         link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
-        return os.readlink(link.encode()) == (path or b"/")
+        return read_process_link(thread, link.encode()) == (path or b"/")
 
     def is_plain(self, thread: int, dirfd: int, path: bytes, *, is_followed: bool) -> bool:
         """Return whether a path is surely plain; False if it has to be resolved to know.
@@ -505,7 +551,7 @@ class Paths:
         if not path.startswith(b"/"):
             link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
             try:
-                host = os.readlink(link.encode())
+                host = read_process_link(thread, link.encode())
             except OSError:
                 return True
             start = self._starts.get(host)
@@ -618,7 +664,7 @@ class _Resolution:
                 if not text:
                     raise self._error(errno.ENOENT)
                 if text.startswith(b"/"):
-                    self._restart(text)
+                    self._restart()
                 if is_last and text.endswith((b"/", b"/.")):
                     must_be_folder = True
                 rest = self._split(text)
@@ -693,9 +739,11 @@ class _Resolution:
         elif node.source != position.path or node.area.is_mount:
             self._is_plain = False
 
-    def _restart(self, text: bytes) -> None:
+    def _restart(self) -> None:
         if self._limits.is_beneath:
             raise self._error(errno.EXDEV)
+        if not self._limits.is_in_root:
+            self._check_mount(self._stack[-1], self._stack[0])
         del self._stack[self._floor if self._limits.is_in_root else 1 :]
 
     def _read_status(self, position: Position, *, is_last: bool) -> os.stat_result | None:
@@ -737,14 +785,15 @@ class _Resolution:
     def _jump(self, position: Position, last: bytes, *, is_last: bool) -> Found | None:
         """Go to the file that a link of /proc leads to; returns it if the path ends there."""
         try:
-            host = os.readlink(position.host)
+            host = read_process_link(self._thread, position.host)
         except OSError as error:
             raise self._error(error.errno or errno.EIO) from None
         is_removed = host.endswith(_DELETED) and not os.path.lexists(host)
         if is_removed or not host.startswith(b"/"):
             if not is_last:
                 raise self._error(errno.ENOENT if is_removed else errno.ENOTDIR)
-            status = os.stat(position.host)
+            with as_user_of(self._thread):
+                status = os.stat(position.host)
             folder = self._stack[-1]
             return Found(
                 folder, position, status, self._is_plain, last, is_jump=True, is_nameless=True
@@ -759,7 +808,8 @@ class _Resolution:
             self._is_plain = self._is_plain and is_same
             return None
         try:
-            status = os.stat(position.host)
+            with as_user_of(self._thread):
+                status = os.stat(position.host)
         except OSError as error:
             raise self._error(error.errno or errno.EIO) from None
         folder, position = stack[-2] if len(stack) > 1 else stack[0], stack[-1]

@@ -2,7 +2,7 @@
 
 Only the process itself can make them; so they are made with other paths.
 
-Source: fs/exec.c; fs/binfmt_script.c.
+Source: fs/exec.c; fs/binfmt_script.c; fs/binfmt_elf.c.
 """
 
 from __future__ import annotations
@@ -22,21 +22,26 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     read_pointers,
     read_string,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.executables import (
+    read_executable,
+    takes_first_argument,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     AT_SYMLINK_NOFOLLOW,
     make_error,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
     from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import FileSystem
-    from pytest_kwait.simulator.runtimes.processes.intercepted.paths import Found
+    from pytest_kwait.simulator.runtimes.processes.intercepted.paths import Found, Position
 
-# Source: include/uapi/linux/binfmts.h, `BINPRM_BUF_SIZE`; fs/exec.c, `exec_binprm`.
-_SCRIPT_LINE_BYTES, _MAX_INTERPRETERS = 256, 5
+# Source: fs/exec.c, `exec_binprm`.
+_MAX_INTERPRETERS = 5
 
 
 class ProcessCalls:
@@ -58,7 +63,7 @@ class ProcessCalls:
     def _answer_getcwd(self, call: SystemCall) -> Answer:
         buffer, size = call.arguments[:2]
         try:
-            host = os.readlink(f"/proc/{call.thread}/cwd".encode())
+            host = read_process_link(call.thread, b"/proc/%d/cwd" % call.thread)
         except OSError:
             return Continue()
         if host.endswith(b" (deleted)") and not os.path.lexists(host):
@@ -88,6 +93,7 @@ class ProcessCalls:
     def _execute(
         self, call: SystemCall, dirfd: int, path: bytes, place: int, *, is_followed: bool
     ) -> Answer:
+        self._files.paths.note_start(call.thread)
         try:
             found = self._files.paths.resolve(call.thread, dirfd, path, is_followed=is_followed)
         except PathError as error:
@@ -98,35 +104,46 @@ class ProcessCalls:
             return Continue() if found.is_plain else Failure(errno.ENOENT)
         if found.is_jump:
             return Continue()
+        if stat.S_ISLNK(found.status.st_mode):
+            return Failure(errno.ELOOP)
         if not stat.S_ISREG(found.status.st_mode):
             return Failure(errno.EACCES)
+        is_kept = True
         if dirfd != AT_FDCWD and not path.startswith(b"/"):
             path = b"/dev/fd/%d/%s" % (dirfd, path)
-        host, arguments = self._find_executable(call, path, found, _MAX_INTERPRETERS)
+            is_kept = _is_kept(call.thread, dirfd)
+        given = read_pointers(call.memory, call.arguments[place + 1])
+        first = given[0] if given else path + b"\0"
+        host, arguments = self._find_executable(call, path, found, first, _MAX_INTERPRETERS)
         if host == found.position.host and found.is_plain:
             return Continue()
         if not arguments:
             return Change({place: host + b"\0"})
-        given = read_pointers(call.memory, call.arguments[place + 1])
-        made = Pointers((*(argument + b"\0" for argument in arguments), *given[1:]))
+        if not is_kept:  # an interpreter would not find the program
+            return Failure(errno.ENOENT)
+        made = Pointers((*arguments, *given[1:]))
         return Change({place: host + b"\0", place + 1: made})
 
     def _find_executable(
-        self, call: SystemCall, path: bytes, found: Found, depth: int
-    ) -> tuple[bytes, tuple[bytes, ...]]:
+        self, call: SystemCall, path: bytes, found: Found, first: bytes | int, depth: int
+    ) -> tuple[bytes, tuple[bytes | int, ...]]:
         """Return the path on the machine by which a program can be executed.
 
         A script whose path or whose interpreter's is not plain is executed as the kernel does it:
-        by its interpreter, which finds the script by its path in the container.
+        by its interpreter, which finds the script by its path in the container. So is a program
+        whose loader's path is not plain, by its loader.
 
         Args:
             path: the program's path, which may be one of links.
+            first: the program's first argument, or its address.
 
         Returns:
             The path, and the arguments in place of the first one; none for other programs.
         """
         position = found.position
-        line = _read_script_line(position.host)
+        line, loader = read_executable(position.host)
+        if loader is not None:
+            return self._find_loaded(call, path, found, first, loader)
         if line is None:
             return position.host, ()
         if not depth:
@@ -135,14 +152,38 @@ class ProcessCalls:
         inner = self._files.paths.resolve(call.thread, AT_FDCWD, interpreter)
         if inner.status is None:
             raise make_error(errno.ENOENT)
-        if (inner.is_plain or inner.is_jump) and found.is_plain:
+        name = interpreter + b"\0"
+        host, arguments = self._find_executable(call, interpreter, inner, name, depth - 1)
+        is_kernels = (inner.is_plain or inner.is_jump) and not arguments
+        if is_kernels and found.is_plain:
             return position.host, ()
+        self._check_executable(call, position)
+        own = (argument + b"\0", path + b"\0") if argument else (path + b"\0",)
+        return host, (*(arguments or (name,)), *own)
+
+    def _find_loaded(
+        self, call: SystemCall, path: bytes, found: Found, first: bytes | int, loader: bytes
+    ) -> tuple[bytes, tuple[bytes | int, ...]]:
+        position = found.position
+        if self._files.paths.is_plain(call.thread, AT_FDCWD, loader, is_followed=True):
+            return position.host, ()
+        inner = self._files.paths.resolve(call.thread, AT_FDCWD, loader)
+        if inner.is_plain:
+            return position.host, ()
+        if inner.status is None:
+            raise make_error(errno.ENOENT)
+        self._check_executable(call, position)
+        host = inner.position.host
+        # A name without a slash would be one of a library.
+        program = (path if b"/" in path else b"./" + path) + b"\0"
+        if takes_first_argument(host):
+            return host, (loader + b"\0", b"--argv0\0", first, program)
+        return host, (loader + b"\0", program)
+
+    def _check_executable(self, call: SystemCall, position: Position) -> None:
         with self._files.as_program(call):
             at_fd, relative = self._files.get_path_at(position)
             self._files.make_call("faccessat", at_fd, relative, os.X_OK)
-        host, arguments = self._find_executable(call, interpreter, inner, depth - 1)
-        own = (argument, path) if argument else (path,)
-        return host, (*(arguments or (interpreter,)), *own)
 
     def _answer_plain_only(self, call: SystemCall) -> Answer:
         dirfd, address = {
@@ -170,17 +211,8 @@ class ProcessCalls:
     }
 
 
-def _read_script_line(path: bytes) -> bytes | None:
-    """Return interpreter and argument of a script, with a space between them; None for others."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        head = os.read(fd, _SCRIPT_LINE_BYTES)
-    finally:
-        os.close(fd)
-    if not head.startswith(b"#!"):
-        return None
-    parts = head[2:].split(b"\n", 1)[0].strip(b" \t").split(None, 1)
-    return b" ".join(part.strip(b" \t") for part in parts) or None
+def _is_kept(thread: int, fd: int) -> bool:
+    """Return whether programs that a process executes inherit a descriptor."""
+    with open(f"/proc/{thread}/fdinfo/{fd}", encoding="ascii") as file:
+        flags = next(line for line in file if line.startswith("flags:"))
+    return not int(flags.split()[1], 8) & os.O_CLOEXEC

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import stat
+import sys
 from ipaddress import IPv4Address, IPv4Network
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from pytest_kwait.simulator.runtimes.processes.container_init import (
+    change_directory,
     close_others,
     connect_streams,
+    describe_denied,
     execute,
     limit_data,
     list_folder_mounts,
@@ -30,19 +34,29 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.interceptor import (
     CaughtCalls,
     Interceptor,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
+    InterfaceCalls,
+    PodInterfaces,
+)
+from pytest_kwait.simulator.runtimes.processes.intercepted.kernel_files import KernelFiles
 from pytest_kwait.simulator.runtimes.processes.intercepted.names import HostNameCalls, UserCalls
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     NetworkCalls,
     PodAddress,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
-from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    SetUserCalls,
+    can_set_users,
+    takes_users,
+)
 from pytest_kwait.simulator.runtimes.processes.messages import MessageReader, pack_message
 from pytest_kwait.simulator.runtimes.processes.processes import MARKER
 from pytest_kwait.simulator.runtimes.processes.root_filesystem import (
     MAX_COPIED_BYTES,
     RootError,
     describe_error,
+    make_working_directory,
 )
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     die_with_parent,
@@ -57,7 +71,10 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
     from pytest_kwait.simulator.runtimes.processes.messages import Message
 
-_TRIED_NAME = "kwait"
+_SHARED_MEMORY = "/dev/shm"
+_TRIED_NAME, _TRIED_USER = "kwait", 65534
+# Exit codes of the program of a trial, in which all calls were right.
+_ANY_USER, _ONE_USER = 0, 2
 
 
 class ContainerInterceptor:
@@ -99,7 +116,12 @@ class ContainerInterceptor:
             fds: the program's input, output and error output; without a terminal.
         """
         pid = self._start(config, status, fds)
-        self._interceptor.run(pid)
+        try:
+            self._interceptor.run(pid)
+        except BaseException as error:
+            # The end by a signal is reported; the launcher's log has this.
+            sys.excepthook(type(error), error, error.__traceback__)
+            os.kill(os.getpid(), signal.SIGKILL)
         return self._code
 
     def _start(self, config: Message, status: socket.socket, fds: Sequence[int]) -> int:
@@ -113,7 +135,10 @@ class ContainerInterceptor:
         return pid
 
     def _read_control(self) -> None:
-        for message, fds in self._reader.read() or ():
+        messages = self._reader.read()
+        if messages is None:  # the launcher has ended
+            self._interceptor.kill_programs()
+        for message, fds in messages or ():
             status = socket.socket(fileno=fds[0])
             pid = self._start(message["config"], status, fds[1:])
             self._sessions[pid] = message["id"]
@@ -135,15 +160,16 @@ class ContainerInterceptor:
         if not environment.has_memory_cgroup and config["memory_bytes"] is not None:
             limit_data(config["memory_bytes"])
         config["env"][MARKER] = environment.name
-        if not try_chdir(config["workdir"]):
-            os.makedirs(config["workdir"], exist_ok=True)
-            os.chdir(config["workdir"])
+        make_working_directory(config["workdir"])
+        is_entered = try_chdir(config["workdir"])
         if environment.any_user:
             limit_capabilities(select_capabilities(environment, config))
             os.setgroups(sorted(_list_groups(config)))
             os.setgid(config["group"] or 0)
             os.setuid(config["user"] or 0)
             die_with_parent()
+        if not is_entered:
+            change_directory(config["workdir"])
         execute(config, status)
 
 
@@ -183,21 +209,27 @@ def _list_calls(
     )
     files = FileCalls(_find_files(environment, folder, config, sandbox))
     table = AddressTable(environment.addresses)
-    network = NetworkCalls(pod, table, files.find_host_path)
-    sockets = SocketTables(pod, table, files.answer)
+    pod_interfaces = PodInterfaces(address, pod.networks)
+    interfaces = InterfaceCalls(pod_interfaces)
+    network = NetworkCalls(pod, table, files.sockets, interfaces)
+    kernel = KernelFiles(pod, table, pod_interfaces, sandbox["sysctls"], files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {
         **NetworkCalls.CAUGHT,
+        **InterfaceCalls.CAUGHT,
         **HostNameCalls.CAUGHT,
         **FileCalls.CAUGHT,
     }
-    answers = {**network.answers, **names.answers, **files.answers}
-    answers |= {"open": sockets.answer_open, "openat": sockets.answer_openat}
+    answers = {**network.answers, **interfaces.answers, **names.answers, **files.answers}
+    answers |= {"open": kernel.answer_open, "openat": kernel.answer_openat}
     if not environment.any_user:
         users = UserCalls(config["user"] or 0, _list_groups(config))
         conditions |= users.caught
         answers |= users.answers
-    return CaughtCalls(conditions, answers)
+    elif takes_users():
+        conditions |= SetUserCalls.CAUGHT
+        answers |= SetUserCalls().answers
+    return CaughtCalls(conditions, answers, {interfaces.fileno(): interfaces.read})
 
 
 def _find_files(
@@ -216,14 +248,27 @@ def _find_files(
             copies[target] = mount.source
         else:
             mounts.append(Mount(os.path.normpath(target), mount.source, mount.read_only))
+    if all(mount.target != _SHARED_MEMORY for mount in mounts):
+        mounts.append(Mount(_SHARED_MEMORY, _make_shared_memory(folder)))
     return ContainerFiles(
         upper=f"{folder}/{config['id']}/layer",
         mounts=tuple(mounts),
         copies=copies,
         visible=tuple(config["visible"]),
+        folders=(config["workdir"],),
         hidden=(environment.folder, *sandbox["hidden"]),
         read_only_root=config["read_only_root"],
+        sockets=f"{folder}/sockets",
     )
+
+
+def _make_shared_memory(folder: str) -> str:
+    """Make the folder of a pod's shared memory, unless another container has; returns its path."""
+    path = f"{folder}/shm"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+        os.chmod(path, 0o1777)
+    return path
 
 
 def _list_groups(config: Message) -> tuple[int, ...]:
@@ -231,41 +276,89 @@ def _list_groups(config: Message) -> tuple[int, ...]:
     return tuple(dict.fromkeys((config["group"] or 0, *config["groups"])))
 
 
-def find_refusal() -> str:
-    """Return why system calls cannot be intercepted here; empty if they can.
+class Trial(NamedTuple):
+    """The outcome of a trial of interception on this machine.
 
-    A program of two calls is tried: one is answered, and one is changed.
+    Args:
+        refusal: why system calls cannot be intercepted; empty if they can.
+        any_user: whether those of programs of other users can be, too.
+        denied: what other users may not do, as `describe_denied` returns; or empty.
+    """
+
+    refusal: str
+    any_user: bool = False
+    denied: str = ""
+
+
+def try_interception(folder: str) -> Trial:
+    """Run a program of a few calls: some are answered, one is changed, some set its user.
+
+    Args:
+        folder: the one that all programs have to enter.
     """
     reading, writing = os.pipe()
     pid = os.fork()
     if not pid:
         os.close(reading)
         try:
-            _try_interception()
-        except BaseException as error:
-            os.write(writing, (str(error) or type(error).__name__).encode())
+            _try_interception(folder, writing)
+        except OSError as error:
+            reason = f"install a filter: {describe_error(error)}" if error.errno else str(error)
+            os.write(writing, reason.encode())
         finally:
             os._exit(1)
     os.close(writing)
     with os.fdopen(reading, "rb") as answer:
         reason = answer.read().decode(errors="replace")
     _, status = os.waitpid(pid, 0)
-    if status == 0:
-        return ""
-    return reason or "a system call could not be changed"
+    code = os.waitstatus_to_exitcode(status)
+    if code in (_ANY_USER, _ONE_USER):
+        return Trial("", any_user=code == _ANY_USER, denied=reason)
+    return Trial(reason or "a system call could not be changed")
 
 
-def _try_interception() -> NoReturn:
-    host_names = HostNameCalls(_TRIED_NAME, "")
+def _try_interception(folder: str, writing: int) -> NoReturn:
+    host_names, path = HostNameCalls(_TRIED_NAME, ""), os.fsencode(folder) + b"\0"
     conditions: dict[str, Conditions] = {"uname": (), "chdir": ()}
-    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: b"/proc\0"})}
+    answers = {"uname": host_names.answers["uname"], "chdir": lambda _: Change({0: path})}
+    if takes_users():
+        conditions |= SetUserCalls.CAUGHT
+        answers |= SetUserCalls().answers
     codes = []
 
     def become_program() -> None:
-        os.chdir("/")
-        is_right = os.uname().nodename == _TRIED_NAME and os.getcwd() == "/proc"
-        os._exit(0 if is_right else 1)
+        os._exit(_make_tried_calls(folder, writing))
 
     interceptor = Interceptor(CaughtCalls(conditions, answers), lambda _, code: codes.append(code))
     interceptor.run(interceptor.start(become_program))
     os._exit(codes[0])
+
+
+def _make_tried_calls(folder: str, writing: int) -> int:
+    """Return the exit code of the tried program; writes what is refused to it."""
+    try:
+        if not _is_intercepted(folder):
+            return 1
+    except OSError as error:
+        os.write(writing, f"change a call: {describe_error(error)}".encode())
+        return 1
+    is_any_user = can_set_users() and _is_intercepted_as_user(folder, writing)
+    return _ANY_USER if is_any_user else _ONE_USER
+
+
+def _is_intercepted(folder: str) -> bool:
+    os.chdir("/")
+    return os.uname().nodename == _TRIED_NAME and os.getcwd() == folder
+
+
+def _is_intercepted_as_user(folder: str, writing: int) -> bool:
+    """Return whether calls of another user are intercepted; writes what it may not do."""
+    try:
+        os.setgid(_TRIED_USER)
+        os.setuid(_TRIED_USER)
+        return _is_intercepted(folder)
+    except OSError:
+        denied = describe_denied(folder)
+        if denied.startswith("enter "):
+            os.write(writing, denied.encode())
+        return False

@@ -20,10 +20,10 @@ class Processor(NamedTuple):
         architecture: its AUDIT_ARCH_ constant.
         numbers: numbers of system calls by name.
         register_count: registers of 64 bits that ptrace returns.
-        arguments: places of a system call's arguments among them.
+        call: place of a system call's number among them, where one is made.
+        arguments: places of its arguments.
         result: place of its result.
         program_counter: place of the address of the next instruction.
-        stack_pointer: place of the stack pointer.
         call_bytes: length of the instruction that makes a system call.
         is_result_kept: whether a call that is to be restarted is seen with its error as result;
             else it is seen before its instruction.
@@ -32,10 +32,10 @@ class Processor(NamedTuple):
     architecture: int
     numbers: Mapping[str, int]
     register_count: int
+    call: int
     arguments: tuple[int, ...]
     result: int
     program_counter: int
-    stack_pointer: int
     call_bytes: int
     is_result_kept: bool
 
@@ -71,11 +71,13 @@ _COMMON = {
     "getresgid": (120, 150),
     "getresuid": (118, 148),
     "getsockname": (51, 204),
+    "getsockopt": (55, 209),
     "getuid": (102, 174),
     "getxattr": (191, 8),
     "getxattrat": (464, 464),
     "inotify_add_watch": (254, 27),
     "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
     "lgetxattr": (192, 9),
     "linkat": (265, 37),
     "listxattr": (194, 11),
@@ -85,10 +87,12 @@ _COMMON = {
     "lsetxattr": (189, 6),
     "mkdirat": (258, 34),
     "mknodat": (259, 33),
+    "mmap": (9, 222),
     "name_to_handle_at": (303, 264),
     "newfstatat": (262, 79),
     "openat": (257, 56),
     "openat2": (437, 437),
+    "prctl": (157, 167),
     "readlinkat": (267, 78),
     "recvfrom": (45, 207),
     "recvmmsg": (299, 243),
@@ -101,6 +105,8 @@ _COMMON = {
     "sendmsg": (46, 211),
     "sendto": (44, 206),
     "setdomainname": (171, 162),
+    "setfsgid": (123, 152),
+    "setfsuid": (122, 151),
     "setgid": (106, 144),
     "setgroups": (116, 159),
     "sethostname": (170, 161),
@@ -147,10 +153,10 @@ X86_64 = Processor(
     architecture=0xC000003E,
     numbers={**{name: both[0] for name, both in _COMMON.items()}, **_X86_64_ALONE},
     register_count=27,
+    call=10,
     arguments=(14, 13, 12, 7, 9, 8),
     result=10,
     program_counter=16,
-    stack_pointer=19,
     call_bytes=2,
     is_result_kept=True,
 )
@@ -158,10 +164,10 @@ AARCH64 = Processor(
     architecture=0xC00000B7,
     numbers={name: both[1] for name, both in _COMMON.items()},
     register_count=34,
+    call=8,
     arguments=(0, 1, 2, 3, 4, 5),
     result=0,
     program_counter=32,
-    stack_pointer=31,
     call_bytes=4,
     is_result_kept=False,
 )

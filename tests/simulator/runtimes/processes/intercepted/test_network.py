@@ -23,13 +23,19 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Descriptor,
+    Pointers,
     Result,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
+    InterfaceCalls,
+    PodInterfaces,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
+from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Answer, SystemCall
 
@@ -51,18 +57,30 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AddressTa
     made.close()
 
 
-def find_path(call: SystemCall, dirfd: int, path: bytes, *, is_created: bool) -> bytes | None:
-    """Return a path on the machine for those in a volume."""
-    del call, dirfd
-    if path.startswith(b"/data/"):
-        return b"/machine" + (b"/new" if is_created else b"") + path
-    return None
+class FakeSockets:
+    """Unix sockets in a volume."""
+
+    def find(self, call: SystemCall, path: bytes, *, is_created: bool) -> SocketPath | None:
+        """Return a path on the machine for those in the volume."""
+        del call
+        if path.startswith(b"/data/"):
+            return SocketPath(b"/machine" + (b"/new" if is_created else b"") + path)
+        return None
+
+    def find_name(self, bound: bytes) -> bytes | None:
+        """Return the path in the container."""
+        is_new = bound.startswith(b"/machine/new/")
+        return bound.removeprefix(b"/machine/new") if is_new else None
 
 
 @pytest.fixture
-def calls(table: AddressTable) -> NetworkCalls:
+def calls(table: AddressTable) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
-    return NetworkCalls(PodAddress(POD, POD, NETWORKS), table, find_path)
+    interfaces = InterfaceCalls(PodInterfaces(POD, NETWORKS))
+    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets(), interfaces)
+    yield made
+    made.close()
+    interfaces.close()
 
 
 def inet(host: str, port: int) -> bytes:
@@ -85,24 +103,31 @@ def change(calls: NetworkCalls, name: str, address: bytes, fd: int = 3) -> Answe
     return calls.answers[name](make_call(name, memory, fd, place, len(address)))
 
 
+def get_changes(answer: Answer) -> Mapping[int, object]:
+    """Return the changed arguments of an answer."""
+    assert isinstance(answer, Change)
+    return answer.arguments
+
+
 def returned(
-    calls: NetworkCalls, name: str, address: bytes, result: int = 0, space: int = 28
+    calls: NetworkCalls, name: str, address: bytes, result: int = 0, space: int = 28, fd: int = 3
 ) -> bytes:
     """Return the address that a program sees after the kernel has written another one."""
     memory = FakeMemory()
-    place = memory.add(bytes(28))
+    place = memory.add(bytes(128))
     length = memory.add(struct.pack("=I", space))
     if name == "recvfrom":
-        call = make_call(name, memory, 3, 0, 0, 0, place, length)
+        call = make_call(name, memory, fd, 0, 0, 0, place, length)
     else:
-        call = make_call(name, memory, 3, place, length)
+        call = make_call(name, memory, fd, place, length)
     answer = calls.answers[name](call)
     assert isinstance(answer, Continue)
     assert answer.on_return is not None
     memory.write(place, address[:space])
     memory.write(length, struct.pack("=I", len(address)))
     answer.on_return(result)
-    return memory.read(place, min(len(address), space))
+    (written,) = struct.unpack("=I", memory.read(length, 4))
+    return memory.read(place, min(written, space))
 
 
 # -- sockets
@@ -163,7 +188,7 @@ def test_other_sockets_are_the_machine_s(calls: NetworkCalls, kind: int) -> None
     ],
 )
 def test_address_is_bound_on_the_machine(calls: NetworkCalls, address: bytes, bound: bytes) -> None:
-    assert change(calls, "bind", address) == Change({1: bound})
+    assert get_changes(change(calls, "bind", address)) == {1: bound}
 
 
 @pytest.mark.parametrize("address", [inet("10.244.0.6", 80), inet6("fd00::1", 80)])
@@ -178,12 +203,17 @@ def test_socket_without_ipv4_has_an_address_of_its_own(calls: NetworkCalls) -> N
         call = make_call("setsockopt", memory, made.fileno(), 41, 26, 0x1000, 4)
         assert calls.answers["setsockopt"](call) == Result()
         answer = change(calls, "bind", inet6("::", 80), made.fileno())
-        assert answer == Change({1: inet6("::ffff:127.9.0.2", 80)})
+        assert get_changes(answer) == {1: inet6("::ffff:127.9.0.2", 80)}
+        option = memory.add(bytes(4))
+        length = memory.add(struct.pack("=I", 4))
+        call_back = make_call("getsockopt", memory, made.fileno(), 41, 26, option, length)
+        assert calls.answers["getsockopt"](call_back) == Result()
+        assert memory.read(option, 8) == struct.pack("=II", 1, 4)
         memory.write(0x1000, struct.pack("=I", 0))
         calls.answers["setsockopt"](call)
-        assert change(calls, "bind", inet6("::", 80), made.fileno()) == Change(
-            {1: inet6(f"::ffff:{OWN}", 80)}
-        )
+        assert calls.answers["getsockopt"](call_back) == Continue()
+        answer = change(calls, "bind", inet6("::", 80), made.fileno())
+        assert get_changes(answer) == {1: inet6(f"::ffff:{OWN}", 80)}
 
 
 def test_option_of_no_socket_is_the_kernel_s(calls: NetworkCalls) -> None:
@@ -212,11 +242,11 @@ def test_target_is_found_on_the_machine(
     calls: NetworkCalls, name: str, address: bytes, target: bytes
 ) -> None:
     place = 4 if name == "sendto" else 1
-    assert change(calls, name, address) == Change({place: target})
+    assert get_changes(change(calls, name, address)) == {place: target}
 
 
 def test_address_of_the_machine_is_left_alone(calls: NetworkCalls) -> None:
-    assert change(calls, "connect", inet(OWN, 80)) == Continue()
+    assert get_changes(change(calls, "connect", inet(OWN, 80))) == {1: inet(OWN, 80)}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +262,7 @@ def test_address_that_the_cluster_serves_is_reached(
 ) -> None:
     table.add(Address(IPv4Address("203.0.113.7")))
     answer = change(calls, "connect", inet("203.0.113.7", 443))
-    assert answer == Change({1: inet("127.9.0.2", 443)})
+    assert get_changes(answer) == {1: inet("127.9.0.2", 443)}
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
@@ -246,23 +276,36 @@ def test_program_on_the_loopback_interface_alone_is_found(
             server.listen()
         port = server.getsockname()[1]
         answer = change(calls, "connect", inet("127.0.0.1", port))
-    assert answer == Change({1: inet(own_loopback, port)})
-    assert change(calls, "connect", inet("127.0.0.1", port)) == Change({1: inet(OWN, port)})
+    assert get_changes(answer) == {1: inet(own_loopback, port)}
+    assert get_changes(change(calls, "connect", inet("127.0.0.1", port))) == {1: inet(OWN, port)}
 
 
 def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
     node = IPv4Address("172.30.0.2")
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, find_path)
+    interfaces = InterfaceCalls(PodInterfaces(node, NETWORKS))
+    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets(), interfaces)
     shared = table.add(Address(LOCALHOST))
-    assert change(calls, "bind", inet("127.0.0.1", 80)) == Change({1: inet(str(shared), 80)})
+    answer = change(calls, "bind", inet("127.0.0.1", 80))
+    calls.close()
+    interfaces.close()
+    assert get_changes(answer) == {1: inet(str(shared), 80)}
 
 
 @pytest.mark.parametrize("name", ["bind", "connect", "sendto"])
 @pytest.mark.parametrize(
-    "address", [struct.pack("=H", socket.AF_UNIX) + b"/run/x\0", b"\2", b"", bytes(16)]
+    "address", [struct.pack("=H", socket.AF_UNIX) + b"/run/x\0", b"\2", bytes(16)]
 )
-def test_other_addresses_are_the_kernel_s(calls: NetworkCalls, name: str, address: bytes) -> None:
-    assert change(calls, name, address) == Continue()
+def test_other_addresses_stay_as_they_were_read(
+    calls: NetworkCalls, name: str, address: bytes
+) -> None:
+    """A thread may change them meanwhile."""
+    place = 4 if name == "sendto" else 1
+    assert change(calls, name, address) == Change({place: address}, {})
+
+
+@pytest.mark.parametrize("name", ["bind", "connect", "sendto"])
+def test_no_address_is_the_kernel_s(calls: NetworkCalls, name: str) -> None:
+    assert change(calls, name, b"") == Continue()
 
 
 def test_path_of_a_socket_is_found_on_the_machine(calls: NetworkCalls) -> None:
@@ -273,9 +316,16 @@ def test_path_of_a_socket_is_found_on_the_machine(calls: NetworkCalls) -> None:
     target = unix + b"/machine/data/app.sock\0"
     assert change(calls, "connect", path + b"\0") == Change({1: target, 2: len(target)})
     assert change(calls, "sendto", path) == Change({4: target, 5: len(target)})
-    assert change(calls, "connect", unix + b"\0abstract") == Continue()
-    with pytest.raises(OSError, match="File name too long"):
-        change(calls, "connect", unix + b"/data/" + b"x" * 95)
+
+
+def test_name_of_a_socket_is_the_container_s(calls: NetworkCalls) -> None:
+    unix = struct.pack("=H", socket.AF_UNIX)
+    shown = unix + b"/data/app.sock\0"
+    for name in ("getsockname", "getpeername", "accept", "recvfrom"):
+        data = returned(calls, name, unix + b"/machine/new/data/app.sock\0", space=100)
+        assert data.startswith(shown)
+        for other in (b"/machine/other\0", b"\0abstract", b""):
+            assert returned(calls, name, unix + other) == unix + other
 
 
 def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int:
@@ -287,24 +337,110 @@ def message(memory: FakeMemory, address: bytes, space: int | None = None) -> int
 
 def test_target_of_a_message_is_changed(calls: NetworkCalls) -> None:
     memory = FakeMemory()
-    header = message(memory, inet("10.244.0.6", 53))
-    call = make_call("sendmsg", memory, 3, header, 0)
-    for _ in range(2):
-        assert calls.answers["sendmsg"](call) == Continue()
-        assert memory.read(0x1000, 16) == inet("127.9.0.2", 53)
+    target, changed = inet("10.244.0.6", 53), inet("127.9.0.2", 53)
+    header = message(memory, target)
+    answer = calls.answers["sendmsg"](make_call("sendmsg", memory, 3, header, 0))
+    assert answer == Change({1: Pointers((changed, 16, 0, 0, 0, 0, 0))}, {0x1000: changed})
+    assert memory.read(0x1000, 16) == target
     header = message(memory, b"")
     assert calls.answers["sendmsg"](make_call("sendmsg", memory, 3, header, 0)) == Continue()
+    header = message(memory, struct.pack("=H", socket.AF_UNIX) + b"/data/x\0")
+    answer = calls.answers["sendmsg"](make_call("sendmsg", memory, 3, header, 0))
+    path = struct.pack("=H", socket.AF_UNIX) + b"/machine/data/x\0"
+    assert get_changes(answer) == {1: Pointers((path, len(path), 0, 0, 0, 0, 0))}
 
 
 def test_targets_of_messages_are_changed(calls: NetworkCalls) -> None:
+    """The lengths that are sent are written where the program has its headers."""
     memory = FakeMemory()
     targets = [memory.add(inet(host, 53)) for host in ("10.244.0.6", "10.0.0.1")]
-    headers = [struct.pack("=QI44xI4x", target, 16, 0) for target in targets]
+    vectors = memory.add(struct.pack("=QQQQ", 0, 5, 0, 7))
+    headers = [struct.pack("=QIxxxxQQ24xI4x", target, 16, vectors, 2, 0) for target in targets]
     first = memory.add(b"".join(headers))
-    call = make_call("sendmmsg", memory, 3, first, 2, 0)
+    answer = calls.answers["sendmmsg"](make_call("sendmmsg", memory, 3, first, 2, 0))
+    one, other = inet("127.9.0.2", 53), inet("127.9.0.3", 53)
+    rest = (16, vectors, 2, 0, 0, 0, 0)
+    assert get_changes(answer) == {1: Pointers((one, *rest, other, *rest))}
+    assert memory.read(first + 56, 4) == memory.read(first + 120, 4) == struct.pack("=I", 12)
+    call = make_call("sendmmsg", memory, 3, memory.add(bytes(64)), 1, 0)
     assert calls.answers["sendmmsg"](call) == Continue()
-    assert memory.read(targets[0], 16) == inet("127.9.0.2", 53)
-    assert memory.read(targets[1], 16) == inet("127.9.0.3", 53)
+
+
+def test_socket_comes_from_the_loopback_interface_where_it_connects_to(
+    calls: NetworkCalls, table: AddressTable
+) -> None:
+    """By a call of `bind` that is not caught; datagrams may go elsewhere next."""
+    with socket.socket() as stream, socket.socket(type=socket.SOCK_DGRAM) as other:
+        answer = change(calls, "connect", inet("127.0.0.1", 80), stream.fileno())
+        assert isinstance(answer, Change)
+        own = inet(str(table.find(Address(LOCALHOST, POD))), 0)
+        assert answer.preceded_by == ("bind", (stream.fileno(), own, 16, 0x6B776169))
+        answer = change(calls, "connect", inet("10.244.0.6", 80), stream.fileno())
+        assert isinstance(answer, Change)
+        assert answer.preceded_by is None
+        made = calls.answers["socket"](
+            make_call("socket", FakeMemory(), socket.AF_INET, socket.SOCK_DGRAM, 0)
+        )
+        assert isinstance(made, Descriptor)
+        os.dup2(made.fd, other.fileno())
+        os.close(made.fd)
+        answer = change(calls, "connect", inet("127.0.0.1", 80), other.fileno())
+        assert isinstance(answer, Change)
+        assert answer.preceded_by is None
+
+
+# -- netlink sockets
+
+
+def test_netlink_socket_shows_the_pod_s_interfaces(calls: NetworkCalls) -> None:
+    netlink = socket.AF_NETLINK
+    call = make_call("socket", FakeMemory(), netlink, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    answer = calls.answers["socket"](call)
+    assert isinstance(answer, Descriptor)
+    own, kernel = (struct.pack("=HHII", netlink, 0, port, 0) for port in (os.getpid(), 0))
+    with socket.socket(fileno=answer.fd) as made:
+        assert change(calls, "bind", kernel, made.fileno()) == Result()
+        assert change(calls, "connect", kernel, made.fileno()) == Result()
+        assert returned(calls, "getsockname", b"\1\0", fd=made.fileno()) == own
+        assert returned(calls, "recvfrom", b"", fd=made.fileno()) == kernel
+        option = make_call("setsockopt", FakeMemory(bytes(4)), made.fileno(), 270, 11, 0x1000, 4)
+        assert calls.answers["setsockopt"](option) == Result()
+    option = make_call("setsockopt", FakeMemory(bytes(4)), 0, 270, 11, 0x1000, 4)
+    assert calls.answers["setsockopt"](option) == Continue()
+    other = make_call("setsockopt", FakeMemory(bytes(4)), 0, 41, 67, 0x1000, 4)
+    assert calls.answers["setsockopt"](other) == Continue()
+
+
+# -- abstract names
+
+
+def test_abstract_names_are_a_pod_s_own(calls: NetworkCalls) -> None:
+    unix, own = struct.pack("=H", socket.AF_UNIX), IPv4Address(OWN).packed
+    bound = unix + b"\0" + own + b"name"
+    name = unix + b"\0name"
+    assert change(calls, "bind", name) == Change({1: bound, 2: len(bound)})
+    assert change(calls, "connect", name) == Change({1: bound, 2: len(bound)})
+    assert returned(calls, "getsockname", bound) == name
+    other = unix + b"\0" + IPv4Address("127.9.0.2").packed + b"name"
+    assert returned(calls, "getpeername", other) == other
+
+
+def test_socket_without_a_name_gets_one(calls: NetworkCalls) -> None:
+    """Another process of the pod may send to it."""
+    unix, own = struct.pack("=H", socket.AF_UNIX), IPv4Address(OWN).packed
+    bound = get_changes(change(calls, "bind", unix))[1]
+    assert isinstance(bound, bytes)
+    assert bound.startswith(unix + b"\0" + own)
+    assert len(bound) == 12
+    assert change(calls, "connect", unix) == Change({1: unix}, {})
+
+
+def test_longest_abstract_name(calls: NetworkCalls) -> None:
+    name = struct.pack("=H", socket.AF_UNIX) + b"\0" + b"x" * 107
+    bound = get_changes(change(calls, "bind", name))[1]
+    assert isinstance(bound, bytes)
+    assert len(bound) <= 110
+    assert returned(calls, "getsockname", bound, space=110) == name
 
 
 # -- addresses that the kernel returns
@@ -329,6 +465,30 @@ def test_loopback_address_is_shown_to_its_pod_alone(
     other = table.add(Address(LOCALHOST, OTHER))
     assert returned(calls, "getsockname", inet(str(own), 80)) == inet("127.0.0.1", 80)
     assert returned(calls, "getpeername", inet(str(other), 80)) == inet("10.244.0.6", 80)
+
+
+def test_socket_of_all_addresses_is_shown_as_bound(calls: NetworkCalls) -> None:
+    own, shown = inet6(f"::ffff:{OWN}", 80), inet6("::ffff:10.244.0.5", 80)
+    with socket.socket(socket.AF_INET6) as made:
+        assert returned(calls, "getsockname", own, fd=made.fileno()) == shown
+        change(calls, "bind", inet6("::", 80), made.fileno())
+        assert returned(calls, "getsockname", own, fd=made.fileno()) == inet6("::", 80)
+        change(calls, "connect", inet6("::ffff:10.244.0.6", 80), made.fileno())
+        assert returned(calls, "getsockname", own, fd=made.fileno()) == shown
+    assert returned(calls, "getsockname", inet(OWN, 0)) == inet("0.0.0.0", 0)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.3"])
+def test_program_sees_the_loopback_address_that_it_has_asked_for(
+    calls: NetworkCalls, host: str
+) -> None:
+    with socket.socket() as made:
+        change(calls, "connect", inet(host, 80), made.fileno())
+        for name in ("getpeername", "recvfrom", "getsockname"):
+            assert returned(calls, name, inet(OWN, 80), fd=made.fileno()) == inet(host, 80)
+        change(calls, "connect", inet("10.244.0.5", 80), made.fileno())
+        shown = inet("10.244.0.5", 80)
+        assert returned(calls, "getpeername", inet(OWN, 80), fd=made.fileno()) == shown
 
 
 def test_socket_without_ipv4_is_shown_as_bound(calls: NetworkCalls, table: AddressTable) -> None:

@@ -1,10 +1,12 @@
-"""The lists of sockets in /proc that an intercepted program sees."""
+"""Files of /proc that an intercepted program sees."""
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
-from ipaddress import IPv4Address
+from contextlib import ExitStack
+from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +19,13 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     hold_block,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import Descriptor, Failure
+from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import PodInterfaces
+from pytest_kwait.simulator.runtimes.processes.intercepted.kernel_files import KernelFiles
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
+    LOOPBACK6,
     UNSPECIFIED6,
     PodAddress,
 )
-from pytest_kwait.simulator.runtimes.processes.intercepted.socket_tables import SocketTables
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
 if TYPE_CHECKING:
@@ -44,19 +48,21 @@ def table(tmp_path: Path) -> Iterator[AddressTable]:
 
 
 @pytest.fixture
-def tables(table: AddressTable) -> SocketTables:
-    """Return the lists of a pod."""
-    return SocketTables(PodAddress(POD, POD, ()), table, lambda _: OTHER_ANSWER)
+def tables(table: AddressTable) -> KernelFiles:
+    """Return the files of a pod."""
+    sysctls = {"net.ipv4.ip_local_port_range": "1024  2048"}
+    interfaces = PodInterfaces(POD, (IPv4Network("10.244.0.0/16"),))
+    return KernelFiles(PodAddress(POD, POD, ()), table, interfaces, sysctls, lambda _: OTHER_ANSWER)
 
 
-def list_addresses(tables: SocketTables, name: str) -> list[tuple[str, str]]:
+def list_addresses(tables: KernelFiles, name: str) -> list[tuple[str, str]]:
     """Return local and remote addresses and ports of the sockets of a pod."""
     lines = list(tables.list_lines(name))
     assert lines[0].split()[1] == "local_address"
     return [(words[1], words[2]) for words in map(str.split, lines[1:])]
 
 
-def test_listening_sockets_of_the_pod_are_listed(table: AddressTable, tables: SocketTables) -> None:
+def test_listening_sockets_of_the_pod_are_listed(table: AddressTable, tables: KernelFiles) -> None:
     hosts = (Address(POD), Address(LOCALHOST, POD), Address(OTHER), Address(LOCALHOST, OTHER))
     servers = [socket.create_server((str(table.add(host)), 0)) for host in hosts]
     ports = [server.getsockname()[1] for server in servers]
@@ -67,7 +73,7 @@ def test_listening_sockets_of_the_pod_are_listed(table: AddressTable, tables: So
     assert sorted(own) == [f"0100007F:{ports[1]:04X}", f"0500F40A:{ports[0]:04X}"]
 
 
-def test_connection_is_listed_with_its_peer(table: AddressTable, tables: SocketTables) -> None:
+def test_connection_is_listed_with_its_peer(table: AddressTable, tables: KernelFiles) -> None:
     server = socket.create_server((str(table.add(Address(OTHER))), 0))
     client = socket.create_connection(
         server.getsockname(), source_address=(str(table.add(Address(POD))), 0)
@@ -80,19 +86,22 @@ def test_connection_is_listed_with_its_peer(table: AddressTable, tables: SocketT
     assert not [local for local, _ in listed if local.startswith("0600F40A")]
 
 
-def test_sockets_of_ipv6_are_listed(table: AddressTable, tables: SocketTables) -> None:
-    with socket.socket(socket.AF_INET6) as mapped, socket.socket(socket.AF_INET6) as alone:
+def test_sockets_of_ipv6_are_listed(table: AddressTable, tables: KernelFiles) -> None:
+    hosts = (Address(POD), Address(UNSPECIFIED6, POD), Address(LOOPBACK6, POD))
+    with ExitStack() as stack:
         ports = []
-        for server, host in ((mapped, Address(POD)), (alone, Address(UNSPECIFIED6, POD))):
+        for host in hosts:
+            server = stack.enter_context(socket.socket(socket.AF_INET6))
             server.bind((f"::ffff:{table.add(host)}", 0))
             server.listen()
             ports.append(server.getsockname()[1])
         listed = [local for local, _ in list_addresses(tables, "tcp6")]
     assert f"0000000000000000FFFF00000500F40A:{ports[0]:04X}" in listed
     assert f"{0:032X}:{ports[1]:04X}" in listed
+    assert f"{0:024X}01000000:{ports[2]:04X}" in listed
 
 
-def test_datagram_sockets_are_listed(table: AddressTable, tables: SocketTables) -> None:
+def test_datagram_sockets_are_listed(table: AddressTable, tables: KernelFiles) -> None:
     with socket.socket(type=socket.SOCK_DGRAM) as server:
         server.bind((str(table.add(Address(POD))), 0))
         port = server.getsockname()[1]
@@ -101,7 +110,7 @@ def test_datagram_sockets_are_listed(table: AddressTable, tables: SocketTables) 
 
 
 @pytest.mark.parametrize("path", [b"/proc/net/tcp", b"/proc/self/net/udp6", b"/proc/17/net/tcp6"])
-def test_list_is_opened(tables: SocketTables, path: bytes) -> None:
+def test_list_is_opened(tables: KernelFiles, path: bytes) -> None:
     memory = FakeMemory()
     address = memory.add(path + b"\0")
     for answer in (
@@ -116,9 +125,39 @@ def test_list_is_opened(tables: SocketTables, path: bytes) -> None:
 
 @pytest.mark.parametrize(
     ("path", "flags"),
-    [(b"/proc/net/dev", os.O_RDONLY), (b"/proc/net/tcp", os.O_WRONLY), (b"tcp", os.O_RDONLY)],
+    [
+        (b"/proc/net/unix", os.O_RDONLY),
+        (b"/proc/net/tcp", os.O_WRONLY),
+        (b"tcp", os.O_RDONLY),
+        (b"/proc/sys/net/core/somaxconn", os.O_RDONLY),
+        (b"/proc/sys/net", os.O_PATH),
+    ],
 )
-def test_other_files_are_opened_by_others(tables: SocketTables, path: bytes, flags: int) -> None:
+def test_other_files_are_opened_by_others(tables: KernelFiles, path: bytes, flags: int) -> None:
     memory = FakeMemory()
     address = memory.add(path + b"\0")
     assert tables.answer_open(make_call("open", memory, address, flags)) == OTHER_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (b"/proc/net/dev", "Inter-|   Receive"),
+        (b"/proc/sys/net/ipv4/ip_local_port_range", "1024\t2048\n"),
+        (b"/proc/sys/net/ipv4/../ipv4/ip_local_port_range", "1024\t2048\n"),
+    ],
+)
+def test_file_is_the_pod_s(tables: KernelFiles, path: bytes, line: str) -> None:
+    memory = FakeMemory()
+    answer = tables.answer_open(make_call("open", memory, memory.add(path + b"\0"), os.O_CLOEXEC))
+    assert isinstance(answer, Descriptor)
+    assert not answer.is_kept
+    with os.fdopen(answer.fd) as file:
+        assert file.readline().startswith(line)
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR, os.O_TRUNC])
+def test_settings_cannot_be_changed(tables: KernelFiles, flags: int) -> None:
+    memory = FakeMemory()
+    address = memory.add(b"/proc/sys/vm/swappiness\0")
+    assert tables.answer_open(make_call("open", memory, address, flags)) == Failure(errno.EROFS)
