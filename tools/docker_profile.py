@@ -34,11 +34,12 @@ _FILTER = SystemCallFilter(
         "mount", "umount2", "pivot_root", "setns", "unshare", "sethostname", "setdomainname",
         "bpf", "perf_event_open", "add_key", "request_key", "keyctl", "open_by_handle_at",
         "userfaultfd", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "fspick",
-        "mount_setattr", "io_uring_setup", "io_uring_enter", "io_uring_register",
+        "mount_setattr", "io_uring_setup", "io_uring_enter", "io_uring_register", "kcmp",
+        "pidfd_getfd", "process_madvise",
     ),
     flags={"clone": (NEW_NAMESPACES, 0)},
 )  # fmt: skip
-"""The calls that the profile refuses without CAP_SYS_ADMIN."""
+"""The calls that the profile refuses without CAP_SYS_ADMIN and CAP_SYS_PTRACE."""
 
 
 def main() -> NoReturn:

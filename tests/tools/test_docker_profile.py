@@ -10,7 +10,7 @@ import pytest
 from tools import docker_profile
 
 _PROBE = """
-import errno, json, os, sys, threading
+import ctypes, errno, json, os, sys, threading
 from pytest_kwait.simulator.runtimes.processes import system_calls
 
 def call(function, *arguments):
@@ -18,6 +18,11 @@ def call(function, *arguments):
         return function(*arguments)
     except OSError as error:
         return errno.errorcode[error.errno]
+
+def get_descriptor():
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall(438, -1, 0, 0)  # pidfd_getfd
+    return errno.errorcode[ctypes.get_errno()]
 
 thread = threading.Thread(target=lambda: None)
 thread.start()
@@ -28,6 +33,7 @@ print(json.dumps({
     "forked": os.waitpid(child, 0)[1],
     "unshare": call(system_calls.unshare, system_calls.CLONE_NEWNS),
     "mount": call(system_calls.mount, None, "/", None, 0),
+    "get_descriptor": get_descriptor(),
     "clone": call(system_calls.clone, system_calls.CLONE_NEWUSER),
     "capabilities": int(status["CapEff"], 16),
     "filters": int(status["Seccomp"]),
@@ -48,7 +54,8 @@ def test_command_has_neither_namespaces_nor_mounts_nor_most_capabilities() -> No
     found = json.loads(done.stdout)
     assert found.pop("capabilities") in (0, 0xA80425FB)
     assert found == {
-        "forked": 0, "unshare": "EPERM", "mount": "EPERM", "clone": "EPERM", "filters": 2,
+        "forked": 0, "unshare": "EPERM", "mount": "EPERM", "clone": "EPERM",
+        "get_descriptor": "EPERM", "filters": 2,
     }  # fmt: skip
 
 
