@@ -315,6 +315,23 @@ is_over = True
 thread.join()
 print(seen <= {0, errno.ECONNREFUSED})
 """
+# The device is left as it is wherever the machine's is reached: its mode and owner are the same.
+_DEVICES = """
+os.symlink("/dev/null", "/tmp/link")
+status = os.stat("/dev/null")
+mode = status.st_mode & 0o7777
+opened = os.open("/dev/null", os.O_RDWR)
+for target in ("/dev/null", "/tmp/link", opened, 0):
+    for change in (
+        lambda: os.chmod(target, mode), lambda: os.chown(target, status.st_uid, status.st_gid),
+    ):
+        try:
+            change()
+            print("changed")
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+os.utime("/dev/null", (status.st_atime, status.st_mtime))
+"""
 _WRONG_ARGUMENTS = """
 import json, mmap, random
 page = mmap.mmap(-1, 8192)
@@ -438,6 +455,11 @@ def test_address_that_a_thread_changes_never_leaves_the_cluster(run_intercepted:
                 machine.accept()
 
     run_intercepted(scenario)
+
+
+def test_rights_to_a_device_cannot_be_changed(run_intercepted: Run) -> None:
+    """It is the machine's, and the program's input."""
+    _check(run_intercepted, _DEVICES, ["EPERM"] * 8)
 
 
 def test_wrong_arguments_end_nothing(run_intercepted: Run) -> None:
