@@ -182,10 +182,9 @@ class ChangeCalls:
             return Failure(errno.EPERM)
         if self._files.is_kernels(found):
             return Continue()
-        if found.position.area.is_machine and found.status is not None:
-            if stat.S_ISDIR(found.status.st_mode):
-                return Failure(errno.EISDIR)
-            self._files.check_writable(found.position)
+        if found.status is not None and stat.S_ISDIR(found.status.st_mode):
+            return Failure(errno.EISDIR)
+        if found.position.area.is_machine or self._files.is_read_only(found.position):
             self._files.check_access(call, found.position, os.W_OK)
         return self._change_found(
             call,

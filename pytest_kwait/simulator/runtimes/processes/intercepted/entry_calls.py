@@ -123,9 +123,11 @@ class EntryCalls:
             return Failure(errno.ENOENT)
         if found.must_be_folder and not is_folder:
             return Failure(errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.ENOTDIR)
-        node = found.position.node
-        if node is not None and node.has_target:
-            return Failure(errno.EBUSY)
+        if found.position.is_target:
+            self._files.check_access(call, found.folder, os.W_OK | os.X_OK)
+            if is_folder == stat.S_ISDIR(status.st_mode):
+                return Failure(errno.EBUSY)
+            return Failure(errno.ENOTDIR if is_folder else errno.EISDIR)
         with self._files.layer.change():
             position = self._prepare_moving(call, found, is_copied=is_folder)
             fd, relative = self._files.get_path_at(position)
@@ -178,17 +180,19 @@ class EntryCalls:
             return Failure(errno.EINVAL)
         source = self._files.find_entry(call, old_fd, old)
         target = self._files.find_entry(call, new_fd, new)
-        if not self._is_one_area(source, target):
-            return Failure(errno.EXDEV)
         if source.is_dots:
             return Failure(errno.EBUSY)
         if target.is_dots:
             return Failure(errno.EEXIST if flags & _RENAME_NOREPLACE else errno.EBUSY)
+        if not self._is_one_area(source, target):
+            return Failure(errno.EXDEV)
         if self._files.is_kernels(source) and self._files.is_kernels(target):
             return Continue()
         self._files.check_writable(source.folder)
         number = _check_rename(source, target, flags)
         if number:
+            for folder in (source.folder, target.folder):
+                self._files.check_access(call, folder, os.W_OK | os.X_OK)
             return Failure(number)
         with self._files.layer.change():
             old_position = self._prepare_moving(call, source, is_copied=True)
@@ -248,11 +252,11 @@ class EntryCalls:
         target = self._find_new(call, new_fd, new, is_folder=False)
         if source.is_nameless:
             return self._link_nameless(call, path, old_fd, target)
+        self._files.check_writable(target.folder)
         if not self._is_one_area(source, target) or source.position.is_target:
             return Failure(errno.EXDEV)
         if self._files.is_kernels(source) and self._files.is_kernels(target):
             return Continue()
-        self._files.check_writable(target.folder)
         if stat.S_ISDIR(source.status.st_mode):
             return Failure(errno.EPERM)
         with self._files.layer.change():

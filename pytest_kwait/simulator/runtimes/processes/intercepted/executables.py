@@ -69,7 +69,7 @@ def _read_loader(fd: int, head: bytes) -> bytes | None:
 
 
 def takes_first_argument(loader: bytes) -> bool:
-    """Return whether a loader can be told a program's first argument: glibc from 2.33, and musl."""
+    """Return whether a loader has an option for the first argument: glibc from 2.33, and musl."""
     try:
         with open(loader, "rb") as file:
             return b"--argv0" in file.read(_MAX_LOADER_BYTES)

@@ -186,7 +186,8 @@ class FileSystem:
         path = read_string(call.memory, address)
         return self.paths.resolve(call.thread, dirfd, path, is_followed=False, is_parent=True)
 
-    def _is_read_only(self, position: Position) -> bool:
+    def is_read_only(self, position: Position) -> bool:
+        """Return whether nothing can be changed at a place."""
         area = position.area
         if area.is_special:
             return False
@@ -194,7 +195,7 @@ class FileSystem:
 
     def check_writable(self, position: Position) -> None:
         """Refuse changes where nothing can be changed."""
-        if self._is_read_only(position):
+        if self.is_read_only(position):
             raise make_error(errno.EROFS)
 
     def check_access(self, call: SystemCall, position: Position, mode: int) -> None:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 _O_TMPFILE = 0o20000000
 _RESOLVE_NO_XDEV, _RESOLVE_NO_MAGICLINKS, _RESOLVE_NO_SYMLINKS = 0x01, 0x02, 0x04
 _RESOLVE_BENEATH, _RESOLVE_IN_ROOT, _RESOLVE_CACHED = 0x08, 0x10, 0x20
+_RESOLVE_FLAGS = 0x3F
 _OPEN_HOW_BYTES, _MAX_OPEN_HOW_BYTES = 24, 4096
 _IN_DONT_FOLLOW = 0x02000000
 _AT_NO_AUTOMOUNT = 0x800
@@ -129,7 +130,14 @@ class FileCalls:
             return Continue()
         how = call.memory.read(address, size)
         flags, mode, resolve = struct.unpack_from("=QQQ", how)
-        if any(how[_OPEN_HOW_BYTES:]) or flags >> 32 or mode & ~0o7777:
+        is_scoped = resolve & _RESOLVE_BENEATH and resolve & _RESOLVE_IN_ROOT
+        if (
+            any(how[_OPEN_HOW_BYTES:])
+            or flags >> 32
+            or mode & ~0o7777
+            or resolve & ~_RESOLVE_FLAGS
+            or is_scoped
+        ):
             return Continue()  # which is refused
         limits = Limits(
             not resolve & _RESOLVE_NO_SYMLINKS,
@@ -167,6 +175,9 @@ class FileCalls:
         is_exclusive = is_writing and flags & os.O_CREAT and flags & os.O_EXCL
         is_followed = not flags & os.O_NOFOLLOW and not is_exclusive
         if not is_writing and limits is NO_LIMITS:
+            seen = self._find_seen_parent(call, dirfd, address, flags)
+            if seen is not None:
+                return self._open_at(call, seen, flags, mode)
             reading = self._files.find_reading(call, dirfd, address, is_followed=is_followed)
             if reading is None:
                 return Continue()
@@ -187,26 +198,12 @@ class FileCalls:
             return self._create_file(call, found, flags, mode)
         if found.is_nameless:
             return Continue() if found.is_plain or not is_writing else Failure(errno.EROFS)
-        if not is_writing:
-            if found.is_plain:
-                return Continue()
-        elif is_exclusive:
+        if is_exclusive:
             raise make_error(errno.EEXIST)
-        elif stat.S_ISDIR(status.st_mode):
-            if not is_temporary:
-                raise make_error(errno.EISDIR)
-            self._files.check_writable(position)
-            if position.area.is_machine:
-                self._files.check_access(call, position, os.W_OK | os.X_OK)
-            position = self._files.layer.copy_folder(position)
-        elif not stat.S_ISREG(status.st_mode):
-            if found.is_plain:
-                return Continue()
-        else:
-            self._files.check_writable(position)
-            if position.area.is_machine:
-                self._files.check_access(call, position, os.W_OK)
-            position = self._files.layer.copy_entry(position, is_emptied=bool(flags & os.O_TRUNC))
+        if is_writing and stat.S_ISDIR(status.st_mode) and not is_temporary:
+            raise make_error(errno.EISDIR)
+        if is_writing and (is_temporary or flags & (os.O_TRUNC | os.O_ACCMODE)):
+            position = self._prepare_writing(call, position, status.st_mode, flags)
         if found.is_plain and position == found.position:
             return Continue()
         is_pipe = stat.S_ISFIFO(status.st_mode)
@@ -218,6 +215,30 @@ class FileCalls:
                 changed[place + 2] = _OPEN_HOW_BYTES
             return Change(changed)
         return self._open_at(call, position, flags, mode)
+
+    def _prepare_writing(
+        self, call: SystemCall, position: Position, mode: int, flags: int
+    ) -> Position:
+        """Return where a file is written, or one without a name created in a folder."""
+        is_folder = stat.S_ISDIR(mode)
+        if not is_folder and not stat.S_ISREG(mode):
+            return position
+        if is_folder or flags & os.O_TRUNC:
+            self._files.check_writable(position)
+        if position.area.is_machine or self._files.is_read_only(position):
+            self._files.check_access(call, position, os.W_OK | (os.X_OK if is_folder else 0))
+        self._files.check_writable(position)
+        if is_folder:
+            return self._files.layer.copy_folder(position)
+        return self._files.layer.copy_entry(position, is_emptied=bool(flags & os.O_TRUNC))
+
+    def _find_seen_parent(
+        self, call: SystemCall, dirfd: int, address: int, flags: int
+    ) -> Position | None:
+        is_folder = flags & (os.O_DIRECTORY | os.O_PATH) == os.O_DIRECTORY
+        if dirfd == AT_FDCWD or not is_folder or call.memory.read(address, 3) != b"..\0":
+            return None
+        return self._files.paths.find_seen_parent(call.thread, dirfd)
 
     def _create_file(self, call: SystemCall, found: Found, flags: int, mode: int) -> Answer:
         with self._files.layer.change():

@@ -162,7 +162,9 @@ class Node:
         is_target: whether it is a mount's target.
     """
 
-    __slots__ = ("area", "children", "entries", "is_target", "name", "parent", "source")
+    __slots__ = (
+        "area", "children", "copied_at", "entries", "is_target", "name", "parent", "source",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -177,6 +179,8 @@ class Node:
         self.parent, self.name = parent, name
         self.area, self.source, self.entries = area, source, entries
         self.is_target = is_target
+        self.copied_at = 0
+        """The number of its copy among all copies of folders; 0 without one."""
         self.children: dict[bytes, Node] = {}
 
     @property
@@ -301,6 +305,9 @@ class Paths:
         # Folders that are plain by their paths, and folders of descriptors.
         self._plain: dict[bytes, Node | None] = {}
         self._starts: dict[bytes, bytes] = {}
+        # How many folders had been copied when a process started its program.
+        self._copies = 0
+        self._starts_of: dict[int, int] = {}
 
     # -- the tree
 
@@ -356,7 +363,8 @@ class Paths:
             entries: names of entries that are still the machine's.
         """
         node = self.make_node(path)
-        node.source, node.entries = source, entries
+        self._copies += 1
+        node.source, node.entries, node.copied_at = source, entries, self._copies
         for name in node.children:
             entries.discard(name)
         if source is not None and source != path:
@@ -500,6 +508,34 @@ class Paths:
             self._starts[host] = path
         return path
 
+    def find_seen_parent(self, thread: int, dirfd: int) -> Position | None:
+        """Return the machine's folder above one that a program has opened before it was copied.
+
+        A program that walks a tree, as `rm -r` does, compares the folder that it comes back to with
+        the one that it has left: it must not be another one because it was copied in between.
+
+        Returns:
+            None if the container's is the same, or has been copied before the program's start.
+        """
+        try:
+            host = read_process_link(thread, b"/proc/%d/fd/%d" % (thread, dirfd))
+            path = self.read_start(thread, dirfd)
+        except OSError:
+            return None
+        folder = os.path.dirname(path).rstrip(b"/")
+        node = self.find_node(folder) if host == path else None
+        if node is None or node.source != folder:
+            return None
+        if node.copied_at <= self._starts_of.get(get_process(thread), 0):
+            return None
+        return Position(folder, folder, self.machine, node)
+
+    def note_start(self, thread: int) -> None:
+        """Note that a thread's process starts another program, which has opened nothing yet."""
+        if len(self._starts_of) >= _MAX_KEPT:
+            del self._starts_of[next(iter(self._starts_of))]
+        self._starts_of[get_process(thread)] = self._copies
+
     def is_plain_start(self, thread: int, dirfd: int, path: bytes) -> bool:
         """Return whether the machine has the folder that relative paths start at, at its path."""
         link = f"/proc/{thread}/cwd" if dirfd == AT_FDCWD else f"/proc/{thread}/fd/{dirfd}"
@@ -628,7 +664,7 @@ class _Resolution:
                 if not text:
                     raise self._error(errno.ENOENT)
                 if text.startswith(b"/"):
-                    self._restart(text)
+                    self._restart()
                 if is_last and text.endswith((b"/", b"/.")):
                     must_be_folder = True
                 rest = self._split(text)
@@ -703,9 +739,11 @@ class _Resolution:
         elif node.source != position.path or node.area.is_mount:
             self._is_plain = False
 
-    def _restart(self, text: bytes) -> None:
+    def _restart(self) -> None:
         if self._limits.is_beneath:
             raise self._error(errno.EXDEV)
+        if not self._limits.is_in_root:
+            self._check_mount(self._stack[-1], self._stack[0])
         del self._stack[self._floor if self._limits.is_in_root else 1 :]
 
     def _read_status(self, position: Position, *, is_last: bool) -> os.stat_result | None:

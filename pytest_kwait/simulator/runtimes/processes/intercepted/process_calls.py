@@ -31,7 +31,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     make_error,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError
-from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    as_user_of,
+    read_process_link,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -93,6 +96,7 @@ class ProcessCalls:
     def _execute(
         self, call: SystemCall, dirfd: int, path: bytes, place: int, *, is_followed: bool
     ) -> Answer:
+        self._files.paths.note_start(call.thread)
         try:
             found = self._files.paths.resolve(call.thread, dirfd, path, is_followed=is_followed)
         except PathError as error:
@@ -103,10 +107,14 @@ class ProcessCalls:
             return Continue() if found.is_plain else Failure(errno.ENOENT)
         if found.is_jump:
             return Continue()
+        if stat.S_ISLNK(found.status.st_mode):
+            return Failure(errno.ELOOP)
         if not stat.S_ISREG(found.status.st_mode):
             return Failure(errno.EACCES)
+        is_kept = True
         if dirfd != AT_FDCWD and not path.startswith(b"/"):
             path = b"/dev/fd/%d/%s" % (dirfd, path)
+            is_kept = _is_kept(call.thread, dirfd)
         given = read_pointers(call.memory, call.arguments[place + 1])
         first = given[0] if given else path + b"\0"
         host, arguments = self._find_executable(call, path, found, first, _MAX_INTERPRETERS)
@@ -114,6 +122,8 @@ class ProcessCalls:
             return Continue()
         if not arguments:
             return Change({place: host + b"\0"})
+        if not is_kept:  # an interpreter would not find the program
+            return Failure(errno.ENOENT)
         made = Pointers((*arguments, *given[1:]))
         return Change({place: host + b"\0", place + 1: made})
 
@@ -202,3 +212,10 @@ class ProcessCalls:
         "getcwd": _answer_getcwd,
         "name_to_handle_at": _answer_plain_only,
     }
+
+
+def _is_kept(thread: int, fd: int) -> bool:
+    """Return whether programs that a process executes inherit a descriptor."""
+    with as_user_of(thread), open(f"/proc/{thread}/fdinfo/{fd}", encoding="ascii") as file:
+        flags = next(line for line in file if line.startswith("flags:"))
+    return not int(flags.split()[1], 8) & os.O_CLOEXEC

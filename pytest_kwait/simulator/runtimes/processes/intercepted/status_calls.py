@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import stat
+import struct
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 _STAT_BYTES = {"x86_64": 144, "aarch64": 128}
 _STATX_BYTES, _STATFS_BYTES = 256, 120
+# The place of `f_flags`.
+_STATFS_FLAGS = 80
+_POINTER = struct.Struct("=Q")
 _PATH_BYTES = 4096
 
 
@@ -201,12 +205,18 @@ class StatusCalls:
 
     def _answer_statfs(self, call: SystemCall) -> Answer:
         path, buffer = call.arguments[:2]
-        found = self._files.find_reading(call, AT_FDCWD, path)
-        if found is None or found.is_nameless:
+        if self._files.read_only_root:
+            found: Found | None = self._files.find_changed(call, AT_FDCWD, path)
+        else:
+            found = self._files.find_reading(call, AT_FDCWD, path)
+        if found is None or found.is_nameless or self._files.is_kernels(found):
             return Continue()
         content = ctypes.create_string_buffer(_STATFS_BYTES)
         with self._files.as_program(call):
             self._files.make_call("statfs", self._files.get_path(found.position), content)
+        if self._files.is_read_only(found.position):
+            (flags,) = _POINTER.unpack_from(content, _STATFS_FLAGS)
+            _POINTER.pack_into(content, _STATFS_FLAGS, flags | os.ST_RDONLY)
         call.memory.write(buffer, content.raw)
         return Result()
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _NOFOLLOW, _REMOVEDIR, _EMPTY_PATH = 0x100, 0x200, 0x1000
-_NO_SYMLINKS, _BENEATH, _IN_ROOT = 0x04, 0x08, 0x10
+_NO_XDEV, _NO_SYMLINKS, _BENEATH, _IN_ROOT = 0x01, 0x04, 0x08, 0x10
 
 
 @pytest.fixture
@@ -224,6 +224,81 @@ def test_a_read_only_mount_refuses_changes(
         program.chmod("/srv/data/missing", 0o600)
     assert program.access("/srv/data/key", os.R_OK)
     assert os.listdir(volume) == ["key"]
+
+
+def test_an_existing_file_of_a_read_only_mount_is_opened(
+    volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    (volume / "folder").mkdir()
+    program = start(Mount("/srv/data", str(volume), read_only=True))
+
+    os.close(program.open("/srv/data/key", os.O_CREAT))
+    with fails_with(errno.EEXIST):
+        program.open("/srv/data/key", os.O_CREAT | os.O_EXCL)
+    with fails_with(errno.EISDIR):
+        program.open("/srv/data/folder", os.O_CREAT)
+    with fails_with(errno.EISDIR):
+        program.truncate("/srv/data/folder", 0)
+    with fails_with(errno.EROFS):
+        program.link("/srv/data/key", "/srv/data/other")
+
+
+def test_a_read_only_file_system_is_shown(
+    machine: Path, volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    mounts = (Mount("/srv/a", str(volume), read_only=True), Mount("/srv/b", str(volume)))
+    program = start(*mounts, read_only_root=True)
+    buffer = program.memory.add(bytes(120))
+    shown = []
+    for path in (b"/srv/a/key", b"/srv/b", os.fsencode(machine), b"/proc"):
+        program.call("statfs", path, buffer)
+        if not program.is_continued:
+            (flags,) = struct.unpack("=Q", program.memory.read(buffer + 80, 8))
+            shown.append(bool(flags & os.ST_RDONLY))
+    assert shown == [True, False, True]
+
+
+def test_a_mount_point_of_another_kind(
+    tmp_path: Path, volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    (tmp_path / "file").touch()
+    program = start(Mount("/srv/data", str(volume)), Mount("/srv/file", str(tmp_path / "file")))
+
+    with fails_with(errno.EISDIR):
+        program.unlink("/srv/data")
+    with fails_with(errno.ENOTDIR):
+        program.rmdir("/srv/file")
+    with fails_with(errno.EBUSY):
+        program.unlink("/srv/file")
+    with fails_with(errno.ENOTEMPTY):
+        program.rmdir("/srv")
+    with fails_with(errno.EBUSY):
+        program.rename("/srv/data/..", "/srv/data/x")
+
+
+def test_a_walk_comes_back_to_the_folder_that_it_has_left(
+    machine: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    """As that of `rm -r`, which compares the folder with the one that it has seen before."""
+    program = start()
+    inner = program.open(machine / "lib" / "inner", os.O_DIRECTORY)
+
+    def go_up(flags: int = os.O_DIRECTORY) -> bool:
+        fd = program.open("..", flags, dir_fd=inner)
+        try:
+            return os.path.samestat(os.fstat(fd), (machine / "lib").stat())
+        finally:
+            os.close(fd)
+
+    assert go_up()
+    program.mkdir(machine / "lib" / "new")
+    assert go_up()
+    assert not go_up(os.O_RDONLY)
+    assert program.listdir(machine / "lib") == ["inner", "new"]
+    # Another program has seen nothing before.
+    program.answer("execve", b"/bin/true", 0, 0)
+    assert not go_up()
+    os.close(inner)
 
 
 def test_a_link_leads_into_a_mount(
@@ -732,6 +807,9 @@ def test_openat2_keeps_to_its_limits(volume: Path, start: Callable[..., Containe
             (b"up", _BENEATH, errno.EXDEV),
             (b"/srv/data/key", _BENEATH, errno.EXDEV),
             (b"../data/key", _BENEATH, errno.EXDEV),
+            (b"root", _NO_XDEV, errno.EXDEV),
+            (b"link", _BENEATH | _IN_ROOT, errno.EINVAL),
+            (b"link", 0x1000, errno.EINVAL),
         ):
             with fails_with(number):
                 open_within(path, resolve)
@@ -800,6 +878,48 @@ def test_a_script_is_executed_by_its_interpreter(
     for path in (b"/srv/bin/script", b"/srv/bin/nested"):
         for argv in (given, 0):
             assert program.answer("execve", path, argv, 0) == answer(path, argv)
+
+
+def test_a_program_by_a_descriptor(volume: Path, start: Callable[..., ContainedProgram]) -> None:
+    (volume / "tool").write_text("#!/bin/sh\n")
+    (volume / "tool").chmod(0o755)
+    (volume / "link").symlink_to("tool")
+    program = start(Mount("/srv/data", str(volume)))
+    fd = program.open("/srv/data", os.O_RDONLY | os.O_CLOEXEC)
+
+    assert program.answer("execveat", fd, b"link", 0, 0, _NOFOLLOW) == Failure(errno.ELOOP)
+    # Its interpreter would have no descriptor to find it by.
+    assert program.answer("execveat", fd, b"tool", 0, 0, 0) == Failure(errno.ENOENT)
+    os.set_inheritable(fd, True)
+    script = b"/dev/fd/%d/tool\0" % fd
+    assert program.answer("execveat", fd, b"tool", 0, 0, 0) == Change(
+        {1: os.fsencode(os.path.realpath("/bin/sh")) + b"\0", 2: Pointers((b"/bin/sh\0", script))}
+    )
+    os.close(fd)
+
+
+def test_a_program_whose_loader_is_in_a_mount(
+    volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    header = b"\x7fELF\x02\x01".ljust(32, b"\0") + struct.pack("<Q14xHH", 64, 56, 1)
+    segment = struct.pack("<I4xQ16xQ16x", 3, 120, 16)
+    content = header.ljust(64, b"\0") + segment + b"/srv/data/ld.so\0"
+    (volume / "tool").write_bytes(content)
+    (volume / "tool").chmod(0o755)
+    program = start(Mount("/srv/data", str(volume)))
+    arguments = program.memory.add(struct.pack("=QQQ", 77, 78, 0))
+
+    assert program.answer("execve", b"/srv/data/tool", arguments, 0) == Failure(errno.ENOENT)
+    (volume / "ld.so").write_bytes(b"--argv0")
+    host = os.fsencode(volume / "ld.so") + b"\0"
+    assert program.answer("execve", b"/srv/data/tool", arguments, 0) == Change(
+        {0: host, 1: Pointers((b"/srv/data/ld.so\0", b"--argv0\0", 77, b"/srv/data/tool\0", 78))}
+    )
+    (volume / "ld.so").write_bytes(b"old")
+    program.chdir("/srv/data")
+    assert program.answer("execve", b"tool", arguments, 0) == Change(
+        {0: host, 1: Pointers((b"/srv/data/ld.so\0", b"./tool\0", 78))}
+    )
 
 
 def test_a_script_that_may_not_be_executed(
