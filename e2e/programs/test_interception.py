@@ -42,7 +42,11 @@ def test_a_container_restarts_when_what_intercepts_it_is_killed(kwait: Kwait) ->
         "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     }
     volumes = [{"name": "data", "emptyDir": {}}]
-    spec: dict[str, Any] = {"restartPolicy": "Always", "terminationGracePeriodSeconds": 1, "volumes": volumes}
+    spec: dict[str, Any] = {
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 1,
+        "volumes": volumes,
+    }
     kwait.create(pod("web", container, **spec))
     kwait.wait_for_pod_ready("web")
     [status] = kwait.get("pod/web")["status"]["containerStatuses"]
