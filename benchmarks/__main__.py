@@ -26,6 +26,7 @@ BENCHMARKS = {
     "four_shards": "200 tests in four jobs of two workers",
     "informer_5000": "an informer of 5,000 pods, beside the official client's and kr8s",
     "inner_loop": "one test on a running cluster, beside an empty test",
+    "intercepted": "programs in pods by intercepted system calls, beside the same alone",
     "job_5000": "a wait for 5,000 pods, beside the official client's watch",
     "latency_peers": "return of a wait, beside lightkube, kr8s, kubectl and the official client",
     "namespace_overhead": "a test's namespace, beside the bare calls",

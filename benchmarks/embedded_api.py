@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import ssl
 import statistics
 from contextlib import AsyncExitStack
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.pairs import Pairs
 from benchmarks.plane import some_cluster
+from benchmarks.processor_time import read_process_seconds
 from benchmarks.rows import Row, run_alone
 from benchmarks.wire import Connection, Server, requests_per_second
 from pytest_kwait.clock import SYSTEM_CLOCK
@@ -136,11 +136,11 @@ async def _share(ours: Server, body: bytes, rounds: int, pid: int) -> float:
         for number in range(rounds + 1):
             for name, server in (("ours", ours), ("bare", bare)):
                 asked = request if server is ours else bare.request("GET", "/")
-                before = _processor_seconds(pids[name])
+                before = read_process_seconds(pids[name])
                 rate = await requests_per_second(server, asked, CONNECTIONS, SECONDS)
                 if number:
                     rates[name].append(rate)
-                    spent = _processor_seconds(pids[name]) - before
+                    spent = read_process_seconds(pids[name]) - before
                     costs[name].append(spent / (rate * SECONDS) * 1e6)
     finally:
         process.terminate()
@@ -152,12 +152,6 @@ async def _share(ours: Server, body: bytes, rounds: int, pid: int) -> float:
         print(f"  {shown:<44} median {statistics.median(rates[name]):9.0f}", end="")
         print(f"   {statistics.median(costs[name]):6.0f} us of its processor time each")
     return share
-
-
-def _processor_seconds(pid: int) -> float:
-    """Return the CPU time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _serve_bare(pipe: Pipe, body: bytes) -> None:

@@ -221,6 +221,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.kubectl import KubectlError, KubectlResult
     from pytest_kwait.suite.kwait import AsyncKwait, Kwait
     from pytest_kwait.suite.manifests import InvalidManifest
+    from pytest_kwait.suite.matches import matches
     from pytest_kwait.suite.schedulers import RunningScheduler
 
 __all__ = [
@@ -291,6 +292,7 @@ __all__ = [
     "exactly",
     "get_job_pods",
     "label",
+    "matches",
     "not_",
     "patch",
     "pods_on_minions",
@@ -467,6 +469,7 @@ HOMES = {
     "suite.fixture_types": ("KwaitFactory", "LeaderElectionFactory", "RollingUpdate"),
     "suite.informers": ("InformerEvent", "Informers", "RecordedInformers"),
     "suite.kubectl": ("KubectlError", "KubectlResult"),
+    "suite.matches": ("matches",),
     "plugin.environments": ("environment",),
     "suite.kwait": ("AsyncKwait", "Kwait"),
     "suite.schedulers": ("RunningScheduler",),

@@ -47,7 +47,7 @@ VERBS = {
         "delete",
         "delete_and_wait",
     ),
-    "Read": ("get", "list", "events", "logs"),
+    "Read": ("get", "list", "normalized", "events", "logs"),
     "Change": (
         "patch",
         "update",

@@ -213,3 +213,14 @@ def test_documented_manifests_are_accepted(page: str, kwait: Kwait) -> None:
         for number, manifest in enumerate(yaml.safe_load_all(block.code)):
             name = f"{kwait.namespace[-40:]}-{block.line}-{number}"
             kwait.create({**manifest, "metadata": {**manifest["metadata"], "name": name}})
+
+
+def test_documented_job_runs_in_a_restricted_pod(kwait: Kwait) -> None:
+    (block,) = [each for each in read_blocks("docs/ci-files.md") if each.file == "e2e-job.yaml"]
+    spec = yaml.safe_load(block.code)["spec"]["template"]["spec"]
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    kwait.patch(f"namespace/{kwait.namespace}", {"metadata": {"labels": labels}})
+    (created,) = kwait.create(
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "e2e"}, "spec": spec}
+    )
+    assert created["spec"]["securityContext"]["runAsNonRoot"]

@@ -19,6 +19,7 @@ from pytest_kwait.cache.listwatch import ListWatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from pytest_kwait.apimachinery.matching import Difference
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.client.responses import Item, WatchEvent
     from pytest_kwait.client.session import ApiSession
@@ -246,6 +247,10 @@ class Condition(ABC):
     def summarize(self) -> str:
         """Return a one-line summary of the present objects; empty unless overridden."""
         return ""
+
+    def differences(self) -> Sequence[Difference]:
+        """Return the fields of an object that are not as awaited; empty unless overridden."""
+        return ()
 
     @abstractmethod
     def result(self) -> Any:

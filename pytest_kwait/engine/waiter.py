@@ -438,6 +438,7 @@ def _make_report(
         elapsed=elapsed,
         mode=settings.mode,
         seen=condition.summarize(),
+        differences=tuple(condition.differences()),
         timeline=evaluator.timeline,
         findings=findings,
         last_error=str(errors.last or ""),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_kwait.apimachinery.json_path import JsonPath
+from pytest_kwait.apimachinery.matching import Difference, check_tree, compare
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.condition import Failed, Grace, Met, Pending, Verdict
 from pytest_kwait.engine.user_code import current_code
@@ -18,7 +19,7 @@ from pytest_kwait.errors import InvalidArgument
 from pytest_kwait.framework.named_objects import describe_deletion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kwait.framework.timers import HoldTimer, Timers
 
@@ -33,6 +34,9 @@ _VALID_FORMS = (
 _STATUS_FIELD = re.compile(r"\$\['status'\]\['(\w+)'\]")
 _EQUALS = re.compile(r"\[[^\]]*\]|==|(=)")
 _NOUNS = {dict: "an object", list: "a list"}
+
+_HIDDEN = "(hidden)"
+"""The text for a value that messages must not show."""
 
 _COUNTS = frozenset({"active", "failed", "ready", "replicas", "succeeded", "terminating"})
 _COUNT = re.compile(r"(\w+Replicas|number\w+|\w+Number\w*)$")
@@ -248,7 +252,7 @@ class JsonPathValue(_PresentPredicate):
     @property
     def goal(self) -> str:
         """The awaited state, as a verb."""
-        value = "(hidden)" if self.secret else repr(self.value)
+        value = _HIDDEN if self.secret else repr(self.value)
         return f"have {self.path.text}{'' if self.value is None else f' equal to {value}'}"
 
     def evaluate(self, obj: dict[str, Any]) -> Verdict:
@@ -275,6 +279,100 @@ class JsonPathValue(_PresentPredicate):
         if self.secret:
             return Pending(f"{self.path.text} is another value")
         return Pending(f"{self.path.text} is {text!r}, not {self.value!r}")
+
+
+class ObjectMatch(_PresentPredicate):
+    """An object has the fields of an assertion tree, with their values; made by `matches`.
+
+    It equals each object that matches.
+
+    Args:
+        tree: the tree, a JSON object.
+        place: its source for messages, for example `expected.yaml`.
+        secret: whether messages must not show values.
+
+    Raises:
+        InvalidArgument: the tree has an invalid expression or nests too deeply.
+    """
+
+    __slots__ = ("_secret", "_tree", "place", "status_tests")
+
+    def __init__(self, tree: dict[str, Any], place: str, *, secret: bool = False) -> None:
+        try:
+            check_tree(tree)
+        except ValueError as error:
+            raise InvalidArgument("matches", place, str(error)) from None
+        self._tree = tree
+        self._secret = secret
+        self.place = place
+        self.status_tests: tuple[ObjectPredicate, ...] = tuple(_status_tests(tree.get("status")))
+        """The tests of conditions and values of the status that it contains."""
+
+    def __repr__(self) -> str:
+        return f"matches({self.place})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, dict):
+            return not compare(self._tree, other)
+        return self is other if isinstance(other, ObjectMatch) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    @property
+    def goal(self) -> str:
+        """The awaited state, as a verb."""
+        return f"match {self.place}"
+
+    def concealed(self) -> ObjectMatch:
+        """Return a copy whose messages show no values."""
+        return ObjectMatch(self._tree, "the given fields", secret=True)
+
+    def differences(self, obj: dict[str, Any]) -> Sequence[Difference]:
+        """Return the fields of an object that are not as awaited."""
+        found = compare(self._tree, obj)
+        return (
+            [Difference(each.path, _HIDDEN, _HIDDEN) for each in found] if self._secret else found
+        )
+
+    def evaluate(self, obj: dict[str, Any]) -> Verdict:
+        """Decide by the first difference; a status of an older generation is pending."""
+        behind = self.generation_lag_verdict(obj)
+        if behind is not None:
+            return behind
+        found = self.differences(obj)
+        if not found:
+            return Met()
+        first, more = found[0], len(found) - 1
+        text = f"{first.path or 'it'} is another value" if self._secret else str(first)
+        others = "1 more difference" if more == 1 else f"{more} more differences"
+        return Pending(f"{text} (and {others})" if more else text)
+
+    def generation_lag_verdict(self, obj: dict[str, Any]) -> Pending | None:
+        """Return the verdict on a status of an older generation, if one is awaited; else None."""
+        if "status" not in self._tree:
+            return None
+        status, generation = obj.get("status"), obj["metadata"].get("generation") or 0
+        observed = status.get("observedGeneration") if isinstance(status, dict) else None
+        if isinstance(observed, int) and observed < generation:
+            return Pending(f"the status is of generation {observed}, not yet of {generation}")
+        return None
+
+
+def _status_tests(status: Any) -> Iterator[ConditionStatus | JsonPathValue]:
+    """Yield the tests of kubectl's grammar that a status of an assertion tree contains."""
+    if not isinstance(status, dict):
+        return
+    for name, value in status.items():
+        is_value = isinstance(value, str | int) and not str(value).startswith("(")
+        if is_value and name.isidentifier():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            yield JsonPathValue(JsonPath(f"{{.status.{name}}}"), text)
+    conditions = status.get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, dict):
+            kind, value = condition.get("type"), condition.get("status")
+            if isinstance(kind, str) and isinstance(value, str):
+                yield ConditionStatus(kind, value)
 
 
 def _missing_field_verdict(error: Exception) -> Pending | None:
@@ -340,7 +438,7 @@ class Negated(_PresentPredicate):
         test: the test; no combination, none with a duration, not `create` or `delete`.
     """
 
-    test: ConditionStatus | JsonPathValue | UserPredicate
+    test: _Simple
 
     @property
     def goal(self) -> str:
@@ -349,7 +447,7 @@ class Negated(_PresentPredicate):
 
     def evaluate(self, obj: dict[str, Any]) -> Verdict:
         """Return the opposite verdict; pending for a status of an older generation."""
-        if isinstance(self.test, ConditionStatus):
+        if isinstance(self.test, ConditionStatus | ObjectMatch):
             behind = self.test.generation_lag_verdict(obj)
             if behind is not None:
                 return behind
@@ -429,11 +527,14 @@ class AnyOf:
         return Failed(text, max((part.grace for part in lost), key=order.index))
 
 
+_Simple: TypeAlias = ConditionStatus | JsonPathValue | UserPredicate | ObjectMatch
+
 ObjectPredicate: TypeAlias = (
     Existence
     | ConditionStatus
     | JsonPathValue
     | UserPredicate
+    | ObjectMatch
     | Negated
     | AllOf
     | AnyOf
@@ -489,9 +590,24 @@ def conceal_secret_values(test: ObjectPredicate) -> ObjectPredicate:
         return replace(test, test=conceal_secret_values(test.test))
     if isinstance(test, NotHeldPredicate):
         return NotHeldPredicate(replace(test.held, test=conceal_secret_values(test.held.test)))
-    if isinstance(test, Negated) and isinstance(test.test, JsonPathValue):
-        return Negated(replace(test.test, secret=True))
+    if isinstance(test, Negated):
+        return Negated(_conceal(test.test))
+    return _conceal(test) if isinstance(test, JsonPathValue | ObjectMatch) else test
+
+
+def _conceal(test: _Simple) -> _Simple:
+    if isinstance(test, ObjectMatch):
+        return test.concealed()
     return replace(test, secret=True) if isinstance(test, JsonPathValue) else test
+
+
+def list_differences(test: ObjectPredicate, obj: dict[str, Any]) -> list[Difference]:
+    """Return the differences of an object from the assertion trees that a test awaits."""
+    if isinstance(test, AllOf | AnyOf):
+        return [each for part in test.parts for each in list_differences(part, obj)]
+    if isinstance(test, HeldPredicate):
+        return list_differences(test.test, obj)
+    return list(test.differences(obj)) if isinstance(test, ObjectMatch) else []
 
 
 def runs_user_code(test: ObjectPredicate) -> bool:

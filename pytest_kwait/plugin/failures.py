@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kwait.engine.active_waits import get_failed_step, list_raising_waits
+from pytest_kwait.engine.failure.differences import render_differences
 from pytest_kwait.engine.failure.shortening import cut_headline
 from pytest_kwait.errors import ApiError, KwaitError, WaitFailed, WaitTimeout
 from pytest_kwait.plugin.cleanup import Cleanup, namespaces_in_use
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from types import TracebackType
 
+    from pytest_kwait.framework.predicates import ObjectMatch
     from pytest_kwait.plugin.run import Run
 
 _ATTRIBUTE = "kwait_failure"
@@ -43,6 +45,9 @@ _INTERNAL_PACKAGES = frozenset({"pytest_kwait", "_pytest", "pluggy", "contextlib
 """Packages whose frames are removed from tracebacks of this package's errors."""
 
 _raising_waits_key: pytest.StashKey[tuple[int, ...]] = pytest.StashKey()
+
+_ASSERTION_WIDTH = 74
+"""Of 80 columns, pytest's `E` prefix and the indentation of explanations take six."""
 
 _SECRETS_PART = 0.5
 """Part of the time until the test's own timeout that a list of its Secrets may take."""
@@ -82,6 +87,21 @@ class Failure:
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
         vars(report)[_ATTRIBUTE] = {**vars(self), "namespaces": list(self.namespaces)}
+
+
+def describe_match(op: str, obj: Mapping[str, Any], match: ObjectMatch) -> list[str]:
+    """Return the explanation of a failed comparison of an object with `matches(...)`.
+
+    Args:
+        op: `==` or `!=`.
+    """
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    subject = f"{str(obj.get('kind') or 'object').lower()}{f'/{name}' if name else ''}"
+    return [
+        f"{subject} {op} {match!r}",
+        *render_differences(match.differences(dict(obj)), _ASSERTION_WIDTH),
+    ]
 
 
 class FailureReporter:
@@ -147,6 +167,19 @@ class FailureReporter:
         _learn_printed(running_item(self._run.config), report)
         _mask_secret_values(report)
         return (yield)
+
+    # First: pytest's own shows both objects whole.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_assertrepr_compare(self, op: str, left: object, right: object) -> list[str] | None:
+        """Show the differences of an object from `matches(...)`."""
+        # Loaded if there is such a condition.
+        predicates = sys.modules.get("pytest_kwait.framework.predicates")
+        if predicates is None or op not in ("==", "!="):
+            return None
+        obj, match = (right, left) if isinstance(left, predicates.ObjectMatch) else (left, right)
+        if not isinstance(match, predicates.ObjectMatch) or not isinstance(obj, dict):
+            return None
+        return describe_match(op, obj, match)
 
     # First: around pytest's own, which prints the failures.
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast
 
 from pytest_kwait.apimachinery.arguments import check_flag, check_instance, check_text
+from pytest_kwait.apimachinery.normalized import normalize_object
 from pytest_kwait.apimachinery.selectors import (
     format_label_selector,
     normalize_field_selector,
@@ -530,6 +531,22 @@ class Kwait(WaitMethods):
             )
         )
         return sorted(_with_types(EVENTS, listed), key=_event_time)
+
+    def normalized(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a copy of an object without generated parts, for comparison with a file.
+
+        Left out are times, UIDs, versions, generations, `managedFields`, addresses, nodes and the
+        volume of the token. Generated parts of names are `*`, the namespace is `NAMESPACE`.
+
+        Args:
+            obj: the object, as `get` returns it.
+
+        Raises:
+            InvalidArgument: it is no object.
+        """
+        if not isinstance(obj, Mapping):
+            raise InvalidArgument("obj", obj, "give an object as `kwait.get` returns it")
+        return normalize_object(obj, self.namespace)
 
     def logs(
         self,

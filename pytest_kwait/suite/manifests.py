@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from pytest_kwait.bounds import FileTooLargeError, read_limited
 from pytest_kwait.client.resource import (
@@ -287,7 +287,7 @@ def _read(
 
     if isinstance(source, Mapping) or _is_model(source):
         yield from _objects(_plain(source, place), place)
-    elif isinstance(source, Path) or (isinstance(source, str) and not _is_text(source)):
+    elif is_path(source):
         path = find_file(source, folders)
         if path.is_dir() and any((path / name).exists() for name in _KUSTOMIZATIONS):
             built = f"{path.name} (kustomize)"
@@ -334,8 +334,11 @@ def _children(folder: Path) -> list[Path]:
         raise InvalidManifest(folder.name, f"cannot be read: {error.strerror}") from error
 
 
-def _is_text(source: str) -> bool:
-    return "\n" in source or ": " in source or source.lstrip().startswith("{")
+def is_path(source: object) -> TypeGuard[str | Path]:
+    """Return whether a source is a path: one that is a text has nothing of YAML or JSON."""
+    if isinstance(source, str):
+        return not ("\n" in source or ": " in source or source.lstrip().startswith("{"))
+    return isinstance(source, Path)
 
 
 def _content(path: Path) -> str:
@@ -350,7 +353,29 @@ def _content(path: Path) -> str:
         raise InvalidManifest(path.name, f"is not UTF-8 text: byte {error.start}") from error
 
 
+def read_values(source: object, folders: Iterable[Path]) -> list[tuple[Any, str]]:
+    """Return the JSON values of a path, YAML text or object, each with its place.
+
+    Args:
+        folders: where a relative path is looked for, first match wins.
+
+    Raises:
+        InvalidManifest: a file is missing, a text does not parse, or a value is none of JSON.
+    """
+    if is_path(source):
+        path = find_file(source, folders)
+        return list(_read_values(_content(path), path.name))
+    if isinstance(source, str):
+        return list(_read_values(source, "the text"))
+    return [(_plain(source, "the object"), "the object")]
+
+
 def _read_text(text: str, place: str) -> Iterator[Document]:
+    for value, where in _read_values(text, place):
+        yield from _objects(value, where)
+
+
+def _read_values(text: str, place: str) -> Iterator[tuple[Any, str]]:
     # That of an argument, a template or kubectl is not limited yet.
     if (size := len(text.encode(errors="surrogatepass"))) > _MAX_BYTES:
         raise InvalidManifest(place, str(FileTooLargeError(f"{size:,}", _MAX_BYTES)))
@@ -368,15 +393,16 @@ def _read_text(text: str, place: str) -> Iterator[Document]:
         except (RecursionError, ValueError) as error:
             raise InvalidManifest(place, _format_unreadable(error)) from None
         else:
-            yield from _objects(_plain(value, place), place)
+            yield _plain(value, place), place
             return
     yield from _read_yaml(text, place)
 
 
-def _read_yaml(text: str, place: str) -> list[Document]:
-    """Return the objects of YAML; libyaml reads it, and PyYAML what libyaml refuses.
+def _read_yaml(text: str, place: str) -> list[tuple[Any, str]]:
+    """Return the values of YAML, each with its place.
 
-    So errors read the same with and without libyaml.
+    libyaml reads it, and PyYAML what libyaml refuses: errors read the same with and
+    without libyaml.
     """
     import yaml
 
@@ -387,7 +413,7 @@ def _read_yaml(text: str, place: str) -> list[Document]:
         return list(_load_yaml(text, place, yaml.SafeLoader))
 
 
-def _load_yaml(text: str, place: str, base: type[Any]) -> Iterator[Document]:
+def _load_yaml(text: str, place: str, base: type[Any]) -> Iterator[tuple[Any, str]]:
     import yaml
 
     try:
@@ -407,7 +433,7 @@ def _load_yaml(text: str, place: str, base: type[Any]) -> Iterator[Document]:
                 )
             value = loader.construct_document(node)
             if value is not None:
-                yield from _objects(_plain(value, where), where)
+                yield _plain(value, where), where
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = ", ".join(filter(None, (error.context, error.problem)))

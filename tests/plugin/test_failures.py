@@ -286,3 +286,31 @@ def test_a_first_failure_takes_25_lines(
     assert 10 < len(message) <= 17
     assert max(map(len, message)) <= 80
     assert message[-1].lstrip("E ").startswith("more: -v shows the whole message, the timeline ")
+
+
+def test_assertion_on_matches_shows_the_differences(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    pytester.makefile(".yaml", expected="spec:\n  replicas: 3\n  paused: true\n")
+    pytester.makepyfile(
+        test_it="""
+        from pytest_kwait import matches
+
+        WEB = {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 1}}
+
+        def test_equal():
+            assert WEB == matches("expected.yaml")
+
+        def test_unequal():
+            assert matches({"spec": {"replicas": 1}}) != WEB
+        """
+    )
+    lines = pytester.runpytest("-p", "no:cacheprovider").stdout.str().splitlines()
+    first = lines.index("E       assert deployment/web == matches(expected.yaml)")
+    assert lines[first + 1 : first + 4] == [
+        "E           difference       awaited  seen",
+        "E             spec.replicas  3        1",
+        "E             spec.paused    true     (not there)",
+    ]
+    assert 'E       assert deployment/web != matches({"spec": {"replicas": 1}})' in lines

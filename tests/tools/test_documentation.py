@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from importlib import import_module
@@ -62,20 +63,39 @@ def _check_block(block: Block) -> None:
 
 
 CI_FILES = [
-    pytest.param(each, id=each.file) for each in read_blocks("docs/ci-files.md") if each.file
+    pytest.param(each, id=each.file)
+    for page in ("docs/ci-files.md", "docs/mac.md")
+    for each in read_blocks(page)
+    if each.file
 ]
 SHARDS = re.compile(r"\$(?:SHARD|CI_NODE_INDEX|CIRCLE_NODE_INDEX|\{\{ matrix.shard \}\})")
+STEP = re.compile(r"^[-\s]*(?:run: |RUN )?((?:pytest|kwait|pip) .*)$", re.M)
+
+
+def list_commands(block: Block) -> list[str]:
+    """Return the command lines of a file for CI systems or dev containers."""
+    if block.language == "json":
+        return [str(json.loads(block.code)["postCreateCommand"])]
+    parsed = yaml.safe_load(block.code) if block.language == "yaml" else {}
+    if parsed.get("kind") == "Job":
+        return [shlex.join(each["command"]) for each in list_containers(parsed)]
+    return [SHARDS.sub("1", line) for line in STEP.findall(block.code)]
+
+
+def list_containers(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the containers of a Job."""
+    return list(job["spec"]["template"]["spec"]["containers"])
 
 
 @pytest.mark.parametrize("block", CI_FILES)
 def test_files_for_ci_run_valid_commands(
     block: Block, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if block.language == "yaml":
-        assert yaml.safe_load(block.code)
-    lines = re.findall(r"^[-\s]*(?:run: )?((?:pytest|kwait|pip) .*)$", block.code, re.M)
-    assert len(lines) > 1 or block.language == "groovy"
-    check_commands([SHARDS.sub("1", line) for line in lines], pytester, monkeypatch)
+    commands = list_commands(block)
+    assert commands
+    if block.language == "yaml" and len(commands) > 1:
+        assert {"pip", "pytest"} <= {line.split()[0] for line in commands}
+    check_commands(commands, pytester, monkeypatch)
 
 
 @pytest.mark.parametrize("block", blocks_of(Kind.COMMANDS))
@@ -101,6 +121,9 @@ def check_commands(
             assert result.ret in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}, line
         elif program == "pip":
             assert re.fullmatch(r"pytest-kwait(\[cel\])?", arguments[-1])
+        elif program in {"docker", "podman"}:
+            assert arguments[-3:-1] == ["sh", "-c"], line
+            check_commands(arguments[-1].split(" && "), pytester, monkeypatch)
         else:
             assert program == "kwait", line
             assert parse_kwait(arguments, monkeypatch) == 0, line

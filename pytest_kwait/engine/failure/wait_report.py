@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, deque
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.engine.failure.differences import render_differences
 from pytest_kwait.engine.failure.evidence import Evidence
 from pytest_kwait.engine.failure.log_records import TELLING
 from pytest_kwait.engine.failure.shortening import WIDTH, cut_line, wrap_middle
@@ -16,6 +17,7 @@ from pytest_kwait.engine.failure.shortening import WIDTH, cut_line, wrap_middle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pytest_kwait.apimachinery.matching import Difference
     from pytest_kwait.engine.failure.evidence import (
         EventGroup,
         ExistingObjects,
@@ -133,7 +135,8 @@ def render_message(report: WaitReport) -> str:
     """Return the message, bounded in lines and, except for the command, 92 columns wide.
 
     Its parts, each left out when empty: headline; the awaited state, the elapsed time, the last
-    summary of the objects and the option to go on; existing objects; changes of the verdict; pods;
+    summary of the objects and the option to go on; existing objects; differences from an assertion
+    tree, side by side; changes of the verdict; pods;
     unbound claims; Warning events; logs; refusals and other records in logs of operators; the last
     API error; the parts that could not be gathered; the kubectl command for a closer look.
 
@@ -146,6 +149,7 @@ def render_message(report: WaitReport) -> str:
     parts = (
         headline,
         _render_terms(report),
+        render_differences(report.differences),
         _render_timeline(report),
         _render_pods(report.findings, shown),
         _render_claims(report.findings),
@@ -460,15 +464,19 @@ class _Text(NamedTuple):
         text: the text.
         rest: the text before its further lines.
         lines: the maximum number of its lines.
+        is_row: whether it is a line of a table, which fits already.
     """
 
     lead: str
     text: str
     rest: str = "      "
     lines: int = 2
+    is_row: bool = False
 
     def wrap(self, width: int, lines: int | None = None) -> list[str]:
         """Return its lines, at most as many as are given."""
+        if self.is_row:
+            return [self.text]
         most = self.lines if lines is None else min(self.lines, lines)
         if self.lead == _LOG_LEAD and len(self.lead) + len(self.text) <= width:
             # It keeps its indentation.
@@ -527,10 +535,10 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
 
     It always has the headline, of which only the middle of a long text is cut, the limit, the last
     summary of the objects, the option to go on and the command. The lines that are left go to the
-    parts that explain most failures, in this order: refusals, the last error of an operator,
-    unbound claims, the first failing pod, the last API error, the last lines of one log, warnings,
-    existing objects, the timeline. A line of each first text comes first, then the whole of it,
-    then the rest.
+    parts that explain most failures, in this order: differences, refusals, the last error of an
+    operator, unbound claims, the first failing pod, the last API error, the last lines of one log,
+    warnings, existing objects, the timeline. A line of each first text comes first, then the whole
+    of it, then the rest.
 
     Args:
         report: the facts.
@@ -555,6 +563,7 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
     sections = [
         section
         for section in (
+            _shorten_differences(report, width),
             _shorten_refusals(findings),
             _shorten_records(findings),
             _shorten_claims(findings),
@@ -578,8 +587,8 @@ def shorten_message(report: WaitReport, width: int, lead: str = "") -> ShortMess
         fitting.append((section.rank, fitted))
     parts = [lines for _, lines in sorted(fitting, key=lambda ranked: ranked[0])]
     order = (
-        "message", "timeline", "objects", "pods", "claims", "warnings", "logs", "refusals",
-        "records",
+        "message", "differences", "timeline", "objects", "pods", "claims", "warnings", "logs",
+        "refusals", "records",
     )  # fmt: skip
     return ShortMessage(
         tuple(line for lines in (headline, terms, *parts, command) for line in lines),
@@ -609,6 +618,12 @@ def _share_lines(sections: Sequence[_Section], room: int, width: int) -> list[in
                 rooms[place] += more
                 room -= more
     return rooms
+
+
+def _shorten_differences(report: WaitReport, width: int) -> _Section:
+    title, *rows = render_differences(report.differences, width) or [""]
+    texts = [_Text("", row, is_row=True) for row in rows]
+    return _Section("differences", 0, title, texts, required=4)
 
 
 def _shorten_refusals(findings: Evidence) -> _Section:
@@ -772,6 +787,7 @@ class WaitReport:
         last_error: the last API error; empty without one.
         errors: the number of API errors.
         option: the option that makes the wait go on, as a sentence; empty without one.
+        differences: the fields that are not as an assertion tree awaits.
     """
 
     subject: str
@@ -787,6 +803,7 @@ class WaitReport:
     last_error: str = ""
     errors: int = 0
     option: str = ""
+    differences: tuple[Difference, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -826,6 +843,7 @@ class WaitReport:
             "elapsed_seconds": round(self.elapsed, 3),
             "mode": self.mode,
             "seen": self.seen,
+            "differences": [asdict(each) for each in self.differences],
             "timeline": [
                 {"at": change.at, "text": change.text}
                 for change in (*self.timeline.first, *self.timeline.latest)

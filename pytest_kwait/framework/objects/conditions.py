@@ -50,6 +50,8 @@ from pytest_kwait.framework.predicates import (
     Existence,
     HeldPredicate,
     JsonPathValue,
+    ObjectMatch,
+    list_differences,
     runs_user_code,
 )
 from pytest_kwait.framework.terminal_states.claims import detect_claim_failure
@@ -69,6 +71,7 @@ from pytest_kwait.framework.workload.fields import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pytest_kwait.apimachinery.matching import Difference
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.framework.objects.kind_conditions import KindConditions
     from pytest_kwait.framework.objects.lists import Count
@@ -108,6 +111,8 @@ def detect_terminal_failure(
         test: the test, which is pending.
         before: its terminal state so far.
     """
+    if isinstance(test, ObjectMatch):
+        test = AllOf(test.status_tests)
     if isinstance(test, AllOf | AnyOf):
         open_parts = [
             part
@@ -131,6 +136,8 @@ def detect_terminal_failure(
 
 def awaits_containers(test: ObjectPredicate) -> bool:
     """Return whether a pod can satisfy a test only once its containers are created."""
+    if isinstance(test, ObjectMatch):
+        return any(map(awaits_containers, test.status_tests))
     if isinstance(test, AllOf):
         return any(map(awaits_containers, test.parts))
     if isinstance(test, AnyOf):
@@ -147,6 +154,8 @@ def awaits_containers(test: ObjectPredicate) -> bool:
 
 def awaits_bound(test: ObjectPredicate) -> bool:
     """Return whether a claim can satisfy a test only once it is Bound."""
+    if isinstance(test, ObjectMatch):
+        return any(map(awaits_bound, test.status_tests))
     if isinstance(test, AllOf):
         return any(map(awaits_bound, test.parts))
     if isinstance(test, AnyOf):
@@ -156,6 +165,15 @@ def awaits_bound(test: ObjectPredicate) -> bool:
     if isinstance(test, JsonPathValue) and test.value is not None:
         return test.status_field == "phase" and test.value.strip() == "Bound"
     return False
+
+
+def awaits_match(test: ObjectPredicate) -> bool:
+    """Return whether a test awaits fields of an assertion tree."""
+    if isinstance(test, AllOf | AnyOf):
+        return any(map(awaits_match, test.parts))
+    if isinstance(test, HeldPredicate):
+        return awaits_match(test.test)
+    return isinstance(test, ObjectMatch)
 
 
 def awaits_deletion(test: ObjectPredicate) -> bool:
@@ -423,6 +441,14 @@ class OneObject(ObjectCondition):
         """Return 1: there is one object."""
         return 1
 
+    def differences(self) -> list[Difference]:
+        """Return the fields of the object that are not as awaited."""
+        sighting = self.object
+        if sighting.current is None or sighting.missing_verdict() is not None:
+            return []
+        current = {**type_meta_of(sighting.resource), **sighting.current}
+        return list_differences(self._test, current)
+
     def result(self) -> Any:
         """Return the object; None once it is deleted."""
         is_gone = self.awaits_absence or self.object.missing_verdict() is not None
@@ -474,7 +500,8 @@ class ManyObjects(Condition):
         self._tally.takes_marks = resource == PODS and awaits_containers(test)
         self._kinds = make_kind_conditions(resource, namespace, test)
         self._awaits_bound = resource == PERSISTENT_VOLUME_CLAIMS and awaits_bound(test)
-        self._keeps_unmet = self._awaits_bound or self._kinds is not None
+        self._shows_differences = awaits_match(test)
+        self._keeps_unmet = self._awaits_bound or self._kinds is not None or self._shows_differences
         self._unmet: dict[str, Obj] = {}
         self._awaits_deletion = isinstance(test, Existence) and not test.wanted
         self._remaining: dict[str, Obj] = {}
@@ -621,6 +648,8 @@ class ManyObjects(Condition):
     def _evaluate_object(self, obj: dict[str, Any], before: TerminalState | None) -> ObjectState:
         if isinstance(self._test, Existence):
             return ObjectState("there", ("met",), keep=True)
+        if self._shows_differences:
+            obj = {**type_meta_of(self._resource), **obj}
         verdict = self._test.evaluate(obj)
         if isinstance(verdict, Met):
             return ObjectState("satisfied", ("met",), keep=True)
@@ -638,6 +667,16 @@ class ManyObjects(Condition):
     def summarize(self) -> str:
         """Return a summary of the selection."""
         return self._tally.summary()
+
+    def differences(self) -> list[Difference]:
+        """Return the fields of the first object that are not as awaited, after its name."""
+        unmet = self._iterate_unmet() if self._shows_differences else ()
+        for obj in sorted(unmet, key=lambda obj: str(obj["metadata"]["name"])):
+            name = obj["metadata"]["name"]
+            current = {**type_meta_of(self._resource), **obj}
+            found = list_differences(self._test, current)
+            return [replace(each, path=f"{name}: {each.path}") for each in found]
+        return []
 
     def result(self) -> list[dict[str, Any]] | None:
         """Return the objects that satisfy the test, sorted by name; None once they are deleted."""

@@ -8,7 +8,7 @@ Source: kubectl pkg/cmd/wait.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.apimachinery.matching import Difference
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Source
     from pytest_kwait.framework.named_objects import KubernetesObject, ObjectListModel
@@ -116,6 +117,10 @@ class HeldCondition(Condition):
     def summarize(self) -> str:
         """Return the condition's summary."""
         return self._inner.summarize()
+
+    def differences(self) -> Sequence[Difference]:
+        """Return the condition's differences."""
+        return self._inner.differences()
 
     def result(self) -> Any:
         """Return the condition's result."""
@@ -186,6 +191,14 @@ class AllConditions(Condition):
     def summarize(self) -> str:
         """Return the summaries of all parts."""
         return "; ".join(f"{part.subject}: {part.summarize() or 'nothing'}" for part in self.parts)
+
+    def differences(self) -> list[Difference]:
+        """Return the differences of all parts, each after its subject."""
+        return [
+            replace(each, path=f"{part.subject}: {each.path}")
+            for part in self.parts
+            for each in part.differences()
+        ]
 
     def result(self) -> list[Any]:
         """Return the results of all parts, in their order."""
