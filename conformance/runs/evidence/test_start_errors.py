@@ -28,7 +28,7 @@ def test_denied(kwait, name):
 """
 
 
-@pytest.mark.kwait_skip_unless_programs_isolated
+@pytest.mark.kwait_skip_unless_programs_isolated("users")
 def test_a_short_message_has_the_user_and_the_closed_folder(
     kwait: Kwait, kwait_cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +13,7 @@ from pytest_kwait.simulator import find_isolation_refusal
 from pytest_kwait.simulator.runtimes.processes.runtime import Isolation, detect_isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +60,16 @@ def run_intercepted(refusal_of_interception: str) -> Callable[[Scenario], None]:
 def run_plain() -> Callable[[Scenario], None]:
     """Run a scenario as plain processes."""
     return partial(run_scenario, isolation="none")
+
+
+@pytest.fixture
+def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that every user may search, where all temporary ones are."""
+    with tempfile.TemporaryDirectory(prefix="kwait-", dir="/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        yield folder
 
 
 def _get_runner(request: pytest.FixtureRequest) -> Callable[[Scenario], None]:

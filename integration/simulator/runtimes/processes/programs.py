@@ -163,6 +163,25 @@ def list_loggers() -> list[int]:
     return found
 
 
+def find_parent(pid: int) -> int:
+    """Return the parent of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[1])
+
+
+def list_sleeps(text: str) -> list[bytes]:
+    """Return the commands of all `sleep` on the machine that contain a text."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith(b"sleep") and text.encode() in command:
+            found.append(command)
+    return found
+
+
 def run_scenario(scenario: Scenario, *, isolation: RequestedIsolation = "auto") -> None:
     """Run a scenario on a runtime, and check that nothing of it stays."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,7 @@ from integration.simulator.runtimes.processes.programs import PYTHON, Programs
 from pytest_kwait.simulator.runtimes.processes.runtime import Exit, Mount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from integration.simulator.runtimes.processes.programs import Scenario
     from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
@@ -456,16 +455,6 @@ def _find_tree() -> str:
         if 0 < len(folders) < 60 and max(folders)[0] > 7 and sum(each[1] for each in folders) < 200:
             return str(top)
     return "/etc/ssl"
-
-
-@pytest.fixture
-def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that every user may search, where all temporary ones are."""
-    with tempfile.TemporaryDirectory(prefix="kwait-", dir="/tmp") as name:
-        folder = Path(name)
-        folder.chmod(0o711)
-        monkeypatch.setattr(tempfile, "tempdir", name)
-        yield folder
 
 
 @pytest.mark.parametrize("user", [0, 1000])

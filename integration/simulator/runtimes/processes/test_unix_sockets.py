@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from integration.simulator.runtimes.processes.programs import Scenario
+    from pytest_kwait.simulator.runtimes.processes.runtime import Isolation
 
     Run = Callable[[Scenario], None]
 
@@ -123,17 +124,21 @@ def test_datagrams_are_sent_to_paths_of_the_container(run_pods: Run, tmp_path: P
     run_pods(scenario)
 
 
-def test_containers_connect_through_a_volume(run_pods: Run, tmp_path: Path) -> None:
-    source = str(_make_deep(tmp_path))
+def test_containers_connect_through_a_volume(
+    run_pods: Run, open_folder: Path, isolation: Isolation
+) -> None:
+    source = str(_make_deep(open_folder))
 
     async def scenario(programs: Programs) -> None:
+        programs.folder.chmod(0o711)
         sandbox = await programs.create_sandbox()
         mounts = (Mount("/shared", source),)
         server = programs.start(sandbox, PYTHON, "-c", _SERVER, mounts=mounts)
         await server.wait_for("ready")
         mounts = (Mount("/other", source),)
-        client = programs.start(sandbox, PYTHON, "-c", _CLIENT, mounts=mounts, user=1000)
-        assert await client.wait() == Exit(1)  # no one else's
+        if isolation.any_user:
+            client = programs.start(sandbox, PYTHON, "-c", _CLIENT, mounts=mounts, user=1000)
+            assert await client.wait() == Exit(1)  # no one else's
         client = programs.start(sandbox, PYTHON, "-c", _CLIENT, mounts=mounts)
         assert await client.wait() == Exit(0), client.stderr
         # A name is the text that it was bound with.

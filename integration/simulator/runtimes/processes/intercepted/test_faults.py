@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import signal
-from pathlib import Path
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.simulator.runtimes.processes.programs import PYTHON
+from integration.simulator.runtimes.processes.programs import (
+    PYTHON,
+    find_parent,
+    list_sleeps,
+)
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
 from pytest_kwait.simulator.runtimes.processes.runtime import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from integration.simulator.runtimes.processes.programs import Program, Programs, Scenario
+    from pytest_kwait.simulator.runtimes.processes.runtime import Sandbox
 
     Run = Callable[[Scenario], None]
 
@@ -308,6 +315,56 @@ is_over = True
 thread.join()
 print(seen <= {0, errno.ECONNREFUSED})
 """
+# The device is left as it is wherever the machine's is reached: its mode and owner are the same.
+_DEVICES = """
+os.symlink("/dev/null", "/tmp/link")
+status = os.stat("/dev/null")
+mode = status.st_mode & 0o7777
+opened = os.open("/dev/null", os.O_RDWR)
+for target in ("/dev/null", "/tmp/link", opened, 0):
+    for change in (
+        lambda: os.chmod(target, mode), lambda: os.chown(target, status.st_uid, status.st_gid),
+    ):
+        try:
+            change()
+            print("changed")
+        except OSError as error:
+            print(errno.errorcode[error.errno])
+os.utime("/dev/null", (status.st_atime, status.st_mtime))
+"""
+_WRONG_ARGUMENTS = """
+import json, mmap, random
+page = mmap.mmap(-1, 8192)
+place = ctypes.addressof(ctypes.c_char.from_buffer(page))
+random.seed(1)
+contents = (
+    lambda: bytes(8192),
+    lambda: b"/" * 8192,
+    lambda: random.randbytes(8192),
+    lambda: b"/tmp/" + random.randbytes(20) + bytes(8167),
+    lambda: struct.pack("=H", random.choice((1, 2, 10, 16))) + random.randbytes(200) + bytes(7990),
+    lambda: struct.pack("=Q", place + 4096) * 1024,
+)
+for number in json.loads(sys.argv[1]):
+    pid = os.fork()
+    if not pid:
+        signal.alarm(1)
+        # The first descriptors are devices and pipes of the machine: calls may change their modes.
+        os.closerange(0, 64)
+        kinds = ((2, 1), (2, 2), (1, 2), (16, 3))
+        fds = [socket.socket(family, kind, 0).detach() for family, kind in kinds]
+        numbers = (
+            0, 1, -1, -100, 1 << 31, 1 << 63, place, place, place, place + 4090, place + 8191, 4096,
+            16, 26, 28, 41, 110, 270, 0x8912, 0x8915, *fds,
+        )
+        for _ in range(30):
+            page[:] = random.choice(contents)()
+            arguments = (ctypes.c_long(random.choice(numbers)) for _ in range(6))
+            libc.syscall(ctypes.c_long(number), *arguments)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] in (0, signal.SIGALRM)
+print("alive")
+"""
 _DAEMON = """
 if not os.fork():
     os.setsid()
@@ -322,8 +379,8 @@ while True:
 """
 
 
-def _start(programs: Programs, sandbox: object, code: str, *arguments: str) -> Program:
-    return programs.start(sandbox, PYTHON, "-uc", _IMPORTS + code, *arguments)  # type: ignore[arg-type]
+def _start(programs: Programs, sandbox: Sandbox, code: str, *arguments: str) -> Program:
+    return programs.start(sandbox, PYTHON, "-uc", _IMPORTS + code, *arguments)
 
 
 def _check(run: Run, code: str, lines: list[str]) -> None:
@@ -378,8 +435,7 @@ def test_calls_of_other_abis_are_not_known(run_intercepted: Run) -> None:
 
 
 def test_address_that_a_thread_changes_never_leaves_the_cluster(run_intercepted: Run) -> None:
-    """The machine's loopback interface is the third one that the thread writes."""
-    import socket
+    """The machine's loopback interface is among those that the thread writes."""
 
     async def scenario(programs: Programs) -> None:
         with socket.create_server(("127.0.0.1", 0)) as machine:
@@ -401,6 +457,27 @@ def test_address_that_a_thread_changes_never_leaves_the_cluster(run_intercepted:
     run_intercepted(scenario)
 
 
+def test_rights_to_a_device_cannot_be_changed(run_intercepted: Run) -> None:
+    """It is the machine's, and the program's input."""
+    _check(run_intercepted, _DEVICES, ["EPERM"] * 8)
+
+
+def test_wrong_arguments_end_nothing(run_intercepted: Run) -> None:
+    """A call may wait for what never comes: an alarm ends it."""
+
+    async def scenario(programs: Programs) -> None:
+        processor = find_processor()
+        assert processor is not None
+        # `mmap` is not caught, and could replace the program's memory.
+        numbers = sorted({*processor.numbers.values()} - {processor.numbers["mmap"]})
+        sandbox = await programs.create_sandbox(files=_HOSTS)
+        program = _start(programs, sandbox, _WRONG_ARGUMENTS, json.dumps(numbers))
+        assert await program.wait() == Exit(0), program.stderr
+        assert program.stdout == "alive\n"
+
+    run_intercepted(scenario)
+
+
 def test_killed_interceptor_takes_all_of_its_container_with_it(run_intercepted: Run) -> None:
     """A daemon has left the session, and has no mark."""
 
@@ -410,10 +487,10 @@ def test_killed_interceptor_takes_all_of_its_container_with_it(run_intercepted: 
         await program.wait_for("\n")
         session = program.exec("sleep", "98766")
         await session.started
-        os.kill(_find_parent(int(program.stdout)), signal.SIGKILL)
+        os.kill(find_parent(int(program.stdout)), signal.SIGKILL)
         assert await program.wait() == Exit(137, fault="SIGKILL")
         assert (await session.wait()).code == 137
-        while _list_commands("98765"):
+        while list_sleeps("98765"):
             await async_sleep(0.01)
         again = programs.shell(sandbox, "echo again")
         assert await again.wait() == Exit(0)
@@ -427,27 +504,10 @@ def test_nothing_outlives_a_killed_launcher(run_intercepted: Run) -> None:
         await program.wait_for("\n")
         other = programs.shell(await programs.create_sandbox(), "sleep 98767 & echo up; wait")
         await other.wait_for("up")
-        os.kill(_find_parent(_find_parent(int(program.stdout))), signal.SIGKILL)
+        os.kill(find_parent(find_parent(int(program.stdout))), signal.SIGKILL)
         assert (await program.wait()).code == (await other.wait()).code == 137
         # Its folder is removed after the last one.
-        while _list_commands("9876") or any(programs.folder.iterdir()):
+        while list_sleeps("9876") or any(programs.folder.iterdir()):
             await async_sleep(0.01)
 
     run_intercepted(scenario)
-
-
-def _find_parent(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[1])
-
-
-def _list_commands(text: str) -> list[bytes]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if command.startswith(b"sleep") and text.encode() in command:
-            found.append(command)
-    return found

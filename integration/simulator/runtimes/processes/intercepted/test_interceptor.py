@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from integration.simulator.runtimes.processes.programs import PYTHON, Programs
+from integration.simulator.runtimes.processes.programs import (
+    PYTHON,
+    Programs,
+    list_sleeps,
+)
 from pytest_kwait.simulator.runtimes.processes.runtime import Exit, Mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from integration.simulator.runtimes.processes.programs import Scenario
 
@@ -24,37 +26,6 @@ _CALL = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 print(libc.syscall({number}, 8, None), ctypes.get_errno())
-"""
-_OLD_CALL = """
-import ctypes, mmap
-# mov eax, 20 (getpid); int 0x80; ret
-memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-memory.write(bytes([0xB8, 20, 0, 0, 0, 0xCD, 0x80, 0xC3]))
-address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
-"""
-_RACE = """
-import ctypes, socket, struct, threading
-libc = ctypes.CDLL(None, use_errno=True)
-server = socket.create_server(("0.0.0.0", 8080))
-address = ctypes.create_string_buffer(16)
-one = struct.pack("=H", 2) + struct.pack("!H4s8x", 8080, socket.inet_aton("127.0.0.1"))
-other = struct.pack("=H", 2) + struct.pack("!H4s8x", 8081, socket.inet_aton("127.0.0.1"))
-is_over = False
-def change():
-    while not is_over:
-        address.raw = one
-        address.raw = other
-thread = threading.Thread(target=change)
-thread.start()
-errors = set()
-for _ in range(50):
-    with socket.socket() as made:
-        if libc.connect(made.fileno(), address, 16):
-            errors.add(ctypes.get_errno())
-is_over = True
-thread.join()
-print(errors <= {111})
 """
 _SIGNALS = """
 import signal, socket, threading, time, os
@@ -98,15 +69,6 @@ def _run(run: Run, code: str, **config: object) -> list[str]:
 
 def test_call_that_no_filter_sees_is_not_known(run_intercepted: Run) -> None:
     assert _run(run_intercepted, _CALL.format(number=425)) == ["-1", "38"]
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="it has no calls of 32 bits")
-def test_call_of_32_bits_is_not_known(run_intercepted: Run) -> None:
-    assert _run(run_intercepted, _OLD_CALL) == ["-38"]
-
-
-def test_address_that_a_thread_changes_is_one_or_the_other(run_intercepted: Run) -> None:
-    assert _run(run_intercepted, _RACE) == ["True"]
 
 
 def test_signal_while_a_call_is_awaited(run_intercepted: Run) -> None:
@@ -167,33 +129,6 @@ def test_program_of_a_volume_is_executed(run_intercepted: Run, tmp_path: Path) -
     run_intercepted(scenario)
 
 
-def test_set_user_id_bits_change_nothing(run_intercepted: Run) -> None:
-    code = "print(*[l for l in open('/proc/self/status') if l.startswith('NoNewPrivs')])"
-    assert _run(run_intercepted, code) == ["NoNewPrivs:", "1"]
-
-
-def test_end_of_what_intercepts_ends_the_program(run_intercepted: Run) -> None:
-    async def scenario(programs: Programs) -> None:
-        sandbox = await programs.create_sandbox()
-        code = "import os, time; print(os.getpid(), flush=True); time.sleep(98763)"
-        program = programs.start(sandbox, PYTHON, "-c", code)
-        await program.wait_for("\n")
-        session = program.exec(PYTHON, "-c", "print('up', flush=True); import time; time.sleep(9)")
-        await session.wait_for("up")
-        os.kill(_find_parent(int(program.stdout)), signal.SIGKILL)
-        assert (await program.wait()).code == 137
-        assert (await session.wait()).code == 137
-        other = programs.shell(sandbox, "echo again")
-        assert await other.wait() == Exit(0)
-
-    run_intercepted(scenario)
-
-
-def _find_parent(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[1])
-
-
 def test_daemon_ends_with_its_container(run_intercepted: Run) -> None:
     """The check for leftovers finds it by its parent, as it has no mark."""
 
@@ -203,18 +138,6 @@ def test_daemon_ends_with_its_container(run_intercepted: Run) -> None:
         await program.wait_for("ready")
         program.signal(signal.SIGKILL)
         assert (await program.wait()).code == 137
-        assert not _list_commands("98764")
+        assert not list_sleeps("98764")
 
     run_intercepted(scenario)
-
-
-def _list_commands(text: str) -> list[bytes]:
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if command.startswith(b"sleep") and text.encode() in command:
-            found.append(command)
-    return found

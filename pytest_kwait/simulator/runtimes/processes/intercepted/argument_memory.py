@@ -13,6 +13,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_kwait.simulator.runtimes.processes.intercepted.calls import ProcessMemory
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,8 @@ def _find_free(blocks: list[_Block], size: int) -> _Block | None:
 def _is_shared(block: _Block, parent: int) -> bool:
     """Return whether the parent of a process has its memory too, as after vfork."""
     try:
-        memory = ProcessMemory(parent)
+        with as_user_of(parent):
+            memory = ProcessMemory(parent)
     except OSError:
         return False
     try:

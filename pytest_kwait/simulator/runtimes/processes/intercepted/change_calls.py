@@ -35,6 +35,10 @@ _OMITTED = (1 << 30) - 2
 _NONE = ctypes.c_void_p(None)
 
 
+_TERMINALS = b"/dev/pts/"
+_TIME_CALLS = ("futimesat", "utime", "utimensat", "utimes")
+
+
 class ChangeCalls:
     """Answers calls that change the status of files, or their size.
 
@@ -64,9 +68,25 @@ class ChangeCalls:
         found = self._files.find_changed(
             call, dirfd, address, is_followed=not flags & AT_SYMLINK_NOFOLLOW
         )
+        if self._is_machines(call, found):
+            return Failure(errno.EPERM)
         if self._files.is_kernels(found):
             return Continue()
         return self._change_found(call, found, perform)
+
+    @staticmethod
+    def _is_machines(call: SystemCall, found: Found) -> bool:
+        """Return whether a call would change rights to a device, or to a file of the kernel.
+
+        A terminal is the program's; times of devices mean nothing.
+        """
+        position = found.position
+        return (
+            position.area.is_special
+            and not found.is_nameless
+            and not position.host.startswith(_TERMINALS)
+            and call.name not in _TIME_CALLS
+        )
 
     def _change_found(
         self, call: SystemCall, found: Found, perform: Callable[[Position], int]
@@ -88,7 +108,7 @@ class ChangeCalls:
             # The container may have removed what the machine still has.
             return Continue() if found.is_plain else Result()
         if found.position.area.is_special:
-            return Continue()
+            return Failure(errno.EPERM) if self._is_machines(call, found) else Continue()
         self._files.check_writable(found.position)
         if found.is_plain and not found.position.area.is_machine:
             return Continue()
@@ -158,6 +178,8 @@ class ChangeCalls:
         if size < 0:
             return Failure(errno.EINVAL)
         found = self._files.find_changed(call, AT_FDCWD, path)
+        if self._is_machines(call, found):
+            return Failure(errno.EPERM)
         if self._files.is_kernels(found):
             return Continue()
         if found.status is not None and stat.S_ISDIR(found.status.st_mode):
@@ -236,6 +258,8 @@ class ChangeCalls:
         found = self._files.find_changed(
             call, AT_FDCWD, address, is_followed=not call.name.startswith("l")
         )
+        if self._is_machines(call, found):
+            return Failure(errno.EPERM)
         if self._files.is_kernels(found):
             return Continue()
         attribute = read_string(call.memory, name)
@@ -251,6 +275,8 @@ class ChangeCalls:
         found = self._files.find_changed(
             call, AT_FDCWD, address, is_followed=not call.name.startswith("l")
         )
+        if self._is_machines(call, found):
+            return Failure(errno.EPERM)
         if self._files.is_kernels(found):
             return Continue()
         attribute = read_string(call.memory, name)

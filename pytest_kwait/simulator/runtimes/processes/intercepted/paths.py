@@ -518,7 +518,7 @@ class Paths:
             None if the container's is the same, or has been copied before the program's start.
         """
         try:
-            host = os.readlink(f"/proc/{thread}/fd/{dirfd}".encode())
+            host = read_process_link(thread, b"/proc/%d/fd/%d" % (thread, dirfd))
             path = self.read_start(thread, dirfd)
         except OSError:
             return None

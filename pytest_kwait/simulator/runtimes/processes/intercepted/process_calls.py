@@ -31,7 +31,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
     make_error,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import AT_FDCWD, PathError
-from pytest_kwait.simulator.runtimes.processes.intercepted.users import read_process_link
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
+    as_user_of,
+    read_process_link,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -213,6 +216,6 @@ class ProcessCalls:
 
 def _is_kept(thread: int, fd: int) -> bool:
     """Return whether programs that a process executes inherit a descriptor."""
-    with open(f"/proc/{thread}/fdinfo/{fd}", encoding="ascii") as file:
+    with as_user_of(thread), open(f"/proc/{thread}/fdinfo/{fd}", encoding="ascii") as file:
         flags = next(line for line in file if line.startswith("flags:"))
     return not int(flags.split()[1], 8) & os.O_CLOEXEC
