@@ -235,7 +235,8 @@ def _find_files(
         mounts=tuple(mounts),
         copies=copies,
         visible=tuple(config["visible"]),
-        hidden=(environment.folder, *sandbox["hidden"]),
+        # A folder before those below it, which are hidden with it.
+        hidden=tuple(sorted((environment.folder, *sandbox["hidden"]), key=len)),
         read_only_root=config["read_only_root"],
     )
 
