@@ -115,6 +115,8 @@ class LeftByRun:
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="t"))
+        # Programs of any user enter it.
+        self._folder.chmod(0o711)
         self._session: pytest.Session | None = None
         self._patch = pytest.MonkeyPatch()
         self._patch.setenv("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())

@@ -256,7 +256,8 @@ def _find_files(
         copies=copies,
         visible=tuple(config["visible"]),
         folders=(config["workdir"],),
-        hidden=(environment.folder, *sandbox["hidden"]),
+        # A folder before those below it, which are hidden with it.
+        hidden=tuple(sorted((environment.folder, *sandbox["hidden"]), key=len)),
         read_only_root=config["read_only_root"],
         sockets=f"{folder}/sockets",
     )
