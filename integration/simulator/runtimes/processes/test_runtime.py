@@ -1079,7 +1079,7 @@ def test_low_ports_need_no_root(run_pods: Run) -> None:
     run_pods(scenario)
 
 
-def test_hidden_folder_with_a_hidden_one_in_it(run_intercepted: Run, tmp_path: Path) -> None:
+def test_hidden_folder_with_a_hidden_one_in_it(run_pods: Run, tmp_path: Path) -> None:
     (tmp_path / "work" / "state" / "keys").mkdir(parents=True)
     (tmp_path / "work" / "seen").touch()
     hidden = (str(tmp_path / "work" / "state" / "keys"), str(tmp_path / "work" / "state"))
@@ -1087,11 +1087,11 @@ def test_hidden_folder_with_a_hidden_one_in_it(run_intercepted: Run, tmp_path: P
     async def scenario(programs: Programs) -> None:
         sandbox = await programs.create_sandbox(hidden=hidden)
         work = str(tmp_path / "work")
-        program = programs.start(sandbox, "ls", "-a", workdir=work, visible=(work,))
+        program = programs.start(sandbox, "ls", "-R", workdir=work, visible=(work,))
         assert await program.wait() == Exit(0), program.stderr
-        assert program.stdout.split() == [".", "..", "seen"]
+        assert program.stdout.split() == [".:", "seen", "state", "./state:"]
 
-    run_intercepted(scenario)
+    run_pods(scenario)
 
 
 # -- plain processes
