@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from pytest_kwait import WaitFailed
+from pytest_kwait import WaitFailed, wait
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -29,8 +29,14 @@ def test_shop_answers(shop: Kwait) -> None:
     shop.wait_for_endpoint_count("web", 2)
     assert fetch(shop)["name"] == "Corner Shop"
     assert fetch(shop, "/prices/tea") == {"item": "tea", "price": 3}
-    logs = [shop.logs(pod["metadata"]["name"]) for pod in shop.list("pods", selector="app=web")]
-    assert sum(log.count("GET /prices/tea") for log in logs) == 1
+
+    def is_logged() -> bool:
+        pods = shop.list("pods", selector="app=web")
+        logs = [shop.logs(pod["metadata"]["name"]) for pod in pods]
+        return sum(log.count("GET /prices/tea") for log in logs) == 1
+
+    # A line may come after the answer that it is about.
+    wait.poll_immediate("100ms", "10s", is_logged)
 
 
 def test_each_pod_answers_by_itself(shop: Kwait) -> None:

@@ -60,6 +60,39 @@ class _ServicePort(NamedTuple):
     is_internal: bool
 
 
+def list_targets(
+    cluster: Cluster, service: Obj, port: Obj, node: str | None = None
+) -> list[tuple[str, int]]:
+    """Return the addresses and ports of the endpoints behind a service's port.
+
+    Those that terminate and still serve are among them only if none is ready.
+
+    Args:
+        port: one of its ports.
+        node: the node of all endpoints; None for any.
+    """
+    wanted = port.get("name") or "", port.get("protocol", "TCP")
+    ready: list[tuple[str, int]] = []
+    terminating: list[tuple[str, int]] = []
+    for endpoint, slice_ in list_endpoints(cluster, service):
+        number = next(
+            (
+                slice_port.get("port")
+                for slice_port in slice_.get("ports") or ()
+                if (slice_port.get("name") or "", slice_port.get("protocol", "TCP")) == wanted
+            ),
+            None,
+        )
+        conditions = endpoint.get("conditions") or {}
+        usable = conditions.get("ready") is not False
+        serves = conditions.get("serving", usable) and conditions.get("terminating")
+        if number is None or not (usable or serves):
+            continue
+        if node in (None, endpoint.get("nodeName")):
+            (ready if usable else terminating).append((endpoint["addresses"][0], number))
+    return ready or terminating
+
+
 class ClusterNetwork:
     """The cluster's network, seen from one pod.
 
@@ -177,35 +210,13 @@ class ClusterNetwork:
             is_internal: whether the client used a cluster IP, for which `internalTrafficPolicy`
                 holds.
         """
-        name, protocol = port.get("name") or "", port.get("protocol", "TCP")
-        ready: list[tuple[str, int]] = []
-        terminating: list[tuple[str, int]] = []
-        elsewhere = False
         is_local = is_internal and service["spec"].get("internalTrafficPolicy") == "Local"
-        for endpoint, slice_ in list_endpoints(self._cluster, service):
-            number = next(
-                (
-                    slice_port.get("port")
-                    for slice_port in slice_.get("ports") or ()
-                    if (slice_port.get("name") or "") == name
-                    and slice_port.get("protocol", "TCP") == protocol
-                ),
-                None,
-            )
-            conditions = endpoint.get("conditions") or {}
-            usable = conditions.get("ready") is not False
-            serves = conditions.get("serving", usable) and conditions.get("terminating")
-            if number is None or not (usable or serves):
-                continue
-            if is_local and endpoint.get("nodeName") != self._node:
-                elsewhere = True
-                continue
-            (ready if usable else terminating).append((endpoint["addresses"][0], number))
-        targets = ready or terminating
+        targets = list_targets(self._cluster, service, port, self._node if is_local else None)
         if not targets:
             # Without endpoints on this node packets are dropped; without any they are rejected.
+            elsewhere = is_local and list_targets(self._cluster, service, port)
             return _TIMED_OUT if elsewhere else _REFUSED
-        return self._choose_with_affinity(service, name, targets)
+        return self._choose_with_affinity(service, port.get("name") or "", targets)
 
     def _choose_with_affinity(
         self, service: Obj, port: str, targets: list[tuple[str, int]]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pytest_kwait.simulator.busybox.os.streams import OutputBuffer, ProcessSession
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+Routes: TypeAlias = "Mapping[tuple[str, int], Sequence[tuple[str, int]]]"
+"""Addresses and ports of endpoints by those of services."""
 
 _SPARE_SOCKETS = 8
 
@@ -33,6 +36,13 @@ class PodSockets(Protocol):
 
         Raises:
             OSError: the port is taken, or the address is none of the network.
+        """
+
+    async def route_services(self, routes: Routes) -> None:
+        """Let connections to services lead straight to endpoints, if the network can do that.
+
+        Args:
+            routes: all routes from now on.
         """
 
     async def add_address(self, address: str) -> None:

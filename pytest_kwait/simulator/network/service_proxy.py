@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kwait.clock import async_sleep
 from pytest_kwait.simulator.network.cluster_names import is_kubernetes_service, list_endpoints
-from pytest_kwait.simulator.network.cluster_network import ClusterNetwork
+from pytest_kwait.simulator.network.cluster_network import ClusterNetwork, list_targets
 from pytest_kwait.simulator.network.listeners import LOOPBACK, Listener, open_listener
 from pytest_kwait.simulator.network.relay import SessionEnd, SpareSockets, open_relay
 from pytest_kwait.simulator.objects import labels_of, name_of, namespace_of
@@ -79,6 +79,8 @@ class ServiceProxy:
         self._spare = SpareSockets(lambda: sockets.connect_socket("tcp"))
         self._changed: dict[tuple[str, str], None] = {}
         self._opening: dict[tuple[str, str], list[asyncio.Task[None]]] = {}
+        self._routes: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        self._routing: asyncio.Task[None] | None = None
         self._stops = [
             cluster.subscribe("services", self._on_service),
             cluster.subscribe(_SLICES, self._on_slice),
@@ -97,6 +99,8 @@ class ServiceProxy:
             listener.close()
         self._listeners.clear()
         self._spare.close()
+        if self._routing is not None:
+            self._routing.cancel()
 
     # -- changes
 
@@ -127,6 +131,7 @@ class ServiceProxy:
         if not self._is_closed:
             for key in changed:
                 self._sync(key)
+            self._update_routes()
 
     def _sync(self, key: tuple[str, str]) -> None:
         namespace, name = key
@@ -162,6 +167,7 @@ class ServiceProxy:
             pause = min(2 * pause, _LAST_PAUSE)
         for key in keys:
             self._listeners[key] = open_listener(self, key)
+        self._update_routes()
 
     async def _is_reachable(self, key: _ServiceKey) -> bool:
         """Return whether an endpoint accepts connections, or is none of a pod here."""
@@ -196,6 +202,7 @@ class ServiceProxy:
                 key.port_name, key.protocol,
             ):  # fmt: skip
                 self._listeners.pop(listener).close()
+        self._update_routes()
         self._schedule(key.namespace, key.name)
 
     def _list_keys(self, service: Obj) -> Iterator[_ServiceKey]:
@@ -239,6 +246,41 @@ class ServiceProxy:
                         namespace_of(service), name_of(service), address, number, protocol, name,
                         is_internal, is_external,
                     )  # fmt: skip
+
+    def _update_routes(self) -> None:
+        """Show the network which connections need no proxy."""
+        if self._routing is None or self._routing.done():
+            self._routing = asyncio.ensure_future(self._send_routes())
+
+    async def _send_routes(self) -> None:
+        while True:
+            keys = [key for key in self._listeners if key.is_internal]
+            routes = {(key.address, key.port): self._list_route(key) for key in keys}
+            routes = {service: targets for service, targets in routes.items() if targets}
+            if routes == self._routes:
+                return
+            self._routes = routes
+            try:
+                await self._sockets.route_services(routes)
+            except OSError as error:  # the programs have ended
+                _log.debug("no routes: %s", error)
+                return
+
+    def _list_route(self, key: _ServiceKey) -> list[tuple[str, int]]:
+        """Return the targets of connections that need no proxy; empty if they need one.
+
+        They do where clients are told apart, and to the API server.
+        """
+        service = self._cluster.find("services", key.name, key.namespace)
+        if key.protocol != "TCP" or service is None or is_kubernetes_service(service):
+            return []
+        spec = service["spec"]
+        if spec.get("sessionAffinity") == "ClientIP" or (
+            spec.get("internalTrafficPolicy") == "Local"
+        ):
+            return []
+        port = {"name": key.port_name, "protocol": key.protocol}
+        return list_targets(self._cluster, service, port)
 
     # -- connections
 

@@ -24,7 +24,12 @@ class LoopbackSockets:
     def __init__(self) -> None:
         self.places: dict[tuple[str, int, str], tuple[str, int]] = {}
         self.added: set[str] = set()
+        self.routes: dict[tuple[str, int], list[tuple[str, int]]] = {}
         self.isolated = True
+
+    async def route_services(self, routes: Any) -> None:
+        """Record the routes of services."""
+        self.routes = dict(routes)
 
     async def add_address(self, address: str) -> None:
         """Record an added address."""

@@ -235,6 +235,32 @@ def test_a_service_that_is_deleted_is_not_waited_for() -> None:
     asyncio.run(run())
 
 
+def test_connections_that_need_no_proxy_are_routed() -> None:
+    async def run() -> None:
+        async with running() as cluster:
+            cluster.add("10.244.1.4", "10.244.1.5", type="NodePort")
+            await cluster.settle()
+            # The node's port stays with the proxy.
+            assert cluster.sockets.routes == {WEB: [("10.244.1.4", 8080), ("10.244.1.5", 8080)]}
+            cluster.set_endpoints("10.244.1.5")
+            await cluster.settle()
+            assert cluster.sockets.routes == {WEB: [("10.244.1.5", 8080)]}
+            service = cluster.api.get("services", "web", "default")
+            plain = service | {"metadata": {"name": "web", "namespace": "default"}}
+            for changes in ({"sessionAffinity": "ClientIP"}, {"internalTrafficPolicy": "Local"}):
+                cluster.api.update("services", plain | {"spec": plain["spec"] | changes})
+                await cluster.settle()
+                assert cluster.sockets.routes == {}
+                cluster.api.update("services", plain)
+                await cluster.settle()
+                assert cluster.sockets.routes == {WEB: [("10.244.1.5", 8080)]}
+            cluster.api.delete("services", "web", "default")
+            await cluster.settle()
+            assert cluster.sockets.routes == {}
+
+    asyncio.run(run())
+
+
 def test_clients_with_affinity_keep_their_endpoint() -> None:
     async def run() -> set[bytes]:
         async with running() as cluster:

@@ -26,6 +26,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.cluster_socket import
     listen,
     make_cluster_socket,
 )
+from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import RouteWriter
 from pytest_kwait.simulator.runtimes.processes.logger import (
     HAS_LOGGER,
     OutputReader,
@@ -41,6 +42,7 @@ from pytest_kwait.simulator.runtimes.processes.processes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from pytest_kwait.simulator.network.relay import Routes
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
 
 Stream = Literal["stdout", "stderr"]
@@ -697,6 +699,7 @@ class ContainerRuntime:
         ] = {}
         self._replies: dict[int, asyncio.Future[socket.socket | None]] = {}
         self._addresses: AddressTable | None = None
+        self._routes: RouteWriter | None = None
         # Whose loopback interface is 127.0.0.1 in a sandbox.
         self._owners: dict[int, str] = {}
 
@@ -782,6 +785,17 @@ class ContainerRuntime:
         if path and self._addresses is None:
             self._addresses = AddressTable(path)
         return self._addresses
+
+    async def route_services(self, routes: Routes) -> None:
+        """Let connections to services lead straight to endpoints, where system calls are caught.
+
+        Args:
+            routes: addresses and ports of endpoints by those of services: all there are.
+        """
+        if await self._find_addresses() is not None:
+            if self._routes is None:
+                self._routes = RouteWriter((await self.get_isolation()).addresses)
+            self._routes.write(routes)
 
     async def add_address(self, address: str) -> None:
         """Make an address of the pods' network local: of an interpreted pod; idempotent."""

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     )
     from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import InterfaceCalls
     from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import Conditions
+    from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import (
+        ServiceRoutes,
+    )
     from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 
 # Source: include/uapi/linux/{in,in6,socket}.h.
@@ -129,6 +132,7 @@ class NetworkCalls:
         table: the cluster's addresses.
         unix_sockets: the paths of Unix sockets.
         interfaces: answers for netlink sockets.
+        routes: the services that are reached without the server's proxy.
     """
 
     def __init__(
@@ -137,16 +141,19 @@ class NetworkCalls:
         table: AddressTable,
         unix_sockets: UnixSockets,
         interfaces: InterfaceCalls,
+        routes: ServiceRoutes,
     ) -> None:
         self._pod, self._table, self._unix_sockets = pod, table, unix_sockets
+        self._routes = routes
         self._interfaces = interfaces
         self._bound = BoundSockets()
         # By what /proc shows of a socket: those that take no IPv4, those that are bound to all
-        # addresses, addresses of the loopback interface that programs have sent to, and those that
-        # have no connections.
+        # addresses, addresses of the loopback interface that programs have sent to, services that
+        # they have connected to, and those that have no connections.
         self._ipv6_only: dict[str, bool] = {}
         self._unspecified: dict[str, bool] = {}
         self._looped: dict[str, IPv4Address | IPv6Address] = {}
+        self._routed: dict[str, _Endpoint] = {}
         self._datagrams: dict[str, bool] = {}
         self._long_names: dict[bytes, bytes] = {}
         self.answers: Mapping[str, Callable[[SystemCall], Answer]] = {
@@ -351,13 +358,25 @@ class NetworkCalls:
 
     def _change_data(self, call: SystemCall, data: bytes, endpoint: _Endpoint) -> bytes:
         """Return the machine's address for what a call's socket sends to."""
-        port = self._table.to_machine_port(endpoint.port)
-        target = self._find_target(endpoint.host, port)
         name = _read_link(call.thread, as_signed(call.arguments[0]))
         _note(self._looped, name, self._find_looped(endpoint.host))
         if call.name == "connect":
             _note(self._unspecified, name, None)
-        return _replace(data, target, port)
+            target = None if name in self._datagrams else self._find_route(endpoint)
+            _note(self._routed, name, None if target is None else endpoint)
+            endpoint = target or endpoint
+        port = self._table.to_machine_port(endpoint.port)
+        return _replace(data, self._find_target(endpoint.host, port), port)
+
+    def _find_route(self, endpoint: _Endpoint) -> _Endpoint | None:
+        """Return an endpoint of a service; None if the proxy serves it.
+
+        A pod that reaches itself is masqueraded, by the proxy.
+        """
+        if isinstance(endpoint.host, IPv6Address):
+            return None
+        target = self._routes.choose(endpoint.host, endpoint.port)
+        return None if target is None or target[0] == self._pod.host else _Endpoint(*target)
 
     def _find_looped(self, host: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address | None:
         """Return the address of the loopback interface that a program sends to; None for others."""
@@ -537,6 +556,9 @@ class NetworkCalls:
         found = self._table.find_address(endpoint.host)
         if found is not None:
             name = _read_link(call.thread, as_signed(fd))
+            if not is_own and (service := self._routed.get(name)) is not None:
+                memory.write(address, _replace(data, service.host, service.port))
+                return
             port = self._table.from_machine_port(endpoint.port)
             (family,) = _FAMILY.unpack_from(data)
             host = self._find_shown(found, name, port, is_own=is_own)

@@ -45,6 +45,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.network import (
     PodAddress,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.paths import ContainerFiles, Mount
+from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import ServiceRoutes
 from pytest_kwait.simulator.runtimes.processes.intercepted.users import (
     SetUserCalls,
     can_set_users,
@@ -211,7 +212,9 @@ def _list_calls(
     table = AddressTable(environment.addresses)
     pod_interfaces = PodInterfaces(address, pod.networks)
     interfaces = InterfaceCalls(pod_interfaces)
-    network = NetworkCalls(pod, table, files.sockets, interfaces)
+    network = NetworkCalls(
+        pod, table, files.sockets, interfaces, ServiceRoutes(environment.addresses)
+    )
     kernel = KernelFiles(pod, table, pod_interfaces, sandbox["sysctls"], files.answer)
     names = HostNameCalls(sandbox["hostname"], sandbox["domainname"])
     conditions = {

@@ -31,6 +31,10 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.interfaces import (
     PodInterfaces,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.network import NetworkCalls, PodAddress
+from pytest_kwait.simulator.runtimes.processes.intercepted.service_routes import (
+    RouteWriter,
+    ServiceRoutes,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.unix_sockets import SocketPath
 from tests.simulator.runtimes.processes.intercepted.memory import FakeMemory, make_call
 
@@ -74,10 +78,17 @@ class FakeSockets:
 
 
 @pytest.fixture
-def calls(table: AddressTable) -> Iterator[NetworkCalls]:
+def routes(tmp_path: Path) -> RouteWriter:
+    """Return what writes the routes of services."""
+    return RouteWriter(str(tmp_path / "addresses"))
+
+
+@pytest.fixture
+def calls(table: AddressTable, tmp_path: Path) -> Iterator[NetworkCalls]:
     """Return the answers to a pod's programs."""
     interfaces = InterfaceCalls(PodInterfaces(POD, NETWORKS))
-    made = NetworkCalls(PodAddress(POD, POD, NETWORKS), table, FakeSockets(), interfaces)
+    pod, read = PodAddress(POD, POD, NETWORKS), ServiceRoutes(str(tmp_path / "addresses"))
+    made = NetworkCalls(pod, table, FakeSockets(), interfaces, read)
     yield made
     made.close()
     interfaces.close()
@@ -280,10 +291,54 @@ def test_program_on_the_loopback_interface_alone_is_found(
     assert get_changes(change(calls, "connect", inet("127.0.0.1", port))) == {1: inet(OWN, port)}
 
 
-def test_pod_of_the_node_s_network_has_its_loopback_interface(table: AddressTable) -> None:
+def test_connection_to_a_service_leads_straight_to_an_endpoint(
+    calls: NetworkCalls, table: AddressTable, routes: RouteWriter
+) -> None:
+    proxy, endpoint = str(table.add(Address(SERVICE))), str(table.add(Address(OTHER)))
+    service, mapped = inet(str(SERVICE), 80), inet6(f"::ffff:{SERVICE}", 80)
+    with socket.socket() as made:
+        fd = made.fileno()
+        assert get_changes(change(calls, "connect", service, fd)) == {1: inet(proxy, 80)}
+        assert returned(calls, "getpeername", inet(proxy, 80), fd=fd) == service
+
+        routes.write({(str(SERVICE), 80): [(str(OTHER), 8080)]})
+        assert get_changes(change(calls, "connect", service, fd)) == {1: inet(endpoint, 8080)}
+        assert returned(calls, "getpeername", inet(endpoint, 8080), fd=fd) == service
+        assert returned(calls, "getsockname", inet(OWN, 999), fd=fd) == inet(str(POD), 999)
+        answer = change(calls, "connect", mapped, fd)
+        assert get_changes(answer) == {1: inet6(f"::ffff:{endpoint}", 8080)}
+        assert returned(calls, "getpeername", inet6(f"::ffff:{endpoint}", 8080), fd=fd) == mapped
+        # Another port has no route, nor has a socket that connects to the endpoint itself.
+        other = inet(str(SERVICE), 81)
+        assert get_changes(change(calls, "connect", other, fd)) == {1: inet(proxy, 81)}
+        change(calls, "connect", inet(str(OTHER), 8080), fd)
+        shown = returned(calls, "getpeername", inet(endpoint, 8080), fd=fd)
+        assert shown == inet(str(OTHER), 8080)
+        # A pod's connections to itself are masqueraded by the proxy.
+        routes.write({(str(SERVICE), 80): [(str(POD), 8080)]})
+        assert get_changes(change(calls, "connect", service, fd)) == {1: inet(proxy, 80)}
+        assert get_changes(change(calls, "sendto", service, fd))[4] == inet(proxy, 80)
+
+
+def test_datagrams_to_a_service_go_to_its_proxy(
+    calls: NetworkCalls, table: AddressTable, routes: RouteWriter
+) -> None:
+    routes.write({(str(SERVICE), 53): [(str(OTHER), 53)]})
+    kind = socket.AF_INET, socket.SOCK_DGRAM
+    answer = calls.answers["socket"](make_call("socket", FakeMemory(), *kind, 0))
+    assert isinstance(answer, Descriptor)
+    with socket.socket(fileno=answer.fd) as made:
+        target = change(calls, "connect", inet(str(SERVICE), 53), made.fileno())
+    assert get_changes(target) == {1: inet(str(table.find(Address(SERVICE))), 53)}
+
+
+def test_pod_of_the_node_s_network_has_its_loopback_interface(
+    table: AddressTable, tmp_path: Path
+) -> None:
     node = IPv4Address("172.30.0.2")
     interfaces = InterfaceCalls(PodInterfaces(node, NETWORKS))
-    calls = NetworkCalls(PodAddress(node, UNSPECIFIED, NETWORKS), table, FakeSockets(), interfaces)
+    pod, read = PodAddress(node, UNSPECIFIED, NETWORKS), ServiceRoutes(str(tmp_path / "addresses"))
+    calls = NetworkCalls(pod, table, FakeSockets(), interfaces, read)
     shared = table.add(Address(LOCALHOST))
     answer = change(calls, "bind", inet("127.0.0.1", 80))
     calls.close()
