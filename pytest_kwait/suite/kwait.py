@@ -1524,6 +1524,7 @@ class AsyncKwait(AsyncWaitMethods):
     create_and_wait = awaitable(Kwait.create_and_wait)
     get = awaitable(Kwait.get)
     list = awaitable(Kwait.list)
+    normalized = awaitable(Kwait.normalized)
     delete = awaitable(Kwait.delete)
     events = awaitable(Kwait.events)
     logs = awaitable(Kwait.logs)
