@@ -10,6 +10,7 @@ import pytest
 
 from conformance.api.transcript import TRANSCRIPTS, load_transcript, play_transcript
 from conformance.recordings import list_scripts, read_recording
+from tools.controlplane.polling import poll_until
 from tools.raw_api import RawClient
 
 if TYPE_CHECKING:
@@ -19,23 +20,29 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters import Cluster
 
 
+_RANGE_SECONDS = 120
+"""Seconds in which a deleted range is gone, which keeps a finalizer for a while."""
+
+
 @pytest.mark.parametrize("path", list_scripts(TRANSCRIPTS), ids=lambda path: path.stem)
 def test_transcript_equals_recording(
     path: Path, kwait_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     expected: list[dict[str, Any]] = read_recording(path)
-    steps = load_transcript(path)
-    with _service_addresses(steps, tmp_path_factory.getbasetemp().parent):
-        outcomes = list(play_transcript(RawClient(kwait_cluster.kubeconfig), steps, expected))
+    steps, endpoint = load_transcript(path), RawClient(kwait_cluster.kubeconfig)
+    with _service_addresses(endpoint, steps, tmp_path_factory.getbasetemp().parent):
+        outcomes = list(play_transcript(endpoint, steps, expected))
     for number, (outcome, wanted) in enumerate(zip(outcomes, expected, strict=True), 1):
         assert outcome == wanted, f"{path.stem}, step {number}: {wanted['do']}"
 
 
 @contextmanager
-def _service_addresses(steps: list[dict[str, Any]], folder: Path) -> Iterator[None]:
-    """Keep a new range of addresses apart from Services that are only tried.
+def _service_addresses(
+    endpoint: RawClient, steps: list[dict[str, Any]], folder: Path
+) -> Iterator[None]:
+    """Keep a range of addresses that comes and goes apart from Services that are only tried.
 
-    An API server tries a Service on any range, and refuses it while that is not ready yet.
+    An API server tries a Service on any range, and refuses it where that is not ready, or no more.
 
     Args:
         folder: a folder that all workers share.
@@ -46,3 +53,12 @@ def _service_addresses(steps: list[dict[str, Any]], folder: Path) -> Iterator[No
         if makes_range or any("/services?dryRun" in each for each in requests):
             fcntl.flock(lock, fcntl.LOCK_EX if makes_range else fcntl.LOCK_SH)
         yield
+        if makes_range:
+            assert poll_until(lambda: len(_list_ranges(endpoint)) == 1, _RANGE_SECONDS, 0.5)
+
+
+def _list_ranges(endpoint: RawClient) -> list[Any]:
+    """Return the ranges of addresses of Services."""
+    answer = endpoint.request("GET", "/apis/networking.k8s.io/v1/servicecidrs")
+    ranges: list[Any] = answer.body["items"]
+    return ranges
