@@ -269,7 +269,7 @@ class ServiceProxy:
     def _list_route(self, key: _ServiceKey) -> list[tuple[str, int]]:
         """Return the targets of connections that need no proxy; empty if they need one.
 
-        They do where clients are told apart, and to the API server.
+        Session affinity, local traffic and connections to the API server need one.
         """
         service = self._cluster.find("services", key.name, key.namespace)
         if key.protocol != "TCP" or service is None or is_kubernetes_service(service):
