@@ -16,6 +16,7 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import selectors
 import signal
 import socket
@@ -29,7 +30,11 @@ from pytest_kwait.simulator.runtimes.processes.container_init import (
     map_users,
     set_network_defaults,
 )
-from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import create_table, hold_block
+from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
+    MAX_ADDRESSES,
+    create_table,
+    hold_block,
+)
 from pytest_kwait.simulator.runtimes.processes.intercepted.program import try_interception
 from pytest_kwait.simulator.runtimes.processes.launcher import BRIDGE, Launcher
 from pytest_kwait.simulator.runtimes.processes.messages import pack_message
@@ -341,7 +346,7 @@ def _prepare_interception(options: Message) -> _Interception:
     addresses = f"{options['folder']}/addresses"
     try:
         block, number = hold_block(os.getpid())
-        create_table(addresses, number)
+        create_table(addresses, number, secrets.randbelow(MAX_ADDRESSES))
     except OSError as error:
         refusal = f"addresses of the loopback interface: {describe_error(error)}"
         return plain._replace(refusal=refusal)

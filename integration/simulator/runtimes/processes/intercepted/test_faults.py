@@ -17,6 +17,7 @@ from integration.simulator.runtimes.processes.programs import (
     list_sleeps,
 )
 from pytest_kwait.clock import async_sleep
+from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import read_rights
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
 from pytest_kwait.simulator.runtimes.processes.runtime import Exit
 
@@ -496,6 +497,17 @@ def test_killed_interceptor_takes_all_of_its_container_with_it(run_intercepted: 
         assert await again.wait() == Exit(0)
 
     run_intercepted(scenario)
+
+
+def test_process_that_is_killed_while_its_call_is_answered_has_no_rights() -> None:
+    """Until its parent knows, its status is there without some of the lines."""
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(ProcessLookupError):
+        read_rights(pid)
+    os.waitpid(pid, 0)
 
 
 def test_nothing_outlives_a_killed_launcher(run_intercepted: Run) -> None:

@@ -15,10 +15,12 @@ import struct
 from ipaddress import IPv4Address, IPv4Network
 from typing import NamedTuple
 
-_RECORD = struct.Struct("!II")
+_HEADER, _RECORD = struct.Struct("!HHI"), struct.Struct("!II")
 _BLOCKS = range(1, 255)
 # Where a cluster holds its block, at the last address but one.
 _BLOCK_PORT = 61337
+MAX_ADDRESSES = 0xFF01
+"""The addresses of a block that a table gives out."""
 _SHIFTED_PORTS = 64000
 """The machine's port for port 0 of those that only privileged programs may use."""
 _FIRST_UNPRIVILEGED = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
@@ -68,11 +70,19 @@ def hold_block(number: int) -> tuple[socket.socket, int]:
     raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
 
-def create_table(path: str, block: int) -> None:
-    """Create the file of a table for a block."""
+def create_table(path: str, block: int, first: int = 0) -> None:
+    """Create the file of a table for a block.
+
+    Args:
+        path: the file.
+        block: the second byte of its addresses.
+        first: how many addresses of the block come before the first that it gives out. Connections
+            of a cluster that had the block before may keep ports of its own ones for a minute
+            (TIME_WAIT).
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(_RECORD.pack(block, _read_first_unprivileged()))
+        file.write(_HEADER.pack(block, first, _read_first_unprivileged()))
 
 
 def _read_first_unprivileged() -> int:
@@ -95,7 +105,8 @@ class AddressTable:
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        block, self._first_port = _RECORD.unpack(os.pread(self._fd, _RECORD.size, 0))
+        header = os.pread(self._fd, _HEADER.size, 0)
+        block, self._first, self._first_port = _HEADER.unpack(header)
         self._base = int(IPv4Address(f"127.{block}.0.0"))
         self._places: dict[Address, int] = {}
         self._addresses: list[Address] = []
@@ -129,10 +140,11 @@ class AddressTable:
         try:
             self._read()
             if address not in self._places:
-                if len(self._addresses) > 0xFF00:
+                if len(self._addresses) >= MAX_ADDRESSES:
                     raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
                 record = _RECORD.pack(int(address.host), int(address.owner))
-                os.pwrite(self._fd, record, (len(self._addresses) + 1) * _RECORD.size)
+                place = _HEADER.size + len(self._addresses) * _RECORD.size
+                os.pwrite(self._fd, record, place)
                 self._read()
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -142,10 +154,13 @@ class AddressTable:
         """Return the cluster's address for one of the machine; None for one that is not in use."""
         if not self.has(host):
             return None
-        place = int(host) - self._base - 1
+        number = int(host) - self._base - 1
+        if not 0 <= number < MAX_ADDRESSES:
+            return None
+        place = (number - self._first) % MAX_ADDRESSES
         if place >= len(self._addresses):
             self._read()
-        return self._addresses[place] if 0 <= place < len(self._addresses) else None
+        return self._addresses[place] if place < len(self._addresses) else None
 
     def to_machine_port(self, port: int) -> int:
         """Return the machine's port for one of a program, which may use all of them."""
@@ -156,11 +171,11 @@ class AddressTable:
         return port - _SHIFTED_PORTS if 0 < port - _SHIFTED_PORTS < self._first_port else port
 
     def _make(self, place: int) -> IPv4Address:
-        return IPv4Address(self._base + place + 1)
+        return IPv4Address(self._base + (self._first + place) % MAX_ADDRESSES + 1)
 
     def _read(self) -> None:
         """Read what others have added."""
-        start = (len(self._addresses) + 1) * _RECORD.size
+        start = _HEADER.size + len(self._addresses) * _RECORD.size
         size = os.fstat(self._fd).st_size - start
         data = os.pread(self._fd, size - size % _RECORD.size, start) if size > 0 else b""
         for host, owner in _RECORD.iter_unpack(data):

@@ -48,13 +48,19 @@ class ProgramRights(NamedTuple):
 
 
 def read_rights(thread: int) -> ProgramRights:
-    """Return the rights of a thread."""
+    """Return the rights of a thread.
+
+    Raises:
+        OSError: the thread has ended.
+    """
     fd = os.open(f"/proc/{thread}/status", os.O_RDONLY | os.O_CLOEXEC)
     try:
         text = os.read(fd, _STATUS_BYTES)
     finally:
         os.close(fd)
-    umask = text.index(b"\nUmask:") + len(b"\nUmask:")
+    umask = text.find(b"\nUmask:") + len(b"\nUmask:")
+    if umask < len(b"\nUmask:"):  # a thread that has ended has none
+        raise make_error(errno.ESRCH)
     start = text.index(b"\nUid:", umask)
     users, groups, _, other_groups = text[start + 1 :].split(b"\n", 4)[:4]
     user, group = users.split(), groups.split()

@@ -11,6 +11,7 @@ import pytest
 from pytest_kwait.simulator.runtimes.processes.intercepted import addresses
 from pytest_kwait.simulator.runtimes.processes.intercepted.addresses import (
     LOCALHOST,
+    MAX_ADDRESSES,
     Address,
     AddressTable,
     create_table,
@@ -63,6 +64,19 @@ def test_address_of_another_process_is_found(path: str) -> None:
 def test_other_addresses_are_none_of_the_table(path: str) -> None:
     table = AddressTable(path)
     for host in ("127.0.0.1", "127.9.0.0", "127.9.0.1", "127.10.0.1", "10.244.0.5"):
+        assert table.find_address(IPv4Address(host)) is None
+    table.close()
+
+
+def test_first_address_may_be_any_of_the_block(tmp_path: Path) -> None:
+    made = str(tmp_path / "addresses")
+    create_table(made, 9, MAX_ADDRESSES - 1)
+    table = AddressTable(made)
+    pod, service = table.add(Address(POD)), table.add(Address(SERVICE))
+    assert (str(pod), str(service)) == ("127.9.255.1", "127.9.0.1")
+    assert table.find_address(pod) == Address(POD)
+    assert table.find_address(service) == Address(SERVICE)
+    for host in ("127.9.0.0", "127.9.0.2", "127.9.255.0", "127.9.255.2", "127.9.255.255"):
         assert table.find_address(IPv4Address(host)) is None
     table.close()
 
