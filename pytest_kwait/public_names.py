@@ -118,6 +118,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.operations.delete import delete_and_wait
     from pytest_kwait.framework.operations.drain import cordon, drain, evict, taint, uncordon
     from pytest_kwait.framework.operations.edit import annotate, label, patch, update
+    from pytest_kwait.framework.operations.resize import resize
     from pytest_kwait.framework.operations.rolling_update import rolling_update
     from pytest_kwait.framework.operations.rollout import (
         restart,
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
         wait_for_pods_with_label_scheduled,
         wait_for_pods_with_scheduling_gates,
     )
+    from pytest_kwait.framework.pod.resize import wait_for_pod_resized
     from pytest_kwait.framework.pod.responding import wait_for_pods_responding
     from pytest_kwait.framework.pod.wait import (
         wait_for_pod_condition,
@@ -296,6 +298,7 @@ __all__ = [
     "not_",
     "patch",
     "pods_on_minions",
+    "resize",
     "restart",
     "rolling_update",
     "rollout_undo",
@@ -378,6 +381,7 @@ __all__ = [
     "wait_for_pod_not_pending",
     "wait_for_pod_observed_generation",
     "wait_for_pod_ready",
+    "wait_for_pod_resized",
     "wait_for_pod_running",
     "wait_for_pod_running_ready",
     "wait_for_pod_scheduled",
@@ -434,6 +438,7 @@ HOMES = {
     "framework.operations.edit": ("annotate", "label", "patch", "update"),
     "framework.operations.rollout": ("restart", "rollout_undo"),
     "framework.operations.run": ("RunResult", "run"),
+    "framework.operations.resize": ("resize",),
     "framework.operations.scale": ("scale",),
     "client.exec": ("ExecResult",),
     "client.port_forward": ("PortForward",),

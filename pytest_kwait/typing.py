@@ -291,6 +291,10 @@ class WaitForAlmostAllPodsReady(Protocol):
     __call__ = _like(WaitMethods.wait_for_almost_all_pods_ready)
 
 
+class WaitForPodResized(Protocol):
+    __call__ = _like(WaitMethods.wait_for_pod_resized)
+
+
 class WaitForPodsResponding(Protocol):
     __call__ = _like(WaitMethods.wait_for_pods_responding)
 

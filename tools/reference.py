@@ -57,6 +57,7 @@ VERBS = {
         "restart",
         "rolling_update",
         "rollout_undo",
+        "resize",
     ),
     "Nodes and evictions": ("cordon", "uncordon", "taint", "drain", "evict"),
     "Run and reach": ("run", "exec", "port_forward", "url", "kubectl"),

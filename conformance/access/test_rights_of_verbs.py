@@ -22,6 +22,7 @@ from pytest_kwait import (
     evict,
     label,
     patch,
+    resize,
     restart,
     rolling_update,
     rollout_undo,
@@ -46,7 +47,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "namespaces.md"
 NOTE = {"example.com/note": "1"}
 RELEASE = {"spec": {"template": {"metadata": {"labels": {"release": "2"}}}}}
 SERVER = "mkdir -p /tmp/www; echo hello > /tmp/www/index.html; exec httpd -f -p 8080 -h /tmp/www"
-SLEEPER = pod("sleeper", container(script=SERVER), labels={"app": "sleeper"})
+SIZES = {"requests": {"memory": "8Mi"}}
+SLEEPER = pod("sleeper", container(script=SERVER, resources=SIZES), labels={"app": "sleeper"})
 KINDS = {
     "Deployment": ("deployments.apps", deployment("web", 1)),
     "StatefulSet": ("statefulsets.apps", stateful_set("web", 1)),
@@ -127,6 +129,9 @@ CALLS: dict[str, Call] = {
     "port_forward of a Pod": forward_port,
     "evict of a Pod": lambda client, namespace, _: evict(
         client, namespace, "sleeper", grace_period=0
+    ),
+    "resize of a Pod": lambda client, namespace, _: resize(
+        client, namespace, "sleeper", requests={"memory": "9Mi"}
     ),
     "cordon of a Node": lambda client, _, node: cordon(client, node),
     "taint of a Node": lambda client, _, node: taint(

@@ -1040,6 +1040,45 @@ class Kwait(WaitMethods):
         )
         return cast("dict[str, Any]", drained)
 
+    def resize(
+        self,
+        name: str | KubernetesObject,
+        *,
+        container: str | None = None,
+        requests: Mapping[str, str | int | float] | None = None,
+        limits: Mapping[str, str | int | float] | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> dict[str, Any]:
+        """Change the resources of a container of a running pod; return the pod as stored.
+
+        `wait_for_pod_resized` waits until the kubelet has made the resize. Resources that are not
+        named stay as they are.
+
+        Args:
+            name: its name, or the Pod.
+            container: the container, or a sidecar among the init containers; None for the only one
+                of the containers.
+            requests: the new requests, as quantities by resource: `{"memory": "64Mi"}`.
+            limits: the new limits, as quantities by resource.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the pod does not exist, or the server refuses the sizes.
+            InvalidArgument: no size is given, a quantity is invalid, or the pod has no such
+                container.
+        """
+        resized = self._verb("resize")(
+            name,
+            container=container,
+            requests=requests,
+            limits=limits,
+            namespace=namespace,
+            **options,
+        )
+        return cast("dict[str, Any]", resized)
+
     def evict(
         self,
         name: str | KubernetesObject,
@@ -1542,6 +1581,7 @@ class AsyncKwait(AsyncWaitMethods):
     uncordon = awaitable(Kwait.uncordon)
     taint = awaitable(Kwait.taint)
     drain = awaitable(Kwait.drain)
+    resize = awaitable(Kwait.resize)
     evict = awaitable(Kwait.evict)
     rollout_undo = awaitable(Kwait.rollout_undo)
     run = awaitable(Kwait.run)

@@ -1264,6 +1264,24 @@ class WaitMethods:
             allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
         """
 
+    def wait_for_pod_resized(
+        self,
+        name: str | KubernetesObject,
+        *,
+        restart_counts: Mapping[str, int] | None = None,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> _Model:
+        """Wait for a pod whose resize has been made.
+
+        Return a ready pod once its resources have the sizes of its spec.
+
+        Args:
+            restart_counts: the numbers of restarts after the resize, by container, as its
+                `resizePolicy` leaves them; None for any.
+        """
+
     def wait_for_pods_responding(
         self,
         *,
@@ -2359,6 +2377,7 @@ class AsyncWaitMethods(AsyncMethods):
     )
     wait_for_pods_running_ready = awaitable(WaitMethods.wait_for_pods_running_ready)
     wait_for_almost_all_pods_ready = awaitable(WaitMethods.wait_for_almost_all_pods_ready)
+    wait_for_pod_resized = awaitable(WaitMethods.wait_for_pod_resized)
     wait_for_pods_responding = awaitable(WaitMethods.wait_for_pods_responding)
     wait_for_pod_condition = awaitable(WaitMethods.wait_for_pod_condition)
     wait_for_pod_running = awaitable(WaitMethods.wait_for_pod_running)

@@ -33,7 +33,7 @@ GIVEN_BY_POSITION = {"exec": "true", "kubectl": "get", "taint": "a:NoSchedule"}
 METHODS = (
     "get", "list", "delete", "events", "logs", "exec", "port_forward", "url", "scale", "restart",
     "rolling_update", "patch", "update", "label", "annotate", "cordon", "uncordon", "taint",
-    "drain", "evict", "rollout_undo", "run", "delete_and_wait",
+    "drain", "evict", "resize", "rollout_undo", "run", "delete_and_wait",
 )  # fmt: skip
 
 

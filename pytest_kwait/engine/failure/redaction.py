@@ -128,7 +128,7 @@ _IMAGE = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+(?::\d+)?(?:/[a-z0-9._-]+)+(?::
 
 _NAMING_CALL = re.compile(
     r"wait_for\w*|get|list|delete\w*|logs|exec|port_forward|url|events|patch|update|label|annotate|"
-    r"scale|restart|rolling_update|evict|rollout_undo"
+    r"scale|restart|rolling_update|evict|resize|rollout_undo"
 )
 """Functions that take the name of an object first, or after a client."""
 _TARGET = re.compile(r"(?:[\w.-]+/)?[a-z0-9][a-z0-9.-]*")
