@@ -145,6 +145,7 @@ if TYPE_CHECKING:
         wait_for_pods_with_label_scheduled,
         wait_for_pods_with_scheduling_gates,
     )
+    from pytest_kwait.framework.pod.port import wait_for_pod_port
     from pytest_kwait.framework.pod.resize import wait_for_pod_resized
     from pytest_kwait.framework.pod.responding import wait_for_pods_responding
     from pytest_kwait.framework.pod.wait import (
@@ -380,6 +381,7 @@ __all__ = [
     "wait_for_pod_not_found",
     "wait_for_pod_not_pending",
     "wait_for_pod_observed_generation",
+    "wait_for_pod_port",
     "wait_for_pod_ready",
     "wait_for_pod_resized",
     "wait_for_pod_running",

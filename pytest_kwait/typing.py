@@ -291,6 +291,10 @@ class WaitForAlmostAllPodsReady(Protocol):
     __call__ = _like(WaitMethods.wait_for_almost_all_pods_ready)
 
 
+class WaitForPodPort(Protocol):
+    __call__ = _like(WaitMethods.wait_for_pod_port)
+
+
 class WaitForPodResized(Protocol):
     __call__ = _like(WaitMethods.wait_for_pod_resized)
 

@@ -157,6 +157,54 @@ class PortForward:
                     self._threads.discard(threading.current_thread())
 
 
+def probe_port(
+    transport: Transport, namespace: str, pod: str, port: int, *, quiet: float, deadline: Deadline
+) -> str:
+    """Return why a port of a pod takes no TCP connection; empty if it does.
+
+    The kubelet reports that a connection was refused, but not that it was made: one that is neither
+    refused nor ended counts as made once it has been open for a while.
+
+    Args:
+        transport: the transport of the server.
+        namespace: the pod's namespace.
+        pod: its name.
+        port: the port in the pod.
+        quiet: the seconds that a connection without data must stay open.
+        deadline: when the probe ends.
+
+    Raises:
+        ApiError: the server refuses, or the connection to it broke.
+        DeadlineExceeded: the deadline has passed.
+    """
+    path = PODS.path(namespace, pod, "portforward")
+    guard = transport.guard("GET", path, deadline)
+    try:
+        channels = ChannelWebSocket(transport, path, {"ports": port}, (V4,), guard)
+        try:
+            return _read_refusal(channels, quiet)
+        finally:
+            channels.close()
+    finally:
+        guard.release()
+
+
+def _read_refusal(channels: ChannelWebSocket, quiet: float) -> str:
+    greeted: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(channels.fileno(), selectors.EVENT_READ)
+        while True:
+            # The kubelet connects once it has repeated the port on both channels.
+            is_over = len(greeted) == 2 and not channels.pending and not selector.select(quiet)
+            message = None if is_over else channels.receive()
+            if message is None:
+                return "" if len(greeted) == 2 else "the connection ended before it was made"
+            channel, data = message
+            if channel in greeted:
+                return data.decode(errors="replace").strip() if channel == _ERROR else ""
+            greeted.add(channel)
+
+
 class _Pump:
     """Moves bytes between a local connection and the two channels of a forwarded port.
 

@@ -18,7 +18,7 @@ from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.errors import make_unreadable_error, parse_warnings
 from pytest_kwait.client.exec import ExecResult, execute
-from pytest_kwait.client.port_forward import PortForward
+from pytest_kwait.client.port_forward import PortForward, probe_port
 from pytest_kwait.client.resource import PODS, Resource
 from pytest_kwait.client.responses import (
     Object,
@@ -599,6 +599,24 @@ class ApiSession:
         return PortForward(
             self.transport, namespace, pod, port, local_port=local_port, deadline=deadline
         )
+
+    def probe_port(
+        self, namespace: str, pod: str, port: int, *, quiet: float = 1.0, deadline: Deadline
+    ) -> str:
+        """Return why a port of a pod takes no TCP connection; empty if it does.
+
+        Args:
+            namespace: the pod's namespace.
+            pod: its name.
+            port: the port in the pod.
+            quiet: the seconds that a connection without data must stay open.
+            deadline: the end of the probe.
+
+        Raises:
+            ApiError: the server refuses, or the connection to it broke.
+            DeadlineExceeded: the deadline has passed.
+        """
+        return probe_port(self.transport, namespace, pod, port, quiet=quiet, deadline=deadline)
 
     def resolve(self, kind: str, api_version: str | None = None, *, deadline: Deadline) -> Resource:
         """Return the resource with a name, resolved as in kubectl.

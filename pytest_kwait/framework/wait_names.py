@@ -74,6 +74,7 @@ WAIT_MODULES = {
     "wait_for_pods_with_label_running_ready": "framework.pod.list_wait",
     "wait_for_pods_running_ready": "framework.pod.list_wait",
     "wait_for_almost_all_pods_ready": "framework.pod.list_wait",
+    "wait_for_pod_port": "framework.pod.port",
     "wait_for_pod_resized": "framework.pod.resize",
     "wait_for_pods_responding": "framework.pod.responding",
     "wait_for_pod_condition": "framework.pod.wait",

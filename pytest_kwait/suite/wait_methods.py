@@ -1264,6 +1264,23 @@ class WaitMethods:
             allowed_not_ready: the maximum number of other pods, and of missing replicas; 0 or more.
         """
 
+    def wait_for_pod_port(
+        self,
+        name: str | KubernetesObject,
+        port: int | str,
+        *,
+        namespace: str | None = None,
+        as_model: type[_Model] | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> _Model:
+        """Wait for a port of a pod that takes TCP connections.
+
+        Return a pod once one of its ports takes TCP connections.
+
+        Args:
+            port: its number, or its name in the pod's spec.
+        """
+
     def wait_for_pod_resized(
         self,
         name: str | KubernetesObject,
@@ -2377,6 +2394,7 @@ class AsyncWaitMethods(AsyncMethods):
     )
     wait_for_pods_running_ready = awaitable(WaitMethods.wait_for_pods_running_ready)
     wait_for_almost_all_pods_ready = awaitable(WaitMethods.wait_for_almost_all_pods_ready)
+    wait_for_pod_port = awaitable(WaitMethods.wait_for_pod_port)
     wait_for_pod_resized = awaitable(WaitMethods.wait_for_pod_resized)
     wait_for_pods_responding = awaitable(WaitMethods.wait_for_pods_responding)
     wait_for_pod_condition = awaitable(WaitMethods.wait_for_pod_condition)

@@ -207,3 +207,56 @@ def test_a_deadline_of_another_clock_is_taken_as_seconds_from_now(soon: Deadline
             local.sendall(b"x\n")
             assert everything(local) == b"x\n"
         session.close()
+
+
+def say_nothing(exchange: Exchange) -> None:
+    greet(exchange)
+    exchange.hold()
+
+
+def end_after_the_greeting(exchange: Exchange) -> None:
+    greet(exchange)
+    exchange.send_close()
+
+
+def end_at_once(exchange: Exchange) -> None:
+    exchange.upgrade(V4)
+    exchange.send_close()
+
+
+@pytest.mark.parametrize(
+    ("handle", "refusal"),
+    [
+        (hold, ""),
+        (say_nothing, ""),
+        (end_after_the_greeting, ""),
+        (refuse, "dial tcp 127.0.0.1:8080: connection refused"),
+        (end_at_once, "the connection ended before it was made"),
+    ],
+    ids=["a server that speaks", "a silent one", "one that closes", "none", "no kubelet"],
+)
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_port_is_probed_without_a_byte(
+    handle: Callable[[Exchange], None],
+    refusal: str,
+    tls: bool,
+    authority: Authority,
+    soon: Deadline,
+) -> None:
+    # Only a server that says nothing is given a moment.
+    quiet = 0.01 if handle is say_nothing else 60.0
+    with ScriptedServer(handle, tls=authority.server if tls else None) as server:
+        session = ApiSession.of(server.client(ssl_ca_cert=authority.certificate))
+        assert session.probe_port("a", "p", 8080, quiet=quiet, deadline=soon) == refusal
+        (request,) = server.requests
+        assert request.target == f"{PATH}?ports=8080"
+        session.close()
+
+
+def test_a_probe_that_the_server_refuses(soon: Deadline) -> None:
+    refused = answer({"kind": "Status", "message": "no", "reason": "Forbidden"}, 403)
+    with ScriptedServer(refused) as server:
+        session = ApiSession.of(server.client())
+        with pytest.raises(ApiError, match="403 Forbidden: no"):
+            session.probe_port("a", "p", 8080, deadline=soon)
+        session.close()
