@@ -34,7 +34,7 @@ _GRACES = {"Infeasible": Grace.SHORT, "Deferred": Grace.LONG, "Error": Grace.LON
 """Grace periods by the reason of a condition: the kubelet tries a deferred resize again."""
 
 
-def resizable_containers(pod: Obj) -> Iterator[tuple[Obj, Obj]]:
+def _resizable_containers(pod: Obj) -> Iterator[tuple[Obj, Obj]]:
     """Yield the containers that can be resized, each with its status: all, and sidecars."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     for field in ("initContainers", "containers"):
@@ -44,13 +44,13 @@ def resizable_containers(pod: Obj) -> Iterator[tuple[Obj, Obj]]:
                 yield container, statuses.get(container.get("name")) or {}
 
 
-def describe_sizes(pod: Obj) -> list[str]:
+def _describe_sizes(pod: Obj) -> list[str]:
     """Return the sizes in a pod's status that are not those of its spec, as phrases."""
     found: list[str] = []
-    for container, status in resizable_containers(pod):
+    for container, status in _resizable_containers(pod):
         found += _differences(f"container {container['name']}", container, status)
     pod_status = pod.get("status") or {}
-    # Kubelets before 1.36 report no resources of the whole pod.
+    # Not every kubelet reports resources of the whole pod.
     if pod_status.get("resources"):
         found += _differences("the pod", pod.get("spec") or {}, pod_status)
     return found
@@ -77,7 +77,7 @@ def _is_size(present: str | None, wanted: str) -> bool:
 
 def _describe_resize(pod: Obj) -> str:
     """Return the state of an unfinished resize, with its sizes; empty without one."""
-    sizes = join_names(describe_sizes(pod), limit=2)
+    sizes = join_names(_describe_sizes(pod), limit=2)
     kind = next((each for each in (_PENDING, _IN_PROGRESS) if is_condition_true(pod, each)), "")
     if not kind:
         return sizes
@@ -132,7 +132,7 @@ def resized(restart_counts: Mapping[str, int] | None) -> PodGoal:
 def _check_restarts(pod: Obj, wanted: Mapping[str, int]) -> Verdict:
     counts = {
         container["name"]: status.get("restartCount") or 0
-        for container, status in resizable_containers(pod)
+        for container, status in _resizable_containers(pod)
     }
     for name, count in wanted.items():
         if name not in counts:

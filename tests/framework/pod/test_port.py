@@ -115,7 +115,7 @@ def test_a_port_that_does_not_open(
     assert caught.value.args == (f"pod ci-1/db did not answer on port sql within 1m0s: {reason}",)
 
 
-CRASHING = {
+CRASHING: dict[str, Any] = {
     "containerStatuses": [
         {
             "name": "main",
