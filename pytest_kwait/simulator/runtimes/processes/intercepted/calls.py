@@ -51,7 +51,10 @@ class ProcessMemory:
 
     def read(self, address: int, size: int) -> bytes:
         """Return bytes at an address."""
-        data = _read(self._fd, address, size)
+        try:
+            data = os.pread(self._fd, size, address)
+        except (OSError, OverflowError):
+            data = b""
         if len(data) < size:
             raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
         return data
@@ -64,13 +67,6 @@ class ProcessMemory:
             written = -1
         if written < len(data):
             raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
-
-
-def _read(fd: int, address: int, size: int) -> bytes:
-    try:
-        return os.pread(fd, size, address)
-    except (OSError, OverflowError):
-        raise OSError(errno.EFAULT, os.strerror(errno.EFAULT)) from None
 
 
 def read_string(memory: Memory, address: int) -> bytes:

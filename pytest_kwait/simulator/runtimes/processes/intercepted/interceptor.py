@@ -35,7 +35,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.seccomp import (
     receive_notification,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.system_calls import find_processor
-from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of
+from pytest_kwait.simulator.runtimes.processes.intercepted.users import as_user_of, takes_users
 from pytest_kwait.simulator.runtimes.processes.messages import receive
 from pytest_kwait.simulator.runtimes.processes.processes import kill, list_children
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
@@ -210,8 +210,7 @@ class Interceptor:
             notification.let_continue()
             return
         try:
-            with as_user_of(thread):
-                memory = ProcessMemory(thread)
+            memory = self._open_memory(thread)
         except OSError:
             notification.answer(-errno.EPERM)
             return
@@ -221,6 +220,13 @@ class Interceptor:
         finally:
             if thread not in self._followed:
                 memory.close()
+
+    @staticmethod
+    def _open_memory(thread: int) -> ProcessMemory:
+        if not takes_users():
+            return ProcessMemory(thread)
+        with as_user_of(thread):
+            return ProcessMemory(thread)
 
     def _answer(self, notification: Notification, memory: ProcessMemory) -> None:
         changed = self._find_changed(notification, memory)
@@ -256,7 +262,7 @@ class Interceptor:
     def _continue(
         self, notification: Notification, memory: ProcessMemory, answer: Continue
     ) -> None:
-        if answer == Continue():
+        if answer.on_return is None and not answer.followed_by:
             notification.let_continue()
         else:
             self._follow(notification, memory, answer)

@@ -81,7 +81,10 @@ class KernelFiles:
         return self._answer(call, 1)
 
     def _answer(self, call: SystemCall, place: int) -> Answer:
-        path = os.fsdecode(os.path.normpath(read_string(call.memory, call.arguments[place])))
+        given = read_string(call.memory, call.arguments[place])
+        if b"proc" not in given:
+            return self._answer_other(call)
+        path = os.fsdecode(os.path.normpath(given))
         flags = as_signed(call.arguments[place + 1])
         is_read = not flags & (os.O_ACCMODE | os.O_TRUNC)
         if path.startswith(_SETTINGS) and not is_read and not flags & os.O_PATH:

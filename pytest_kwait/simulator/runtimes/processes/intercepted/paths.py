@@ -630,6 +630,8 @@ class _Resolution:
         self._paths, self._thread, self._dirfd, self._limits = paths, thread, dirfd, limits
         self._links = 0
         self._is_plain = True
+        # Whether the kernel has got the same names so far: it is at the same place if it has it.
+        self._is_direct = True
         self._stack: list[Position] = []
         self._floor = 1
 
@@ -705,7 +707,7 @@ class _Resolution:
             self._stack = [paths.get_position(paths.root)]
             return path
         start = paths.read_start(self._thread, self._dirfd)
-        self._is_plain = paths.is_plain_start(self._thread, self._dirfd, start)
+        self._is_plain = self._is_direct = paths.is_plain_start(self._thread, self._dirfd, start)
         self._stack = paths.locate(start)
         self._floor = len(self._stack)
         if not self._limits.is_beneath and not self._limits.is_in_root:
@@ -720,6 +722,7 @@ class _Resolution:
         return path
 
     def _go_up(self) -> None:
+        self._is_direct = self._is_direct and self._is_plain
         if len(self._stack) > self._floor:
             self._check_mount(self._stack.pop(), self._stack[-1])
         elif self._limits.is_beneath:
@@ -738,6 +741,9 @@ class _Resolution:
             self._is_plain = self._is_plain and position.is_plain
         elif node.source != position.path or node.area.is_mount:
             self._is_plain = False
+        elif self._is_direct and position.is_plain:
+            # A folder of the machine below one of the container's own.
+            self._is_plain = True
 
     def _restart(self) -> None:
         if self._limits.is_beneath:
@@ -765,6 +771,7 @@ class _Resolution:
     def _follow(self, position: Position) -> bytes | None:
         """Return the text of a link; None for a link of /proc that leads to an open file."""
         self._is_plain = self._is_plain and position.is_plain
+        self._is_direct = self._is_direct and self._is_plain
         self._links += 1
         if self._links > _MAX_LINKS or not self._limits.has_links:
             raise self._error(errno.ELOOP)

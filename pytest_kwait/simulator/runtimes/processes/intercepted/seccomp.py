@@ -210,8 +210,11 @@ class Notification(NamedTuple):
 
     def _send(self, value: int, error: int, flags: int) -> None:
         data = _RESPONSE.pack(self.id, value, error, flags)
-        with _ignored_end():
+        try:
             fcntl.ioctl(self.listener, _NOTIF_SEND, data)
+        except OSError as failure:
+            if failure.errno != errno.ENOENT:  # as `_ignored_end`, which takes longer
+                raise
 
     def answer_descriptor(self, fd: int, *, is_kept: bool) -> None:
         """Answer by a new descriptor for an open file.

@@ -94,6 +94,36 @@ def test_most_of_the_machine_is_at_its_own_place_even_in_a_mount(
     assert paths.to_container(b"/etc") == b"/etc"
 
 
+def test_machine_s_folder_below_an_own_one_is_plain(tmp_path: Path) -> None:
+    """Unless the kernel, which has other folders above it, would come to another place."""
+    shown, aside = tmp_path / "own" / "shown", tmp_path / "own" / "aside"
+    (shown / "folder").mkdir(parents=True)
+    (shown / "link").symlink_to(shown / "folder")
+    aside.mkdir()
+    (tmp_path / "link").symlink_to(f"{tmp_path}/own/made")
+    files = ContainerFiles(
+        str(tmp_path / "upper"),
+        own_folders={f"{tmp_path}/own": 0o755},
+        visible=(str(shown),),
+        folders=(f"{tmp_path}/own/made",),
+    )
+    layer = ContainerLayer(files)
+    for path, is_plain in (
+        (f"{shown}/folder/file", True),
+        (f"{shown}/folder", True),
+        (f"{shown}/link/file", True),
+        (f"{shown}/folder/../folder", True),
+        (f"{tmp_path}/own/made/../shown/folder", False),
+        (f"{tmp_path}/link/../shown/folder", False),
+        (f"{shown}/../file", False),
+        (str(shown), False),
+        (str(aside), False),
+    ):
+        found = layer.paths.resolve(os.getpid(), AT_FDCWD, os.fsencode(path))
+        assert found.is_plain is is_plain, path
+    layer.close()
+
+
 def test_paths_through_mounts(tmp_path: Path, make_paths: Callable[..., Paths]) -> None:
     (tmp_path / "volume" / "folder").mkdir(parents=True)
     (tmp_path / "volume" / "up").symlink_to("../../usr")
