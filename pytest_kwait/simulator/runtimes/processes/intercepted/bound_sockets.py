@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import sys
 from ipaddress import IPv4Address
-
-from pytest_kwait.simulator.runtimes.processes.processes import is_listening
 
 # Source: include/uapi/linux/{netlink,sock_diag,inet_diag}.h.
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
@@ -27,6 +26,8 @@ _MESSAGE_HEAD = struct.Struct("=BBBB")
 _ANSWER_BYTES = 4096
 _MAPPED = b"\0" * 10 + b"\xff\xff"
 _ANY = bytes(4)
+# Source: include/net/tcp_states.h; man 5 proc_pid_net.
+_LISTENING = "0A"
 
 
 class BoundSockets:
@@ -52,7 +53,9 @@ class BoundSockets:
                 return self._find(socket.IPPROTO_TCP, host, port) or self._find(
                     socket.IPPROTO_UDP, host, port
                 )
-            return is_listening(str(host), port) or _takes_datagrams(host, port)
+            return _is_listed(("tcp", "tcp6"), host, port, _LISTENING) or _is_listed(
+                ("udp", "udp6"), host, port
+            )
         except OSError:
             return False
 
@@ -92,13 +95,21 @@ class BoundSockets:
         return bound in (host.packed, _MAPPED + host.packed)
 
 
-def _takes_datagrams(host: IPv4Address, port: int) -> bool:
-    word = int.from_bytes(host.packed, "little")
-    mapped = int.from_bytes(b"\0\0\xff\xff", "little")
+def _is_listed(names: tuple[str, str], host: IPv4Address, port: int, state: str = "") -> bool:
+    """Return whether lists of /proc have a socket at an address.
+
+    Args:
+        names: the lists.
+        state: the state that it must have; empty for any.
+    """
+    word = int.from_bytes(host.packed, sys.byteorder)
+    mapped = int.from_bytes(b"\0\0\xff\xff", sys.byteorder)
     places = {f"{word:08X}:{port:04X}", f"{0:016X}{mapped:08X}{word:08X}:{port:04X}"}
-    for name in ("udp", "udp6"):
+    for name in names:
         with open(f"/proc/self/net/{name}", encoding="ascii") as file:
             next(file)
-            if any(line.split()[1] in places for line in file):
-                return True
+            for line in file:
+                _, local, _, found, *_ = line.split()
+                if local in places and state in ("", found):
+                    return True
     return False
