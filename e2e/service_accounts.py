@@ -1,34 +1,15 @@
-"""A service account without permissions, with a kubeconfig for it."""
+"""A service account without permissions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import yaml
-from kubernetes.client import CoreV1Api
 from kubernetes.config import new_client_from_config
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kubernetes.client import ApiClient
 
     from pytest_kwait import Kwait
-
-
-def kubeconfig_of_default(kwait: Kwait, folder: Path) -> Path:
-    """Return a kubeconfig for the service account `default` of the test's namespace."""
-    request: Any = {"spec": {"audiences": [], "expirationSeconds": 600}}
-    answer = CoreV1Api(kwait.client).create_namespaced_service_account_token(
-        "default", kwait.namespace, request
-    )
-    assert answer.status is not None
-    kubeconfig = yaml.safe_load(kwait.cluster.kubeconfig.read_text())
-    for user in kubeconfig["users"]:
-        user["user"] = {"token": answer.status.token}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(kubeconfig))
-    return path
 
 
 def user_name(kwait: Kwait) -> str:
@@ -56,9 +37,8 @@ def bind(kwait: Kwait, role: str, *, everywhere: bool = False) -> None:
     )
 
 
-def client_of_default(kwait: Kwait, folder: Path) -> ApiClient:
+def client_of_default(kwait: Kwait) -> ApiClient:
     """Return a client that is that service account."""
-    path = kubeconfig_of_default(kwait, folder)
     read: Any = new_client_from_config
-    client: ApiClient = read(str(path), context=kwait.cluster.context)
+    client: ApiClient = read(str(kwait.kubeconfig_for("default")))
     return client

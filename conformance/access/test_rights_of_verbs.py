@@ -187,9 +187,7 @@ def spare_node(kwait: Kwait) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("words", CALLS)
-def test_the_documented_rights_are_enough(
-    kwait: Kwait, spare_node: str, tmp_path: Path, words: str
-) -> None:
+def test_the_documented_rights_are_enough(kwait: Kwait, spare_node: str, words: str) -> None:
     """For a service account that has no other rights."""
     verb, _, kind = words.partition(" of a ")
     prepare(kwait, verb, kind)
@@ -220,13 +218,13 @@ def test_the_documented_rights_are_enough(
         timeout="4m",
     )
 
-    with client_of_default(kwait, tmp_path) as client:
+    with client_of_default(kwait) as client:
         CALLS[words](client, kwait.namespace, spare_node)
 
 
-def test_without_the_right_the_verb_is_refused(kwait: Kwait, tmp_path: Path) -> None:
+def test_without_the_right_the_verb_is_refused(kwait: Kwait) -> None:
     kwait.create_and_wait(SLEEPER)
-    with client_of_default(kwait, tmp_path) as client, pytest.raises(ApiError) as refused:
+    with client_of_default(kwait) as client, pytest.raises(ApiError) as refused:
         label(client, kwait.namespace, "pod/sleeper", {"a": "b"})
     assert refused.value.status == 403
     assert 'cannot get resource "pods"' in refused.value.message

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from conformance.runs.inner_runs import run
-from e2e.service_accounts import bind, kubeconfig_of_default, user_name
+from e2e.service_accounts import bind, user_name
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
@@ -36,7 +36,7 @@ def test_a_run_with_the_documented_role_lacks_nothing(kwait: Kwait, tmp_path: Pa
     role["metadata"]["name"] = kwait.namespace
     kwait.create(role)
     bind(kwait, kwait.namespace, everywhere=True)
-    path = kubeconfig_of_default(kwait, tmp_path)
+    path = kwait.kubeconfig_for("default")
     kwait.wait_for_authorization_update(user_name(kwait), "create", "namespaces", timeout="4m")
 
     run_id = f"role-{kwait.namespace[-8:]}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conformance.runs.inner_runs import run
-from e2e.service_accounts import bind, kubeconfig_of_default, user_name
+from e2e.service_accounts import bind, user_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def test_a_context_that_is_not_allowed(kwait_cluster: Cluster, tmp_path: Path) -
 
 def test_an_identity_that_may_not_make_namespaces(kwait: Kwait, tmp_path: Path) -> None:
     """A service account has no rights by default; a given namespace must be readable."""
-    path = kubeconfig_of_default(kwait, tmp_path)
+    path = kwait.kubeconfig_for("default")
 
     status, output = run(tmp_path, path, SUITE)
     assert status == pytest.ExitCode.USAGE_ERROR, output

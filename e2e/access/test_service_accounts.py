@@ -19,8 +19,6 @@ from e2e.service_accounts import bind, client_of_default
 from pytest_kwait import WaitTimeout, wait, wait_for
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_kwait import Kwait
 
 
@@ -132,10 +130,10 @@ def test_an_unknown_token_is_unauthorized(kwait: Kwait) -> None:
     assert refusal(refused)[0] == 401
 
 
-def test_a_failed_wait_of_a_user_who_may_read_no_roles(kwait: Kwait, tmp_path: Path) -> None:
+def test_a_failed_wait_of_a_user_who_may_read_no_roles(kwait: Kwait) -> None:
     """Its message has nothing of operators, and no error about them."""
     bind(kwait, "view")
-    with client_of_default(kwait, tmp_path) as client, pytest.raises(WaitTimeout) as caught:
+    with client_of_default(kwait) as client, pytest.raises(WaitTimeout) as caught:
         wait_for(client, kwait.namespace, "configmap/missing", "create", timeout="2s")
     evidence = caught.value.evidence
     assert (evidence["refusals"], evidence["records"], evidence["errors"]) == ((), (), ())

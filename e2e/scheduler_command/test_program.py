@@ -12,7 +12,7 @@ import yaml
 
 from e2e.scheduler_command.conftest import LEASE
 from e2e.scheduler_command.programs import Caller, Program, command_line, fetch, free_port
-from e2e.service_accounts import bind, kubeconfig_of_default
+from e2e.service_accounts import bind
 from pytest_kwait import wait
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def test_health_is_served_before_there_is_a_cluster(tmp_path: Path) -> None:
 
 def test_it_goes_on_until_it_gets_its_rights(site: Site) -> None:
     """Its first lists are refused with 403; it lists again after a pause."""
-    kubeconfig = kubeconfig_of_default(site.kwait, site.folder)
+    kubeconfig = site.kwait.kubeconfig_for("default")
     program = site.start(
         f"--kubeconfig={kubeconfig}",
         f"--config={site.configuration()}",

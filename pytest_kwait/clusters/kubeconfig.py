@@ -123,6 +123,40 @@ class Kubeconfig:
             is_static=user.keys().isdisjoint(("exec", "auth-provider")),
         )
 
+    def select(
+        self,
+        context: str | None,
+        *,
+        namespace: str = "",
+        user: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the contents of a kubeconfig with one context alone, its current one.
+
+        Args:
+            context: its name; None for the current one.
+            namespace: its namespace; empty for that of this file.
+            user: the user's credentials, as in `users`; None for those of this file.
+
+        Raises:
+            ClusterError: the context, or its cluster or user, is missing.
+        """
+        name = self.target(context).context
+        fields = dict(_entries_by_name(self.contents, "contexts")[name])
+        if namespace:
+            fields["namespace"] = namespace
+        if user is not None:
+            fields["user"] = name
+        given = {"users": user, "contexts": fields}
+        named = {"clusters": fields["cluster"], "users": fields.get("user"), "contexts": name}
+        selected: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "current-context": name}
+        for section, key in _SECTIONS.items():
+            if (entry_name := named[section]) is None:
+                continue
+            entry = given.get(section) or self._referred(name, section, entry_name)
+            entry = _absolute(section, entry, self.path.parent)
+            selected[section] = [{"name": entry_name, key: entry}]
+        return selected
+
     def _choices(self) -> str:
         return f"it has {', '.join(self.contexts)}" if self.contexts else "it has no contexts"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_kwait.errors import ClusterError, KwaitError
+from pytest_kwait.errors import ClusterError, InvalidArgument, KwaitError
 from pytest_kwait.framework.wait_names import WAIT_NAMES
 from pytest_kwait.plugin.internals import find_fixtures, has_own_fixture
 from pytest_kwait.plugin.run import run_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_kwait.clusters.cluster import Cluster
     from pytest_kwait.clusters.faults import FaultScope
     from pytest_kwait.plugin.cluster_source import ClusterServer
+    from pytest_kwait.plugin.kubeconfig_export import KubeconfigExport
     from pytest_kwait.plugin.run import Run
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
@@ -54,6 +55,7 @@ class RunCluster:
         self._faulty: Any = None
         """The cluster whose faults end with each test; None before the first one."""
         self._is_in_header = False
+        self._kubeconfig: KubeconfigExport | None = None
         self._mapped: dict[str, ImageMapping] = {}
         self._allowed: set[EgressTarget] = set()
 
@@ -133,13 +135,38 @@ class RunCluster:
     # First: before pytest-xdist starts workers in its hook.
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Refuse invalid cluster settings before any test or worker is started."""
+        """Refuse invalid cluster settings before any test or worker is started.
+
+        A cluster whose kubeconfig is exported is started here.
+        """
         is_asked = self._has_cluster_option() or self._asks_for_isolation()
         if self._names_cluster() or (is_asked and not self._has_own_cluster()):
             try:
                 self._run.source.check()
             except KwaitError as error:
                 raise pytest.UsageError(str(error)) from None
+        if self._settings.export_kubeconfig and self._owns_or_uses_cluster():
+            self._export_kubeconfig()
+
+    def _owns_or_uses_cluster(self) -> bool:
+        """Return False for the controller of workers that have clusters of their own."""
+        is_single = self._run.is_worker or self._config.getoption("dist", "no") == "no"
+        return is_single or self._settings.explore is None
+
+    def _export_kubeconfig(self) -> None:
+        from pytest_kwait.plugin.kubeconfig_export import KubeconfigExport
+
+        try:
+            if fixture := self._find_own_fixture():
+                raise InvalidArgument(
+                    "export_kubeconfig",
+                    True,
+                    f"the cluster of {fixture} is made with the first test; set KUBECONFIG there",
+                    self._settings.given_source("export_kubeconfig"),
+                )
+            self._kubeconfig = KubeconfigExport(self._run.source.cluster())
+        except KwaitError as error:
+            raise pytest.UsageError(str(error)) from None
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """End the run if its cluster does not answer, unless no test would use it.
@@ -205,6 +232,8 @@ class RunCluster:
         """Stop the cluster that was started for the run, after the last worker has ended."""
         if self._server is not None:
             self._server.close()
+        if self._kubeconfig is not None:
+            self._kubeconfig.end()
         try:
             self._run.end()
         except KwaitError as error:
@@ -345,11 +374,16 @@ class RunCluster:
 
     def _has_own_cluster(self) -> bool:
         """Return whether no test may use the default cluster: none runs, or a conftest has one."""
-        return self._config.getoption("collectonly") or any(
-            "kwait_cluster" in vars(plugin)
-            for plugin in self._config.pluginmanager.get_plugins()
-            if isinstance(plugin, ModuleType) and plugin.__name__ != "pytest_kwait.plugin.fixtures"
-        )
+        return bool(self._config.getoption("collectonly") or self._find_own_fixture())
+
+    def _find_own_fixture(self) -> str:
+        """Return the place of a fixture `kwait_cluster` of a conftest or plugin; empty for none."""
+        ours = "pytest_kwait.plugin.fixtures"
+        for plugin in self._config.pluginmanager.get_plugins():
+            is_other = isinstance(plugin, ModuleType) and plugin.__name__ != ours
+            if is_other and "kwait_cluster" in vars(plugin):
+                return f"the fixture kwait_cluster in {plugin.__file__}"
+        return ""
 
 
 def cluster_of(config: pytest.Config) -> Cluster:

@@ -155,7 +155,8 @@ def _format_rootdir(rootdir: Path, ini_file: Path | None) -> str:
 
 def ignores_kubeconfig(settings: Settings) -> bool:
     """Return whether KUBECONFIG is set although the run does not use it."""
-    return bool(os.environ.get("KUBECONFIG")) and not settings.is_existing
+    is_read = settings.is_existing or settings.export_kubeconfig
+    return bool(os.environ.get("KUBECONFIG")) and not is_read
 
 
 def _merge_layer(settings: Settings, given: Mapping[str, Any], kind: str, folder: Path) -> Settings:

@@ -7,6 +7,7 @@ Requests are retried within their limit. The verbs on workloads (`scale`, `resta
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping
@@ -29,7 +30,14 @@ from pytest_kwait.apimachinery.validation import (
     label_key_texts,
     label_value_texts,
 )
-from pytest_kwait.client.resource import EVENTS, NODES, PODS, SECRETS, SERVICES
+from pytest_kwait.client.resource import (
+    EVENTS,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
 from pytest_kwait.client.session import ApiSession
 from pytest_kwait.client.write_options import parse_field_validation
 from pytest_kwait.clock import Deadline
@@ -122,6 +130,8 @@ if TYPE_CHECKING:
     NamespaceMaker = Callable[["NamespaceRequest"], "Kwait"]
     """Creates the requested namespace, and returns a `Kwait` for it."""
 _MAX_PORT = 65535
+_TOKEN_SECONDS = 24 * 60 * 60
+"""Seconds for which tokens of service accounts are asked for: a night's run."""
 _LIMIT_REACHED = 0.5
 """Seconds left of a test's limit below which a timeout is attributed to it."""
 
@@ -1199,6 +1209,48 @@ class Kwait(WaitMethods):
             args, options, stdin=stdin, check=check, timeout=self._deadline(timeout).remaining
         )
 
+    def kubeconfig_for(
+        self, service_account: str | KubernetesObject, *, namespace: str | None = None
+    ) -> Path:
+        """Write a kubeconfig with the rights of a service account; return its path.
+
+        Its namespace is that of the account. The token is valid for a day, or less where the server
+        says so; the file is removed with the test's namespace.
+
+        Args:
+            service_account: its name, `sa/name`, or an object.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: there is no such service account (status 404), or the server refuses a token.
+        """
+        from pytest_kwait.clusters.kubeconfig import read_kubeconfig
+        from pytest_kwait.temp_dir import TempDir
+
+        given = parse_object_argument("service_account", service_account, SERVICE_ACCOUNTS)
+        value = service_account if given is None else given.value
+        name = check_name("service_account", strip_kind(value, SERVICE_ACCOUNTS))
+        place = self._other_namespace(namespace)
+        body = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {"expirationSeconds": _TOKEN_SECONDS},
+        }
+        path = SERVICE_ACCOUNTS.path(place, name, "token")
+        answer = self._request(
+            lambda deadline: self._session.request("POST", path, body=body, deadline=deadline)
+        )
+        token = json.loads(answer.data)["status"]["token"]
+        SECRET_VALUES.learn_value(token.encode())
+        contents = read_kubeconfig(self.cluster.kubeconfig).select(
+            self.cluster.context, namespace=place, user={"token": token}
+        )
+        folder = TempDir("kubeconfig-")
+        self._closing.callback(folder.remove)
+        kubeconfig = folder.path / "kubeconfig"
+        kubeconfig.write_text(json.dumps(contents), encoding="utf-8")
+        return kubeconfig
+
     def delete_and_wait(
         self,
         target: str | KubernetesObject,
@@ -1569,6 +1621,7 @@ class AsyncKwait(AsyncWaitMethods):
     logs = awaitable(Kwait.logs)
     exec = awaitable(Kwait.exec)
     port_forward = awaitable(Kwait.port_forward)
+    kubeconfig_for = awaitable(Kwait.kubeconfig_for)
     url = awaitable(Kwait.url)
     scale = awaitable(Kwait.scale)
     restart = awaitable(Kwait.restart)

@@ -295,3 +295,37 @@ def test_service_account_outside_of_pods_is_none(missing: str, tmp_path: Path) -
         (tmp_path / "token").write_text("secret")
     environ = {name: value for name, value in POD.items() if name != missing}
     assert in_cluster(environ, tmp_path) is None
+
+
+def test_one_context_of_a_file_with_absolute_paths(file: Path) -> None:
+    content = contents("east", "west")
+    content["clusters"][1]["cluster"]["certificate-authority"] = "ca.crt"
+    content["contexts"][1]["context"]["namespace"] = "shop"
+    kubeconfig = read_kubeconfig(written(file, content))
+    selected = kubeconfig.select("west")
+
+    assert selected["current-context"] == "west"
+    assert [len(selected[section]) for section in ("clusters", "users", "contexts")] == [1, 1, 1]
+    written(file.parent / "copy" / "config", selected)
+    copy = read_kubeconfig(file.parent / "copy" / "config")
+    assert copy.target().server == "https://west.example:6443"
+    assert selected["contexts"][0]["context"]["namespace"] == "shop"
+    authority = selected["clusters"][0]["cluster"]["certificate-authority"]
+    assert authority == str(file.parent / "ca.crt")
+    assert selected["users"][0]["user"] == {"token": "token-of-west"}
+
+
+def test_another_user_and_namespace_of_the_current_context(file: Path) -> None:
+    kubeconfig = read_kubeconfig(written(file, contents("east", "west")))
+    selected = kubeconfig.select(None, namespace="ci-1", user={"token": "other"})
+
+    assert selected["current-context"] == "east"
+    assert selected["users"] == [{"name": "east", "user": {"token": "other"}}]
+    fields = {"cluster": "east", "user": "east", "namespace": "ci-1"}
+    assert selected["contexts"] == [{"name": "east", "context": fields}]
+
+
+def test_a_context_without_a_user_has_none(file: Path) -> None:
+    content = contents("east")
+    del content["contexts"][0]["context"]["user"]
+    assert "users" not in read_kubeconfig(written(file, content)).select(None)

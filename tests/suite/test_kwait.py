@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -7,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from kubernetes.client import V1ObjectMeta, V1Pod
 
+from pytest_kwait.client.responses import Response
 from pytest_kwait.client.session import TimeBudget
+from pytest_kwait.clusters.kubeconfig import read_kubeconfig
 from pytest_kwait.errors import ApiError, ClusterError, InvalidArgument
 from pytest_kwait.suite.bound_wait import WaitDefaults
 from pytest_kwait.suite.cleanup.owned_objects import Owner
@@ -22,6 +25,7 @@ from pytest_kwait.suite.kwait import (
     parse_namespace_request,
 )
 from pytest_kwait.suite.manifests import InvalidManifest
+from tests.clusters.kubeconfigs import contents, written
 from tests.objects import condition, config_map, node, pod
 from tests.suite.fakes import FakeCluster, FakeTransport
 
@@ -517,3 +521,73 @@ def test_a_patch_that_removes_all_labels_or_annotations_is_restored(
     kwait.close()
     restored = transport.objects[path]["metadata"]
     assert (restored["labels"], restored["annotations"]) == ({"zone": "a"}, {"note": "b"})
+
+
+@pytest.fixture
+def tokens(
+    cluster: FakeCluster, transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[tuple[str, Any]]:
+    """Answer requests for tokens; return their paths and bodies."""
+    cluster.kubeconfig = written(tmp_path / "config", contents("ours", "other"))
+    requests: list[tuple[str, Any]] = []
+    send = transport.send
+
+    def answer(method: str, path: str, *, body: bytes | None = None, **options: Any) -> Any:
+        if not path.endswith("/token"):
+            return send(method, path, body=body, **options)
+        requests.append((path, json.loads(body or b"null")))
+        return Response(201, {}, json.dumps({"status": {"token": "secret-token"}}).encode())
+
+    monkeypatch.setattr(transport, "send", answer)
+    return requests
+
+
+@pytest.mark.parametrize(
+    "account",
+    [
+        "builder",
+        "sa/builder",
+        "serviceaccount/builder",
+        {"kind": "ServiceAccount", "metadata": {"name": "builder"}},
+    ],
+)
+def test_a_kubeconfig_has_the_token_of_a_service_account(
+    kwait: Kwait, tokens: list[tuple[str, Any]], account: Any
+) -> None:
+    path = kwait.kubeconfig_for(account)
+    target = read_kubeconfig(path)
+
+    ((requested, body),) = tokens
+    assert requested == f"{_PREFIX}/serviceaccounts/builder/token"
+    assert body["spec"] == {"expirationSeconds": 86400}
+    assert target.contexts == ("ours",)
+    assert target.target().server == "https://ours.example:6443"
+    assert target.contents["users"] == [{"name": "ours", "user": {"token": "secret-token"}}]
+    assert target.contents["contexts"][0]["context"]["namespace"] == "ci-1"
+    assert path.parent.stat().st_mode & 0o077 == 0
+    kwait.close()
+    assert not path.parent.exists()
+
+
+def test_a_kubeconfig_is_of_the_given_context_and_namespace(
+    kwait: Kwait, cluster: FakeCluster, tokens: list[tuple[str, Any]]
+) -> None:
+    cluster.context = "other"
+    target = read_kubeconfig(kwait.kubeconfig_for("builder", namespace="peer"))
+
+    assert tokens[0][0] == "/api/v1/namespaces/peer/serviceaccounts/builder/token"
+    assert target.target().server == "https://other.example:6443"
+    assert target.contents["contexts"][0]["context"]["namespace"] == "peer"
+
+
+@pytest.mark.parametrize("account", ["Builder!", "pod/web"])
+def test_a_kubeconfig_of_an_invalid_name_is_refused(
+    kwait: Kwait, tokens: list[tuple[str, Any]], account: str
+) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        kwait.kubeconfig_for(account)
+    assert str(refused.value) == (
+        f"service_account={account!r} is not valid: use a DNS name: up to 253 lower-case letters, "
+        "digits, '-' and '.', with a letter or digit at both ends of each part"
+    )
+    assert not tokens

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kubernetes.client import CoreV1Api
 
 from conformance.runs.inner_runs import run
-from e2e.service_accounts import bind, kubeconfig_of_default
+from e2e.service_accounts import bind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def test_it(kwait):
 
 def test_user_restricted_to_one_namespace(kwait: Kwait, tmp_path: Path) -> None:
     """With --kwait-namespace only objects of its tests are deleted, one by one."""
-    path = kubeconfig_of_default(kwait, tmp_path)
+    path = kwait.kubeconfig_for("default")
     bind(kwait, "admin")
     kwait.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}})
 

@@ -16,7 +16,7 @@ import pytest
 from conformance.kubectl.script import find_kubectl, needs_kubectl
 from conformance.runs.inner_runs import begin, make_once, run
 from conformance.runs.recording.answers import QUESTIONS, without_ages
-from e2e.service_accounts import bind, kubeconfig_of_default
+from e2e.service_accounts import bind
 from pytest_kwait.simulator.protocol.recording.files import read_recording
 from pytest_kwait.wait import poll_immediate
 from tests.forked_python import ForkedPython
@@ -276,7 +276,7 @@ def test_a_killed_run_leaves_what_its_worker_has_watched(
 def test_rights_in_one_namespace_suffice(tmp_path: Path, kwait: Kwait) -> None:
     """Resources without rights are left out, with the reason."""
     bind(kwait, "edit")
-    kubeconfig = kubeconfig_of_default(kwait, tmp_path)
+    kubeconfig = kwait.kubeconfig_for("default")
     artifacts = tmp_path / "artifacts"
     suite = """
 def test_bad(kwait):

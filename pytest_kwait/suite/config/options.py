@@ -176,6 +176,13 @@ class ClusterSettings:
         "contexts in which tests may run, * for any part of a name (any context)",
         "the embedded cluster is always allowed",
     )
+    export_kubeconfig: SettingDefinition[bool] = SettingDefinition(
+        "bool",
+        False,
+        "",
+        "whether the cluster is started before the collection, and KUBECONFIG names it",
+        "for modules that read KUBECONFIG when they are imported",
+    )
     session_waits: SettingDefinition[bool] = SettingDefinition(
         "bool",
         True,
