@@ -153,8 +153,9 @@ def test_the_log_of_the_run_before(kwait: Kwait) -> None:
     with pytest.raises(WaitTimeout) as caught:
         kwait.wait_for_pod_ready("web", timeout="1s")
 
-    tails = [(tail["previous"], tail["lines"]) for tail in caught.value.evidence["logs"]]
-    assert tails == [(True, ("run with no",)), (False, ("run with yes",))]
+    evidence = caught.value.evidence
+    tails = [(tail["previous"], tail["lines"]) for tail in evidence["logs"]]
+    assert tails == [(True, ("run with no",)), (False, ("run with yes",))], evidence["errors"]
 
 
 def test_the_log_of_a_container_that_is_not_ready(kwait: Kwait) -> None:

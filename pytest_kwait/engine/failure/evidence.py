@@ -594,7 +594,12 @@ def _gather_logs(
 ) -> tuple[LogTail, ...]:
     """Return the ends of the logs; a log that the server refuses is requested once more."""
     runs = list(islice(_iterate_runs(pods), LOGS))
-    read = partial(_read_log, session, scope.namespace or "", deadline)
+    counts = Counter((run.pod, run.container.name) for run in runs)
+
+    def read(run: _ContainerRun) -> LogTail | Exception:
+        is_only = counts[run.pod, run.container.name] == 1
+        return _read_log(session, scope.namespace or "", deadline, run, is_only=is_only)
+
     answers = dict(zip(runs, pool.map(read, runs), strict=True))
     refused = [run for run, answer in answers.items() if _may_recover(answer)]
     if refused and deadline.remaining > LOG_RETRY_PAUSE:
@@ -605,7 +610,8 @@ def _gather_logs(
         if isinstance(answer, LogTail):
             tails.append(answer)
         else:
-            errors.append(f"logs of {run.pod}/{run.container.name}: {answer}")
+            which = ", the run before" if run.previous else ""
+            errors.append(f"logs of {run.pod}/{run.container.name}{which}: {answer}")
     # Two runs of a container may both have been answered by the same log.
     return tuple(dict.fromkeys(tails))
 
@@ -615,15 +621,23 @@ def _may_recover(answer: LogTail | Exception) -> bool:
 
 
 def _read_log(
-    session: ApiSession, namespace: str, deadline: Deadline, run: _ContainerRun
+    session: ApiSession,
+    namespace: str,
+    deadline: Deadline,
+    run: _ContainerRun,
+    *,
+    is_only: bool,
 ) -> LogTail | Exception:
     """Return the end of a run's log, or the error of its request.
 
     While a kubelet replaces a container, the run that has ended is the current or the previous
     one: an empty or refused log is looked for under the other.
+
+    Args:
+        is_only: whether the log of the other run is not requested anyway.
     """
     answer = _read_log_tail(session, namespace, deadline, run, previous=run.previous)
-    if run.container.has_run and not (isinstance(answer, LogTail) and answer.lines):
+    if is_only and run.container.has_run and not (isinstance(answer, LogTail) and answer.lines):
         other = _read_log_tail(session, namespace, deadline, run, previous=not run.previous)
         if isinstance(other, LogTail) and other.lines:
             return other

@@ -333,6 +333,23 @@ def test_unbound_claims_of_unscheduled_pods_are_named_with_their_event_and_the_c
     )
 
 
+@pytest.mark.parametrize("refusals", [1, 2])
+def test_a_refused_log_is_not_replaced_by_that_of_the_other_run(refusals: int) -> None:
+    """Both are requested: the refused one once more."""
+    session = FakeSession()
+    session.put(PODS, crashed("a", ready=False, state={"running": {}}, lastState=ENDED))
+    busy = ApiError("the kubelet is busy", status=500, reason="InternalError")
+    session.fail_logs("a/main previous", *[busy] * refusals)
+    session.log_texts = {"a/main previous": "boom\n", "a/main": "up\n"}
+
+    findings = gather_evidence(session, SCOPE)
+
+    before, now = LogTail("a", "main", True, ("boom",)), LogTail("a", "main", False, ("up",))
+    text = "logs of a/main, the run before: 500 InternalError: the kubelet is busy"
+    assert findings.logs == ((before, now) if refusals == 1 else (now,))
+    assert findings.errors == (() if refusals == 1 else (text,))
+
+
 def test_logs_of_pods_that_are_being_stopped() -> None:
     """The Job controller deletes the pods of a Job past its deadline."""
     session = FakeSession()
