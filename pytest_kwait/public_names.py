@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         wait_for_job_state,
         wait_for_job_suspend,
     )
+    from pytest_kwait.framework.log import LogMatch, wait_for_log
     from pytest_kwait.framework.named_objects import KubernetesObject
     from pytest_kwait.framework.node.kubelet_pods import wait_for_pods_running_on_nodes
     from pytest_kwait.framework.node.minions import (
@@ -257,6 +258,7 @@ __all__ = [
     "KwaitError",
     "KwaitFactory",
     "LeaderElectionFactory",
+    "LogMatch",
     "MappedImage",
     "Met",
     "Mode",
@@ -356,6 +358,7 @@ __all__ = [
     "wait_for_kube_root_ca",
     "wait_for_load_balancer",
     "wait_for_load_balancer_destroy",
+    "wait_for_log",
     "wait_for_named_authorization_update",
     "wait_for_namespaces_deleted",
     "wait_for_new_ingress_ip",
@@ -442,6 +445,7 @@ HOMES = {
     "framework.operations.run": ("RunResult", "run"),
     "framework.operations.resize": ("resize",),
     "framework.operations.scale": ("scale",),
+    "framework.log": ("LogMatch",),
     "client.exec": ("ExecResult",),
     "client.port_forward": ("PortForward",),
     "clusters.cluster": ("Cluster",),

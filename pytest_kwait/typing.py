@@ -187,6 +187,10 @@ class WaitForAllJobPodsGone(Protocol):
     __call__ = _like(WaitMethods.wait_for_all_job_pods_gone)
 
 
+class WaitForLog(Protocol):
+    __call__ = _like(WaitMethods.wait_for_log)
+
+
 class WaitForPodsRunningOnNodes(Protocol):
     __call__ = _like(WaitMethods.wait_for_pods_running_on_nodes)
 

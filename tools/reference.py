@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WIDTH = 120
 WAIT_PAGES = {
-    "pods": ("framework.pod",),
+    "pods": ("framework.pod", "framework.log"),
     "jobs": ("framework.job",),
     "workloads": (
         "framework.deployment",

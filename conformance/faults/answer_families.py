@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.faults.family import POLL, Family, template
 from pytest_kwait import (
     rolling_update,
+    wait_for_log,
     wait_for_pods_responding,
     wait_for_pods_running_on_nodes,
     wait_for_service_reachable,
@@ -28,12 +29,13 @@ class RespondingWait(Family):
 
     title = "pod that answers"
     asks = "get pods/proxy"
+    script = SERVER
 
     def prepare(self) -> None:
         """Create the pod."""
         pod = template(self.name)
         (main,) = pod["spec"]["containers"]
-        main["command"] = ["sh", "-c", SERVER]
+        main["command"] = ["sh", "-c", self.script]
         self.place.create(PODS, {"apiVersion": "v1", "kind": "Pod", **pod})
 
     def wait(self, client: ApiClient, timeout: float) -> Any:
@@ -101,6 +103,24 @@ class RunningOnNodeWait(RespondingWait):
         )
 
 
+class LogWait(RespondingWait):
+    """A pod that gets a node, and then writes a line."""
+
+    title = "line of a log"
+    asks = "get pods/log"
+    script = "echo here; sleep 600"
+
+    def wait(self, client: ApiClient, timeout: float) -> Any:
+        """Wait for its line."""
+        return wait_for_log(
+            client, self.place.namespace, self.name, "here", timeout=timeout, poll=PAUSE
+        )
+
+    def is_expected_result(self, result: Any) -> bool:
+        """The line."""
+        return bool(result == (self.name, "main", "here"))
+
+
 class RollingUpdateWait(Family):
     """A controller whose pod is deleted, and comes back."""
 
@@ -143,5 +163,6 @@ ANSWER_FAMILIES: tuple[type[Family], ...] = (
     RespondingWait,
     ReachableWait,
     RunningOnNodeWait,
+    LogWait,
     RollingUpdateWait,
 )

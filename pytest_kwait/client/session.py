@@ -14,7 +14,7 @@ from pytest_kwait.apimachinery.selectors import (
     normalize_field_selector,
     normalize_label_selector,
 )
-from pytest_kwait.apimachinery.times import format_duration
+from pytest_kwait.apimachinery.times import format_duration, format_time
 from pytest_kwait.client.discovery import Discovery
 from pytest_kwait.client.errors import make_unreadable_error, parse_warnings
 from pytest_kwait.client.exec import ExecResult, execute
@@ -368,6 +368,7 @@ class ApiSession:
         previous: bool = False,
         tail_lines: int | None = None,
         since_seconds: int | None = None,
+        since_time: float | None = None,
         timestamps: bool = False,
         limit_bytes: int | None = None,
         deadline: Deadline,
@@ -381,6 +382,7 @@ class ApiSession:
             previous: whether to read the log of the previous run.
             tail_lines: the number of lines from the end.
             since_seconds: the maximum age of lines.
+            since_time: their least time, in seconds since the epoch; the server takes whole ones.
             timestamps: whether each line starts with its time.
             limit_bytes: the number of bytes from the start.
         """
@@ -389,6 +391,7 @@ class ApiSession:
             "previous": previous or None,
             "tailLines": tail_lines,
             "sinceSeconds": since_seconds,
+            "sinceTime": None if since_time is None else format_time(since_time),
             "timestamps": timestamps or None,
             "limitBytes": limit_bytes,
         }

@@ -157,6 +157,21 @@ class ObjectReference:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLog:
+    """The last lines that a wait has read of a container's log.
+
+    Args:
+        pod: the pod's name.
+        container: the container's name.
+        lines: the lines, the newest last; empty if the run has printed nothing.
+    """
+
+    pod: str
+    container: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceScope:
     """The scope in which to gather evidence of a failure.
 
@@ -166,6 +181,7 @@ class EvidenceScope:
         pods: the label selector of owned pods; None without any.
         pod_names: pods by name, if not selected by label.
         suspects: names of the pods that decided the verdict, shown first.
+        logs: logs that the wait has read, shown after those that tell why a pod is not ready.
     """
 
     namespace: str | None
@@ -173,6 +189,7 @@ class EvidenceScope:
     pods: str | None = None
     pod_names: Sequence[str] = ()
     suspects: Sequence[str] = field(default=())
+    logs: Sequence[ReadLog] = ()
 
 
 class Condition(ABC):

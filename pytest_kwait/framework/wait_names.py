@@ -48,6 +48,7 @@ WAIT_MODULES = {
     "wait_for_job_state": "framework.job.wait",
     "wait_for_job_gone": "framework.job.wait",
     "wait_for_all_job_pods_gone": "framework.job.wait",
+    "wait_for_log": "framework.log",
     "wait_for_pods_running_on_nodes": "framework.node.kubelet_pods",
     "wait_for_pods_on_minions": "framework.node.minions",
     "wait_for_node_ready": "framework.node.wait",

@@ -89,6 +89,7 @@ from pytest_kwait.suite.manifests import (
     Source,
     read_manifests,
 )
+from pytest_kwait.suite.merged_logs import list_log_places, merge_logs
 from pytest_kwait.suite.wait_methods import AsyncWaitMethods, WaitMethods
 from pytest_kwait.wait.context import DeadlineExceeded
 
@@ -560,8 +561,10 @@ class Kwait(WaitMethods):
 
     def logs(
         self,
-        target: str | KubernetesObject,
+        target: str | KubernetesObject | None = None,
         *,
+        selector: str | Mapping[str, str] | None = None,
+        all_pods: bool = False,
         container: str | None = None,
         previous: bool = False,
         tail: int | None = None,
@@ -569,41 +572,86 @@ class Kwait(WaitMethods):
         timestamps: bool = False,
         namespace: str | None = None,
     ) -> str:
-        """Return the log of a container.
+        """Return the log of a container, or those of several pods.
+
+        The lines of several pods are merged by time, each with its pod and container before it, as
+        `kubectl logs --prefix` shows them: `[pod/web-1/main] ready`. Containers that have not
+        started are left out.
 
         Args:
             target: a pod, by name, as `pod/name` or as an object; or what selects pods:
                 `deployment/web`, `job/x`, `svc/web`. Of several pods the one that kubectl selects.
-            container: its name; None if the pod has only one.
+            selector: the pods with these labels, as text or mapping, instead of the target.
+            all_pods: whether all pods of the target are read, as with kubectl's `--all-pods`.
+            container: its name; None if the pod has only one. Of several pods None stands for all
+                containers.
             previous: the log of its previous run.
-            tail: only the last lines, so many.
+            tail: only the last lines of each container, so many.
             since: only lines of the last seconds.
             timestamps: whether each line begins with its time.
             namespace: another namespace.
 
         Raises:
             ApiError: no such pod or container, or it has not started.
+            InvalidArgument: not exactly one of target and selector, or an invalid argument.
         """
         if container is not None:
             check_text("container", container)
-        for flag, value in (("previous", previous), ("timestamps", timestamps)):
+        flags = {"all_pods": all_pods, "previous": previous, "timestamps": timestamps}
+        for flag, value in flags.items():
             check_flag(flag, value)
         for limit, count in (("tail", tail), ("since", since)):
             if count is not None:
                 check_count(limit, count)
-        name = self._pod(target, namespace, _logging_order)
-        return self._request(
-            lambda deadline: self._session.logs(
-                self._other_namespace(namespace),
-                name,
-                container=container,
-                previous=previous,
-                tail_lines=tail,
-                since_seconds=since,
-                timestamps=timestamps,
-                deadline=deadline,
+        labels = normalize_label_selector(selector)
+        place = self._other_namespace(namespace)
+        if (target is None) == (selector is None):
+            raise InvalidArgument("arguments", [], "give exactly one of target and selector")
+        is_merged = all_pods or target is None
+
+        def read(name: str, container: str | None) -> str:
+            return self._request(
+                lambda deadline: self._session.logs(
+                    place,
+                    name,
+                    container=container,
+                    previous=previous,
+                    tail_lines=tail,
+                    since_seconds=since,
+                    timestamps=timestamps or is_merged,
+                    deadline=deadline,
+                )
             )
-        )
+
+        if target is not None and not all_pods:
+            return read(self._pod(target, namespace, _logging_order), container)
+        if target is not None:
+            pods = self._all_pods(target, namespace)
+        elif labels is not None:
+            pods = self._list_pods(f"selector {labels}", labels, namespace)
+        else:
+            raise InvalidArgument("selector", selector, "use labels that select something")
+        logs = {}
+        for log_place in list_log_places(pods, container, previous=previous):
+            try:
+                logs[log_place] = read(*log_place)
+            except ApiError as error:
+                # The pod was deleted or its container replaced in between.
+                if error.status not in (400, 404):
+                    raise
+        return merge_logs(logs, timestamps=timestamps)
+
+    def _all_pods(self, target: str | KubernetesObject, namespace: str | None) -> Objects:
+        """Return the pod that a target names, or all pods that it selects."""
+        if isinstance(target, str) and "/" not in target:
+            target = f"pod/{target}"
+        resource, name = self._target(target, namespace)
+        if resource.qualified != PODS.qualified:
+            return self._pods_of(target, resource, name, namespace)
+        place = self._other_namespace(namespace)
+        return [
+            self._request(lambda deadline: self._session.get(PODS, name, place, deadline=deadline))
+        ]
 
     def exec(
         self,
@@ -1512,6 +1560,17 @@ class Kwait(WaitMethods):
         resource, name = self._target(target, namespace)
         if resource.qualified == PODS.qualified:
             return name
+        pods = self._pods_of(target, resource, name, namespace)
+        return str(min(pods, key=order)["metadata"]["name"])
+
+    def _pods_of(
+        self,
+        target: str | KubernetesObject,
+        resource: Resource,
+        name: str,
+        namespace: str | None,
+    ) -> Objects:
+        """Return the pods of a controller or Service, at least one."""
         if resource not in (*CONTROLLERS, SERVICES):
             valid = "use the name of a pod, 'pod/name', or what selects pods: 'deployment/web'"
             raise InvalidArgument("target", target, valid)
@@ -1524,6 +1583,11 @@ class Kwait(WaitMethods):
             selector = format_label_selector({"matchLabels": spec.get("selector") or {}})
         else:
             selector = selector_of(resource, spec) or ""
+        return self._list_pods(_format_target(target), selector, namespace)
+
+    def _list_pods(self, owner: str, selector: str, namespace: str | None) -> Objects:
+        """Return the pods with these labels, at least one; without labels there are none."""
+        place = self._other_namespace(namespace)
         pods = (
             self._request(
                 lambda deadline: self._session.list(
@@ -1534,9 +1598,8 @@ class Kwait(WaitMethods):
             else ()
         )
         if not pods:
-            target_text = _format_target(target)
-            raise ApiError(f"{target_text} in {place} has no pods", status=404, reason="NotFound")
-        return str(min((item.object for item in pods), key=order)["metadata"]["name"])
+            raise ApiError(f"{owner} in {place} has no pods", status=404, reason="NotFound")
+        return [item.object for item in pods]
 
     def _wait(self, wait: str, /, *args: Any, **options: Any) -> Any:
         declared, defaults = WAITS[wait], self._defaults()

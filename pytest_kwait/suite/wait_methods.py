@@ -10,6 +10,7 @@ from pytest_kwait.suite.bound_wait import call_waits
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
+    from re import Pattern
 
     import typing_extensions
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_kwait.cache.sync import Synced
     from pytest_kwait.engine.condition import Verdict
     from pytest_kwait.engine.options import WaitOptions
+    from pytest_kwait.framework.log import LogMatch
     from pytest_kwait.framework.named_objects import (
         KubernetesObject,
         KubernetesObjects,
@@ -723,6 +725,56 @@ class WaitMethods:
 
         Args:
             uid: its UID; None for the first one seen.
+        """
+
+    @overload
+    def wait_for_log(
+        self,
+        target: str | KubernetesObject,
+        pattern: str | Pattern[str],
+        *,
+        container: str | None = None,
+        since: Duration | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> LogMatch: ...
+
+    @overload
+    def wait_for_log(
+        self,
+        *,
+        pattern: str | Pattern[str],
+        selector: Selector,
+        container: str | None = None,
+        since: Duration | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> LogMatch: ...
+
+    def wait_for_log(
+        self,
+        target: str | KubernetesObject | None = None,
+        pattern: str | Pattern[str] = "",
+        *,
+        selector: Selector | None = None,
+        container: str | None = None,
+        since: Duration | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> LogMatch:
+        """Wait for a line in the log of a pod, or of one of several.
+
+        Return the first line of a log that matches a pattern, once there is one.
+
+        Args:
+            target: a pod, as `web`, `pod/web` or an object; or what selects pods: `deployment/web`,
+                `statefulset/web`, `daemonset/web`, `rs/web`, `rc/web`, `job/web`, `svc/web`.
+            pattern: a text that the line contains, or a compiled regular expression, searched in
+                it.
+            selector: a label selector, text or mapping, instead of the target.
+            container: the only container whose log is read; by default all of each pod, init
+                containers included.
+            since: only lines that are not older than this when the wait begins.
         """
 
     def wait_for_pods_running_on_nodes(
@@ -2366,6 +2418,7 @@ class AsyncWaitMethods(AsyncMethods):
     wait_for_job_state = awaitable(WaitMethods.wait_for_job_state)
     wait_for_job_gone = awaitable(WaitMethods.wait_for_job_gone)
     wait_for_all_job_pods_gone = awaitable(WaitMethods.wait_for_all_job_pods_gone)
+    wait_for_log = awaitable(WaitMethods.wait_for_log)
     wait_for_pods_running_on_nodes = awaitable(WaitMethods.wait_for_pods_running_on_nodes)
     wait_for_pods_on_minions = awaitable(WaitMethods.wait_for_pods_on_minions)
     wait_for_node_ready = awaitable(WaitMethods.wait_for_node_ready)

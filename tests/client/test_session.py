@@ -211,7 +211,7 @@ def test_logs_are_text(soon: Deadline) -> None:
             deadline=soon,
         )
         assert text == "café \ufffd\n"
-        assert session.logs("a", "p", deadline=soon) == text
+        assert session.logs("a", "p", since_time=1.9, deadline=soon) == text
         session.close()
     first, second = server.requests
     assert first.path == "/api/v1/namespaces/a/pods/p/log"
@@ -224,7 +224,7 @@ def test_logs_are_text(soon: Deadline) -> None:
         "limitBytes": ["7"],
     }
     assert first.headers["accept"] == "*/*"
-    assert second.query == {}
+    assert second.query == {"sinceTime": ["1970-01-01T00:00:01Z"]}
 
 
 def test_any_request_can_be_made(soon: Deadline) -> None:

@@ -72,6 +72,12 @@ SPECIAL: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "wait_for_pods_on_minions": [(("deploy/web",), {}), ((), {"selector": "app=web"})],
     "wait_for_pod_resized": [(("web",), {"restart_counts": {"main": 0}})],
     "wait_for_pods_responding": [((), {"selector": "app=web"}), ((), {"pods": ["web"]})],
+    "wait_for_log": [
+        (("web", "ready"), {}),
+        (("job/web", "ready"), {"container": "main"}),
+        (("svc/web", "ready"), {"since": 5}),
+        ((), {"selector": "app=web", "pattern": "ready"}),
+    ],
     "wait_for_rollout_status": [
         ((f"{kind}/web",), {}) for kind in ("deployment", "statefulset", "daemonset")
     ],

@@ -59,7 +59,7 @@ def test_markers_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
         "@pytest.mark.kwait_slow: the test takes long.",
         *(f"@pytest.mark.{line}" for line in SKIP_MARKERS),
         "@pytest.mark.wait_for_...(*args, **options): before the test starts, wait as the fixture "
-        "of that name does; 120 markers: pytest --markers -v lists them.",
+        "of that name does; 121 markers: pytest --markers -v lists them.",
     ]
 
 
@@ -70,7 +70,7 @@ def test_fixtures_are_listed_in_a_few_lines(pytester: pytest.Pytester) -> None:
     assert lines[waits[0] + 1 : waits[0] + 3] == [
         "    Wait for any condition on any kind of object: wait_for(target, condition, *, "
         "selector=None, count=None).",
-        "    One of 120 fixtures wait_for...: pytest --fixtures -v lists them.",
+        "    One of 121 fixtures wait_for...: pytest --fixtures -v lists them.",
     ]
 
 

@@ -320,7 +320,8 @@ class Evidence:
         objects: the objects of the wait.
         pods: its pods, failed ones first.
         events: Warning events of both, the most frequent first.
-        logs: of containers that have failed, run without being ready or are being stopped.
+        logs: of containers that have failed, run without being ready or are being stopped, and
+            those that the wait has read.
         errors: the parts that could not be gathered, with their errors.
         kubectl: the arguments that make kubectl use the same cluster.
         existing: the existing objects of the kind, if the awaited one is missing.
@@ -613,7 +614,25 @@ def _gather_logs(
             which = ", the run before" if run.previous else ""
             errors.append(f"logs of {run.pod}/{run.container.name}{which}: {answer}")
     # Two runs of a container may both have been answered by the same log.
-    return tuple(dict.fromkeys(tails))
+    tails = list(dict.fromkeys(tails))
+    tails += _list_read_logs(session, scope, tails)
+    return tuple(tails[:LOGS])
+
+
+def _list_read_logs(
+    session: ApiSession, scope: EvidenceScope, gathered: Sequence[LogTail]
+) -> Iterator[LogTail]:
+    """Yield the ends of the logs that the wait has read, without those that were gathered."""
+    current = {(tail.pod, tail.container) for tail in gathered if not tail.previous}
+    known = {(tail.pod, tail.container, tail.lines) for tail in gathered}
+    redact = make_redactor(session.credentials())
+    for log in scope.logs:
+        # Redact before splitting into lines: a private key has many.
+        shown = redact_log("\n".join(log.lines), redact)
+        lines = tuple(shown.splitlines()[-LOG_LINES:])
+        place = (log.pod, log.container)
+        if place not in current and (*place, lines) not in known:
+            yield LogTail(*place, previous=False, lines=lines)
 
 
 def _may_recover(answer: LogTail | Exception) -> bool:

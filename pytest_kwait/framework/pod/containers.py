@@ -98,7 +98,7 @@ def _goal(
     alive: bool = True,
 ) -> PodGoal:
     def find(pod: dict[str, Any]) -> Verdict:
-        there, status = _status(pod, name)
+        there, status = find_container_status(pod, name)
         if status is not None:
             return evaluate(pod, status)
         ended = describe_pod_end(pod)
@@ -106,12 +106,12 @@ def _goal(
             return Failed(ended)
         if not there:
             # An ephemeral container may still be added to a running pod.
-            has = ", ".join(_names(pod))
+            has = ", ".join(list_container_names(pod))
             return Failed(f"the pod has no container {name}, it has {has}", Grace.LONG)
         return to_pending(pod)
 
     def detect(pod: dict[str, Any], before: TerminalState | None) -> TerminalState | None:
-        pod = _keep_blocking_containers(pod, name)
+        pod = keep_blocking_containers(pod, name)
         return detect_not_running(pod, before) or (
             detect_not_staying_up(pod, before) if stay else None
         )
@@ -119,14 +119,15 @@ def _goal(
     return PodGoal(f"have container {name} {text}", find, detect if may_fail else None, alive)
 
 
-def _keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:
+def keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:
     """Drop the containers that do not block this one."""
     status = dict(pod.get("status") or {})
     its_own = [c for c in status.get("containerStatuses") or () if c.get("name") == name]
     return {**pod, "status": {**status, "containerStatuses": its_own}}
 
 
-def _status(pod: dict[str, Any], name: str) -> tuple[bool, dict[str, Any] | None]:
+def find_container_status(pod: dict[str, Any], name: str) -> tuple[bool, dict[str, Any] | None]:
+    """Return whether a pod has a container of this name, and its status; None without one."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     for kind, statuses in _KINDS:
         for container in status.get(statuses) or ():
@@ -137,7 +138,8 @@ def _status(pod: dict[str, Any], name: str) -> tuple[bool, dict[str, Any] | None
     return False, None
 
 
-def _names(pod: dict[str, Any]) -> list[str]:
+def list_container_names(pod: dict[str, Any]) -> list[str]:
+    """Return the names of a pod's containers, init and ephemeral ones included."""
     spec = pod.get("spec") or {}
     return [str(container.get("name")) for kind, _ in _KINDS for container in spec.get(kind) or ()]
 
