@@ -1,6 +1,6 @@
 """Linux system calls that the standard library lacks; each raises OSError.
 
-Source: man 2 clone, setns, mount, mount_setattr, pivot_root, prctl; man 7 capabilities.
+Source: man 2 clone, setns, mount, mount_setattr, pivot_root, prctl, signalfd; man 7 capabilities.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import re
+import sys
 
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
@@ -29,6 +30,8 @@ MS_STRICTATIME = 0x1000000
 MNT_DETACH = 2
 
 _SIGCHLD = 17
+# Of the C library's `sigset_t`.
+_SIGSET_BYTES = 128
 _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
@@ -185,6 +188,15 @@ def set_domain_name(name: str) -> None:
 
 def _prctl(option: int, value: int) -> None:
     _check(_libc.prctl(option, *[ctypes.c_ulong(argument) for argument in (value, 0, 0, 0)]))
+
+
+def open_signals(*numbers: int) -> int:
+    """Return a descriptor that can be read whenever one of these signals has come.
+
+    They must be blocked.
+    """
+    mask = sum(1 << number - 1 for number in numbers).to_bytes(_SIGSET_BYTES, sys.byteorder)
+    return _check(_libc.signalfd(-1, mask, os.O_CLOEXEC | os.O_NONBLOCK))
 
 
 def die_with_parent() -> None:

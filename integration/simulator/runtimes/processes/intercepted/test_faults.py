@@ -220,6 +220,28 @@ os.kill(pid, signal.SIGCONT)
 client = socket.create_connection(("127.0.0.1", 8081))
 print(os.waitpid(pid, 0)[1])
 """
+# What orphans of the pod's programs end to is the interceptor, which answers calls meanwhile.
+_ORPHANS = """
+is_over = False
+def leave_orphans():
+    while not is_over:
+        pid = os.fork()
+        if not pid:
+            for _ in range(10):
+                if not os.fork():
+                    os._exit(0)
+            os._exit(0)
+        os.waitpid(pid, 0)
+thread = threading.Thread(target=leave_orphans)
+thread.start()
+numbers = set()
+for _ in range(3000):
+    with socket.socket() as made:
+        numbers.add(made.fileno())
+is_over = True
+thread.join()
+print(min(numbers) > 2)
+"""
 _OWN_FILTER = """
 class Instruction(ctypes.Structure):
     _fields_ = [
@@ -389,7 +411,8 @@ def _check(run: Run, code: str, lines: list[str]) -> None:
 
     async def scenario(programs: Programs) -> None:
         program = _start(programs, await programs.create_sandbox(files=_HOSTS), code)
-        assert await program.wait() == Exit(0), program.stderr
+        log = programs.folder / "launcher.log"
+        assert await program.wait() == Exit(0), program.stderr + log.read_text()
         assert program.stdout.splitlines() == lines
 
     run(scenario)
@@ -412,6 +435,7 @@ def _check(run: Run, code: str, lines: list[str]) -> None:
         ),
         pytest.param(_CONNECT_INTERRUPTED, ["-1", "EINTR"], id="connect-interrupted"),
         pytest.param(_SIGNALS, ["0"], id="signals"),
+        pytest.param(_ORPHANS, ["True"], id="orphans"),
         pytest.param(_OWN_FILTER, ["0", "EACCES", "127.0.0.1", "True"], id="own-filter"),
         pytest.param(_TRACER, ["5 True"], id="tracer"),
     ],

@@ -41,6 +41,7 @@ from pytest_kwait.simulator.runtimes.processes.processes import kill, list_child
 from pytest_kwait.simulator.runtimes.processes.system_calls import (
     die_with_parent,
     make_subreaper,
+    open_signals,
     show_to_tracers,
 )
 
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
 # Rings make system calls that no filter sees.
 _REFUSED = ("io_uring_setup",)
+_ENDS = (signal.SIGCHLD,)
+"""The signals by which processes that end or stop are reported."""
 _MAX_CHANGED = 1024
 """Threads whose last changed calls are known; the oldest of more have ended."""
 
@@ -127,12 +130,13 @@ class Interceptor:
         self._programs: set[int] = set()
         self._poll = select.poll()
         self._readers: dict[int, Callable[[], None]] = {}
-        wakeup, wakeup_write = os.pipe()
-        os.set_blocking(wakeup, False)
-        os.set_blocking(wakeup_write, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
-        self.add_reader(wakeup, lambda: self._wake_up(wakeup))
+        # A signal must not interrupt an answer: the kernel forgets the descriptor of one, but not
+        # that the call is answered, by 0.
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+        ends = open_signals(*_ENDS)
+        self.add_reader(ends, lambda: self._read_ends(ends))
         for fd, read in calls.readers.items():
             self.add_reader(fd, read)
         # Orphans become children of this process, and end with it.
@@ -153,6 +157,7 @@ class Interceptor:
         pid = os.fork()
         if not pid:
             own_socket.close()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
             die_with_parent()
             show_to_tracers()
             fd = install_filter(self._processor, self._filter)
@@ -183,7 +188,6 @@ class Interceptor:
                     self._poll.unregister(fd)
                     del self._readers[fd]
                     os.close(fd)
-        signal.set_wakeup_fd(-1)
         with contextlib.suppress(ChildProcessError):
             while True:
                 self.kill_programs()
@@ -194,9 +198,9 @@ class Interceptor:
         for pid in list_children():
             kill(pid, signal.SIGKILL)
 
-    def _wake_up(self, wakeup: int) -> None:
+    def _read_ends(self, ends: int) -> None:
         with contextlib.suppress(BlockingIOError):
-            os.read(wakeup, 4096)
+            os.read(ends, 4096)
         self._reap()
 
     # -- notifications
