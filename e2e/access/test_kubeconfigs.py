@@ -9,24 +9,13 @@ import pytest
 from kubernetes.client import ApiException, CoreV1Api
 from kubernetes.config import list_kube_config_contexts, new_client_from_config
 
+from e2e.service_accounts import READER
 from pytest_kwait import ApiError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_kwait import Kwait
-
-READER = """
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: ServiceAccount, name: reader}]
-"""
 
 
 def connect(kubeconfig: Path) -> CoreV1Api:
@@ -62,6 +51,6 @@ def test_its_namespace_is_that_of_the_account(kwait: Kwait) -> None:
 
 def test_a_service_account_that_is_not_there(kwait: Kwait) -> None:
     with pytest.raises(ApiError) as missing:
-        kwait.kubeconfig_for("nobody")
+        kwait.kubeconfig_for("unknown")
     assert missing.value.status == 404
-    assert 'serviceaccounts "nobody" not found' in missing.value.message
+    assert 'serviceaccounts "unknown" not found' in missing.value.message

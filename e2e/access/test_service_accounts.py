@@ -15,24 +15,11 @@ from kubernetes.client import (
 )
 
 from e2e.objects import container, pod
-from e2e.service_accounts import bind, client_of_default
+from e2e.service_accounts import READER, bind, client_of_default
 from pytest_kwait import WaitTimeout, wait, wait_for
 
 if TYPE_CHECKING:
     from pytest_kwait import Kwait
-
-
-READER = """
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: ServiceAccount, name: reader}]
-"""
 
 
 def acting(kwait: Kwait, token: str) -> CoreV1Api:
