@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pytest_kwait.errors import ClusterError
+from pytest_kwait.temp_dir import TempDir
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -169,6 +170,23 @@ class Kubeconfig:
                 f"{_SECTIONS[section]} {name!r}, which is not there; {has}"
             )
         return entries[name]
+
+
+class KubeconfigFile:
+    """A kubeconfig that only this user can read, until `remove`, or the end of the process.
+
+    Args:
+        contents: what it has.
+    """
+
+    def __init__(self, contents: Mapping[str, Any]) -> None:
+        self._folder = TempDir("kubeconfig-")
+        self.path = self._folder.path / "kubeconfig"
+        self.path.write_text(yaml.safe_dump(dict(contents)), encoding="utf-8")
+
+    def remove(self) -> None:
+        """Remove it; idempotent."""
+        self._folder.remove()
 
 
 def read_kubeconfig(path: Path, source: str | None = None) -> Kubeconfig:

@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import yaml
-
 from pytest_kwait.client.availability import reset_availability
 from pytest_kwait.clock import SYSTEM_CLOCK, Clock
 from pytest_kwait.clusters.binaries import BinariesProvider
@@ -22,6 +20,7 @@ from pytest_kwait.clusters.cluster import Cluster, ClusterRequest, refuse_kubeco
 from pytest_kwait.clusters.kubeconfig import (
     SERVICE_ACCOUNT,
     Kubeconfig,
+    KubeconfigFile,
     home_folder,
     in_cluster,
     merge,
@@ -62,17 +61,17 @@ class ExistingCluster(Cluster):
 
     Args:
         target: its context.
-        folder: the folder of a kubeconfig merged for the run; None without one.
+        merged: the kubeconfig merged for the run; None without one.
     """
 
-    def __init__(self, target: RestConfig, folder: TempDir | None, clock: Clock) -> None:
+    def __init__(self, target: RestConfig, merged: KubeconfigFile | None, clock: Clock) -> None:
         super().__init__(target, provider=ExistingProvider.name, clock=clock)
-        self._folder = folder
+        self._merged = merged
 
     def stop(self) -> None:
         """Remove the kubeconfig that was merged for the run."""
-        if self._folder is not None:
-            self._folder.remove()
+        if self._merged is not None:
+            self._merged.remove()
 
 
 class ExistingProvider:
@@ -110,7 +109,7 @@ class ExistingProvider:
             why = "an existing cluster has its components; leave it out, or use the embedded one"
             request.refuse("api_only", why)
         self._clock = clock
-        self._folder: TempDir | None = None
+        self._file: KubeconfigFile | None = None
         if request.kubeconfig is not None:
             kubeconfig = read_kubeconfig(request.kubeconfig, request.source("kubeconfig"))
         else:
@@ -133,7 +132,7 @@ class ExistingProvider:
         Raises:
             ClusterError: it cannot be reached, or refuses the credentials.
         """
-        cluster = ExistingCluster(self._target, self._folder, self._clock)
+        cluster = ExistingCluster(self._target, self._file, self._clock)
         cluster.check()
         return cluster
 
@@ -170,10 +169,8 @@ class ExistingProvider:
 
     def _written(self, contents: dict[str, Any], source: str) -> Kubeconfig:
         """Write merged files to one kubeconfig, for workers, kubectl and clients alike."""
-        self._folder = TempDir()
-        path = self._folder.path / "kubeconfig"
-        path.write_text(yaml.safe_dump(contents), encoding="utf-8")
-        return Kubeconfig(path, source, contents)
+        self._file = KubeconfigFile(contents)
+        return Kubeconfig(self._file.path, source, contents)
 
 
 class EmbeddedCluster(Cluster):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-from pytest_kwait.temp_dir import TempDir
+from pytest_kwait.clusters.kubeconfig import KubeconfigFile, read_kubeconfig
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_kwait.clusters.cluster import Cluster
 
 _NAME = "KUBECONFIG"
@@ -37,10 +33,11 @@ class KubeconfigExport:
     """
 
     def __init__(self, cluster: Cluster) -> None:
-        self._folder: TempDir | None = None
+        self._copy: KubeconfigFile | None = None
         path = cluster.kubeconfig
         if cluster.context is not None:
-            path = self._write_selected(path, cluster.context)
+            self._copy = KubeconfigFile(read_kubeconfig(path).select(cluster.context))
+            path = self._copy.path
         self._before = os.environ.get(_NAME)
         os.environ[_NAME] = str(path)
         self._constants: dict[str, object] = {}
@@ -50,13 +47,6 @@ class KubeconfigExport:
                 self._constants[name] = getattr(module, _CONSTANT)
                 setattr(module, _CONSTANT, str(path))
 
-    def _write_selected(self, kubeconfig: Path, context: str) -> Path:
-        contents = read_kubeconfig(kubeconfig).select(context)
-        self._folder = TempDir("kubeconfig-")
-        path = self._folder.path / "kubeconfig"
-        path.write_text(json.dumps(contents), encoding="utf-8")
-        return path
-
     def end(self) -> None:
         """Restore the environment, and remove the copy."""
         if self._before is None:
@@ -65,5 +55,5 @@ class KubeconfigExport:
             os.environ[_NAME] = self._before
         for name, value in self._constants.items():
             setattr(sys.modules[name], _CONSTANT, value)
-        if self._folder is not None:
-            self._folder.remove()
+        if self._copy is not None:
+            self._copy.remove()

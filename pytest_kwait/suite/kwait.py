@@ -1272,8 +1272,7 @@ class Kwait(WaitMethods):
         Raises:
             ApiError: there is no such service account (status 404), or the server refuses a token.
         """
-        from pytest_kwait.clusters.kubeconfig import read_kubeconfig
-        from pytest_kwait.temp_dir import TempDir
+        from pytest_kwait.clusters.kubeconfig import KubeconfigFile, read_kubeconfig
 
         given = parse_object_argument("service_account", service_account, SERVICE_ACCOUNTS)
         value = service_account if given is None else given.value
@@ -1293,11 +1292,9 @@ class Kwait(WaitMethods):
         contents = read_kubeconfig(self.cluster.kubeconfig).select(
             self.cluster.context, namespace=place, user={"token": token}
         )
-        folder = TempDir("kubeconfig-")
-        self._closing.callback(folder.remove)
-        kubeconfig = folder.path / "kubeconfig"
-        kubeconfig.write_text(json.dumps(contents), encoding="utf-8")
-        return kubeconfig
+        kubeconfig = KubeconfigFile(contents)
+        self._closing.callback(kubeconfig.remove)
+        return kubeconfig.path
 
     def delete_and_wait(
         self,
