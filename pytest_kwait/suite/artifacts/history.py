@@ -249,7 +249,7 @@ class WatchedHistory:
         """The recorded namespaces, and whether they are known to exist."""
         self._last_observed = ""
         self._watches: dict[str, _ResourceWatch] = {}
-        self._unwatched: list[str] = []
+        self._unwatched: dict[str, Resource] = {}
 
     @property
     def session(self) -> ApiSession | None:
@@ -417,6 +417,12 @@ class WatchedHistory:
         if resource is not None and (known is None or known.is_removed):
             self._watch([resource])
 
+    def watch_left_out(self) -> None:
+        """Watch custom resources that had no place, as far as there is one now."""
+        with self._lock:
+            left_out = list(self._unwatched.values())
+        self._watch(left_out)
+
     def _start(self) -> None:
         """Connect and open the watches; tries until it succeeds or is stopped."""
         pause = 1.0
@@ -456,11 +462,9 @@ class WatchedHistory:
             for resource in resources:
                 custom += not _is_built_in(resource)
                 if not _is_built_in(resource) and custom > MAX_CUSTOM_RESOURCES:
-                    if resource.qualified not in self._unwatched:
-                        self._unwatched.append(resource.qualified)
+                    self._unwatched[resource.qualified] = resource
                     continue
-                if resource.qualified in self._unwatched:
-                    self._unwatched.remove(resource.qualified)
+                self._unwatched.pop(resource.qualified, None)
                 watch = self._watches[resource.qualified] = _ResourceWatch(self, session, resource)
                 started.append(watch)
         for watch in started:
@@ -646,6 +650,7 @@ class _ResourceWatch:
         status = error.status if isinstance(error, ApiError) else 0
         if status == 404:
             self.is_removed = True
+            self._history.watch_left_out()
         elif status == 403 and recorder is self._shared and self.resource.namespaced:
             with self._lock:
                 self._shared = None
