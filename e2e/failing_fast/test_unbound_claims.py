@@ -97,7 +97,8 @@ def test_controllers_whose_pods_use_an_unbound_claim(kwait: Kwait) -> None:
         "rc": (kwait.wait_for_rc_pods_running, "replicationcontroller", 1),
         "complete job": (kwait.wait_for_job_complete, "job"),
     }
-    with ThreadPoolExecutor(len(waits) + 1) as pool:
+    # A few at once: the evidence of all together may need longer than its limit.
+    with ThreadPoolExecutor(4) as pool:
         futures = {title: pool.submit(end_of, *call) for title, call in waits.items()}
         selected = pool.submit(
             end_of, kwait.wait_for, "deployments", available, selector="app=deployment", count=1
