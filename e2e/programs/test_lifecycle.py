@@ -9,6 +9,7 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from e2e.conftest import MAPPINGS, PROGRAMS, PROVISIONER
+from e2e.kubelet_nodes import first_kubelet_node
 from e2e.objects import pod
 from e2e.programs.test_programs import start, web, worker
 
@@ -130,7 +131,7 @@ def test_a_stop_signal_reaches_the_program(kwait: Kwait) -> None:
     )
     mounts = [{"name": "v", "mountPath": "/data"}]
     volumes = [{"name": "v", "hostPath": {"path": "/signals"}}]
-    place: dict[str, Any] = {"volumes": volumes, "nodeName": _node(kwait)}
+    place: dict[str, Any] = {"volumes": volumes, "nodeName": first_kubelet_node(kwait)}
     ready = {"exec": {"command": ["test", "-e", "/data/on"]}, "periodSeconds": 1}
     start(kwait, shell(script, readinessProbe=ready, volumeMounts=mounts), **place)
     kwait.wait_for_pod_ready("web")
@@ -139,10 +140,6 @@ def test_a_stop_signal_reaches_the_program(kwait: Kwait) -> None:
     kwait.create(pod("next", shell("cat /data/said", volumeMounts=mounts), **place))
     kwait.wait_for_pod_success("next")
     assert kwait.logs("next") == "bye\n"
-
-
-def _node(kwait: Kwait) -> str:
-    return str(kwait.cluster.nodes[0])
 
 
 def test_a_terminal_is_a_terminal(kwait: Kwait) -> None:

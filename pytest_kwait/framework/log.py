@@ -347,6 +347,8 @@ class MatchingLog(PlacedPodsCondition):
         if not logs:
             return Pending(f"no log yet: {self._pods.summary()}")
         problem = next((log.problem for log in logs if log.problem), "")
+        if not (problem or any(log.is_read for log in logs)):
+            return Pending("no log was read yet")
         return Pending(f"no line matches yet{': ' if problem else ''}{problem}")
 
     def _missing_of(self, owner: SingleObject) -> Verdict | None:

@@ -342,6 +342,24 @@ def test_logs_that_cannot_be_read(
     )
 
 
+def test_a_log_that_does_not_come_within_the_limit(
+    client: ApiClient, session: FakeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold(*names: str, **options: Any) -> str:
+        session.clock.sleep(5)
+        raise DeadlineExceeded("late")
+
+    session.put(PODS, running())
+    monkeypatch.setattr(session, "logs", hold)
+
+    with pytest.raises(WaitTimeout) as caught:
+        kw.wait_for_log(client, "ci-1", "web", "ready", timeout=3)
+
+    assert caught.value.args == (
+        "pod web in ci-1 did not log 'ready' within 3s: no log was read yet",
+    )
+
+
 def test_logs_that_are_forbidden(
     client: ApiClient, session: FakeSession, server: LogServer
 ) -> None:
