@@ -5,11 +5,10 @@ Run it as `python -m e2e.programs.go_controller.build`: the first build takes mi
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
-import subprocess
 from pathlib import Path
+
+from e2e.programs.go_programs import build_once, cache_folder, run_go
 
 _SOURCES = Path(__file__).parent
 NOT_BUILT = "`python -m e2e.programs.go_controller.build` builds the controller, with Go 1.26"
@@ -20,32 +19,16 @@ def find_program() -> Path:
     digest = hashlib.sha256()
     for source in (*sorted(_SOURCES.glob("*.go")), _SOURCES / "go.sum"):
         digest.update(source.read_bytes())
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(cache).absolute() / "pytest-kwait" / "go-controller" / digest.hexdigest()[:16]
-    return folder / "manager"
+    return cache_folder("go-controller") / digest.hexdigest()[:16] / "manager"
 
 
 def build_program() -> Path:
     """Build the program unless it is there already; return its path."""
-    program = find_program()
-    program.parent.mkdir(parents=True, exist_ok=True)
-    with (program.parent / "lock").open("w") as held:
-        # Builds side by side wait for the first one.
-        fcntl.flock(held, fcntl.LOCK_EX)
-        if not program.exists():
-            _run_go(program.with_suffix(".part"))
-            program.with_suffix(".part").rename(program)
-    return program
+    return build_once(find_program(), _build)
 
 
-def _run_go(program: Path) -> None:
-    command = ["go", "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), "."]
-    environment = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(
-        command, cwd=_SOURCES, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise RuntimeError(f"go build in {_SOURCES} failed:\n{done.stderr}")
+def _build(program: Path) -> None:
+    run_go("-C", str(_SOURCES), "build", "-trimpath", "-ldflags=-s -w", "-o", str(program), ".")
 
 
 if __name__ == "__main__":

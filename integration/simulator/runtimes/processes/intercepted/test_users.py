@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root sets users of programs")
 
 _RUN = """
 import json, sys
 from integration.simulator.runtimes.processes.programs import PYTHON, run_scenario
+from pytest_kwait.simulator.runtimes.processes.runtime import Mount
 
 config = json.loads(sys.argv[2])
+config["mounts"] = tuple(Mount(*mount) for mount in config.get("mounts", ()))
 
 async def scenario(programs):
     programs.folder.chmod(0o711)
@@ -93,6 +100,31 @@ print(*seen[0])
         "1234",
         "1234",
         "1234 2345 /tmp True",
+    ]
+
+
+def test_program_below_a_folder_that_is_closed_to_its_user(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    shutil.copy("/bin/echo", folder / "tool")
+    (folder / "script").write_text("#!/srv/bin/tool -n\n")
+    (folder / "closed").write_text("#!/bin/sh\n")
+    for path, mode in ((folder, 0o755), (folder / "script", 0o755), (folder / "closed", 0o700)):
+        path.chmod(mode)
+    tmp_path.chmod(0o700)
+    code = """
+import subprocess
+for name in ("tool", "script", "closed"):
+    try:
+        print(subprocess.run([f"/srv/bin/{name}", "hello"], stdout=-1, text=True).stdout)
+    except PermissionError as error:
+        print(error)
+"""
+    assert _run(code, user=1234, mounts=[("/srv/bin", str(folder))]) == [
+        "hello",
+        "",
+        "/srv/bin/script hello",
+        "[Errno 13] Permission denied: '/srv/bin/closed'",
     ]
 
 

@@ -175,6 +175,18 @@ class Pointers(NamedTuple):
     items: tuple[int | bytes, ...]
 
 
+class OpenedFile(NamedTuple):
+    """The path of a descriptor that the program gets: the way to the file needs no rights.
+
+    Programs that it executes do not inherit the descriptor.
+
+    Args:
+        fd: the interceptor's descriptor, which is closed after it.
+    """
+
+    fd: int
+
+
 class Change(NamedTuple):
     """The kernel performs the call with other arguments.
 
@@ -189,7 +201,7 @@ class Change(NamedTuple):
             None to do nothing.
     """
 
-    arguments: Mapping[int, int | bytes | Pointers]
+    arguments: Mapping[int, int | bytes | Pointers | OpenedFile]
     in_place: Mapping[int, bytes] | None = None
     preceded_by: tuple[str, tuple[int | bytes, ...]] | None = None
     on_return: Callable[[int], None] | None = None
@@ -225,6 +237,8 @@ class Change(NamedTuple):
             if isinstance(value, Pointers):
                 items = [item if isinstance(item, int) else place(item) for item in value.items]
                 values[number] = place(b"".join(map(_POINTER.pack, (*items, 0))))
+            elif isinstance(value, OpenedFile):
+                raise TypeError("a file without its descriptor in the program")
             else:
                 values[number] = value if isinstance(value, int) else place(value)
         return values, contents

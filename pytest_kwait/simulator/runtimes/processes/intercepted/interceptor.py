@@ -24,6 +24,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Continue,
     Descriptor,
     Failure,
+    OpenedFile,
     ProcessMemory,
     SystemCall,
 )
@@ -289,6 +290,11 @@ class Interceptor:
 
     def _change(self, notification: Notification, memory: ProcessMemory, answer: Change) -> None:
         """Have a call made again with other arguments."""
+        try:
+            answer = _add_files(notification, answer)
+        except OSError as error:
+            notification.answer(-(error.errno or errno.EMFILE))
+            return
         thread, number, instruction = (
             notification.thread, notification.number, notification.instruction,
         )  # fmt: skip
@@ -435,6 +441,19 @@ class Interceptor:
             self._programs.remove(pid)
             code = os.waitstatus_to_exitcode(status)
             self._on_exit(pid, 128 - code if code < 0 else code)
+
+
+def _add_files(notification: Notification, answer: Change) -> Change:
+    """Return a change with the paths of descriptors that the program has got for open files."""
+    arguments = dict(answer.arguments)
+    for place, value in answer.arguments.items():
+        if isinstance(value, OpenedFile):
+            try:
+                number = notification.add_descriptor(value.fd)
+            finally:
+                os.close(value.fd)
+            arguments[place] = b"/proc/self/fd/%d\0" % number
+    return answer._replace(arguments=arguments)
 
 
 def _change_in_place(notification: Notification, memory: ProcessMemory, answer: Change) -> None:

@@ -16,6 +16,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Change,
     Continue,
     Failure,
+    OpenedFile,
     Pointers,
     Result,
     as_signed,
@@ -27,6 +28,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.executables import (
     takes_first_argument,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.file_system import (
+    AT_EACCESS,
     AT_SYMLINK_NOFOLLOW,
     make_error,
 )
@@ -117,20 +119,38 @@ class ProcessCalls:
             is_kept = _is_kept(call.thread, dirfd)
         given = read_pointers(call.memory, call.arguments[place + 1])
         first = given[0] if given else path + b"\0"
-        host, arguments = self._find_executable(call, path, found, first, _MAX_INTERPRETERS)
-        if host == found.position.host and found.is_plain:
+        program, arguments = self._find_executable(call, path, found, first, _MAX_INTERPRETERS)
+        if program.host == found.position.host and found.is_plain:
             return Continue()
-        if not arguments:
-            return Change({place: host + b"\0"})
-        if not is_kept:  # an interpreter would not find the program
+        if arguments and not is_kept:  # an interpreter would not find the program
             return Failure(errno.ENOENT)
-        made = Pointers((*arguments, *given[1:]))
-        return Change({place: host + b"\0", place + 1: made})
+        name = self._find_name(call, program)
+        if not arguments:
+            return Change({place: name})
+        return Change({place: name, place + 1: Pointers((*arguments, *given[1:]))})
+
+    def _find_name(self, call: SystemCall, program: Position) -> bytes | OpenedFile:
+        """Return the path by which the kernel finds a program.
+
+        The folders of the machine that lead to it may be closed to the program's user: on a node it
+        is at its place in the container.
+        """
+        host = program.host + b"\0"
+        at_fd, relative = self._files.get_path_at(program)
+        if at_fd == AT_FDCWD:
+            return host
+        try:
+            self._files.check_access(call, program, os.X_OK)
+        except OSError:
+            self._check_executable(call, program)
+            # One of O_PATH cannot be passed on.
+            return OpenedFile(os.open(relative, os.O_RDONLY | os.O_CLOEXEC, dir_fd=at_fd))
+        return host
 
     def _find_executable(
         self, call: SystemCall, path: bytes, found: Found, first: bytes | int, depth: int
-    ) -> tuple[bytes, tuple[bytes | int, ...]]:
-        """Return the path on the machine by which a program can be executed.
+    ) -> tuple[Position, tuple[bytes | int, ...]]:
+        """Return the place of what is executed for a program.
 
         A script whose path or whose interpreter's is not plain is executed as the kernel does it:
         by its interpreter, which finds the script by its path in the container. So is a program
@@ -141,14 +161,14 @@ class ProcessCalls:
             first: the program's first argument, or its address.
 
         Returns:
-            The path, and the arguments in place of the first one; none for other programs.
+            The place, and the arguments in place of the first one; none for other programs.
         """
         position = found.position
         line, loader = read_executable(position.host)
         if loader is not None:
             return self._find_loaded(call, path, found, first, loader)
         if line is None:
-            return position.host, ()
+            return position, ()
         if not depth:
             raise make_error(errno.ELOOP)
         interpreter, _, argument = line.partition(b" ")
@@ -156,37 +176,36 @@ class ProcessCalls:
         if inner.status is None:
             raise make_error(errno.ENOENT)
         name = interpreter + b"\0"
-        host, arguments = self._find_executable(call, interpreter, inner, name, depth - 1)
+        program, arguments = self._find_executable(call, interpreter, inner, name, depth - 1)
         is_kernels = (inner.is_plain or inner.is_jump) and not arguments
         if is_kernels and found.is_plain:
-            return position.host, ()
+            return position, ()
         self._check_executable(call, position)
         own = (argument + b"\0", path + b"\0") if argument else (path + b"\0",)
-        return host, (*(arguments or (name,)), *own)
+        return program, (*(arguments or (name,)), *own)
 
     def _find_loaded(
         self, call: SystemCall, path: bytes, found: Found, first: bytes | int, loader: bytes
-    ) -> tuple[bytes, tuple[bytes | int, ...]]:
+    ) -> tuple[Position, tuple[bytes | int, ...]]:
         position = found.position
         if self._files.paths.is_plain(call.thread, AT_FDCWD, loader, is_followed=True):
-            return position.host, ()
+            return position, ()
         inner = self._files.paths.resolve(call.thread, AT_FDCWD, loader)
         if inner.is_plain:
-            return position.host, ()
+            return position, ()
         if inner.status is None:
             raise make_error(errno.ENOENT)
         self._check_executable(call, position)
-        host = inner.position.host
         # A name without a slash would be one of a library.
         program = (path if b"/" in path else b"./" + path) + b"\0"
-        if takes_first_argument(host):
-            return host, (loader + b"\0", b"--argv0\0", first, program)
-        return host, (loader + b"\0", program)
+        if takes_first_argument(inner.position.host):
+            return inner.position, (loader + b"\0", b"--argv0\0", first, program)
+        return inner.position, (loader + b"\0", program)
 
     def _check_executable(self, call: SystemCall, position: Position) -> None:
         with self._files.as_program(call):
             at_fd, relative = self._files.get_path_at(position)
-            self._files.make_call("faccessat", at_fd, relative, os.X_OK)
+            self._files.make_call("faccessat2", at_fd, relative, os.X_OK, AT_EACCESS)
 
     def _answer_plain_only(self, call: SystemCall) -> Answer:
         dirfd, address = {

@@ -216,6 +216,21 @@ class Notification(NamedTuple):
             if failure.errno != errno.ENOENT:  # as `_ignored_end`, which takes longer
                 raise
 
+    def add_descriptor(self, fd: int) -> int:
+        """Return a new descriptor of the process for an open file, before the answer.
+
+        Programs that the process executes do not inherit it.
+
+        Raises:
+            OSError: EMFILE, if the process can have no more; ENOENT, if the call waits no more.
+        """
+        return self._add_descriptor(fd, os.O_CLOEXEC, 0)
+
+    def _add_descriptor(self, fd: int, flags: int, how: int) -> int:
+        # The result of the call is returned only for what it may change.
+        data = bytearray(_ADDED_FD.pack(self.id, how, fd, 0, flags))
+        return int(fcntl.ioctl(self.listener, _NOTIF_ADDFD, data))
+
     def answer_descriptor(self, fd: int, *, is_kept: bool) -> None:
         """Answer by a new descriptor for an open file.
 
@@ -228,14 +243,12 @@ class Notification(NamedTuple):
         flags = 0 if is_kept else os.O_CLOEXEC
         with _ignored_end():
             try:
-                data = _ADDED_FD.pack(self.id, _ADDFD_SEND, fd, 0, flags)
-                fcntl.ioctl(self.listener, _NOTIF_ADDFD, data)
+                self._add_descriptor(fd, flags, _ADDFD_SEND)
             except OSError as error:
                 if error.errno != errno.EINVAL:
                     raise
                 # Before Linux 5.14 an answer follows.
-                data = _ADDED_FD.pack(self.id, 0, fd, 0, flags)
-                self.answer(int(fcntl.ioctl(self.listener, _NOTIF_ADDFD, data)))
+                self.answer(self._add_descriptor(fd, flags, 0))
 
 
 def receive_notification(listener: int) -> Notification | None:

@@ -19,6 +19,7 @@ from pytest_kwait.simulator.runtimes.processes.intercepted.calls import (
     Continue,
     Descriptor,
     Failure,
+    OpenedFile,
     Pointers,
 )
 from pytest_kwait.simulator.runtimes.processes.intercepted.files import FileCalls
@@ -1043,6 +1044,32 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         os.chmod(name, 0o755)
         yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take another user's rights")
+def test_a_program_below_a_folder_that_its_user_may_not_enter(
+    open_folder: Path, volume: Path, start: Callable[..., ContainedProgram]
+) -> None:
+    """It is at its place in the container, whoever may enter the machine's folders."""
+    volume.parent.chmod(0o700)
+    for folder in (volume, open_folder):
+        (folder / "tool").write_bytes(b"\x7fELF")
+        (folder / "tool").chmod(0o755)
+    (volume / "own").write_bytes(b"\x7fELF")
+    (volume / "own").chmod(0o700)
+    program = start(Mount("/srv/bin", str(volume)), Mount("/srv/open", str(open_folder)))
+    with run_process(become_other_user) as process:
+        program.thread = process
+        answer = program.answer("execve", b"/srv/bin/tool", 0, 0)
+        assert isinstance(answer, Change)
+        (file,) = answer.arguments.values()
+        assert isinstance(file, OpenedFile)
+        assert os.path.samestat(os.fstat(file.fd), (volume / "tool").stat())
+        os.close(file.fd)
+        assert program.answer("execve", b"/srv/bin/own", 0, 0) == Failure(errno.EACCES)
+        assert program.answer("execve", b"/srv/open/tool", 0, 0) == Change(
+            {0: os.fsencode(open_folder / "tool") + b"\0"}
+        )
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may take another user's rights")
