@@ -771,6 +771,7 @@ class Kwait(WaitMethods):
         target: str | KubernetesObject,
         replicas: int,
         *,
+        selector: str | Mapping[str, str] | None = None,
         namespace: str | None = None,
         **options: Unpack[WaitOptions],
     ) -> dict[str, Any]:
@@ -779,16 +780,21 @@ class Kwait(WaitMethods):
         Args:
             target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
             replicas: 0 or more.
+            selector: the labels of its pods, as text or mapping, for a custom resource whose scale
+                names none; None for those of the scale.
             namespace: another namespace.
             **options: the options of every wait.
 
         Raises:
             ApiError: not found, or refused.
-            InvalidArgument: an invalid argument, or a kind without a scale.
+            InvalidArgument: an invalid argument, a kind without a scale, or pods that nothing
+                names.
             WaitFailed: the condition can no longer come true.
             WaitTimeout: it did not come true within the limit (`controlled_pods`).
         """
-        scaled = self._verb("scale")(target, replicas, namespace=namespace, **options)
+        scaled = self._verb("scale")(
+            target, replicas, selector=selector, namespace=namespace, **options
+        )
         return cast("dict[str, Any]", scaled)
 
     def restart(
