@@ -274,6 +274,7 @@ class Kwait(WaitMethods):
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
+        dry_run: bool = False,
         **variables: Any,
     ) -> Objects:
         """Apply manifests server-side, in order; return the resulting objects.
@@ -292,6 +293,8 @@ class Kwait(WaitMethods):
                 A text is also the value of the variable `namespace`, which need not be used.
             validate: as kubectl's `--validate`; server-side apply refuses unknown fields with
                 `warn` and `ignore` too.
+            dry_run: whether the server only returns what it would store: nothing is changed, and
+                nothing is owned by the test. Each object is tried alone, without those before it.
             **variables: with any, files and texts are Jinja2 templates that use all of them.
 
         Raises:
@@ -304,8 +307,9 @@ class Kwait(WaitMethods):
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
+        check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.apply(documents, validation, target)
+        return self._writer.apply(documents, validation, target, dry_run=dry_run)
 
     def create(
         self,
@@ -313,6 +317,7 @@ class Kwait(WaitMethods):
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
+        dry_run: bool = False,
         **variables: Any,
     ) -> Objects:
         """Create the objects of manifests, in order; return them as created.
@@ -323,6 +328,7 @@ class Kwait(WaitMethods):
             *sources: as for `apply`; `metadata.generateName` is supported.
             namespace: as for `apply`.
             validate: `strict` refuses unknown fields, `warn` logs them, `ignore` drops them.
+            dry_run: as for `apply`.
             **variables: as for `apply`.
 
         Raises:
@@ -334,8 +340,9 @@ class Kwait(WaitMethods):
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
+        check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.create(documents, validation, target)
+        return self._writer.create(documents, validation, target, dry_run=dry_run)
 
     def create_namespace(
         self,
@@ -884,6 +891,7 @@ class Kwait(WaitMethods):
         *,
         type: PatchType | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
         namespace: str | None = None,
         timeout: Duration | None = None,
     ) -> dict[str, Any]:
@@ -896,6 +904,7 @@ class Kwait(WaitMethods):
             type: `strategic`, `merge`, `json` or `apply`. By default a list is `json`, and fields
                 are `strategic`, or `merge` where the kind has no strategic patches.
             subresource: for example `status`; None for the object.
+            dry_run: whether the server only returns what it would store.
             namespace: another namespace.
             timeout: the limit; None for `single_call` of the timeout table.
 
@@ -904,16 +913,25 @@ class Kwait(WaitMethods):
             KwaitError: the object belongs to the cluster, and the test is not serial.
         """
         check_patch(patch, type, subresource)
+        check_flag("dry_run", dry_run)
         deadline = self._deadline(timeout)
         resource, name = self._target(target, namespace)
         where = self._place(resource, namespace)
         record = None
-        if where is None:
+        if where is None and not dry_run:
             record = self._record_patch(resource, name, patch, type, subresource, deadline)
         if isinstance(patch, Mapping):
             _learn_secret(resource, patch)
         patched = send_patch(
-            self._session, resource, name, where, patch, type, subresource, deadline
+            self._session,
+            resource,
+            name,
+            where,
+            patch,
+            type,
+            subresource,
+            deadline,
+            dry_run=dry_run,
         )
         _learn_secret(resource, patched)
         if record is not None and not _has_record(patched, record):
@@ -927,6 +945,7 @@ class Kwait(WaitMethods):
         change: Callable[[dict[str, Any]], object],
         *,
         subresource: str | None = None,
+        dry_run: bool = False,
         namespace: str | None = None,
         timeout: Duration | None = None,
     ) -> dict[str, Any]:
@@ -937,6 +956,7 @@ class Kwait(WaitMethods):
             change: changes the object that it is given, or returns another one. It may be called
                 several times.
             subresource: `status`, to replace that; None for the object.
+            dry_run: whether the server only returns what it would store.
             namespace: another namespace.
             timeout: the limit; None for `single_call` of the timeout table.
 
@@ -946,8 +966,15 @@ class Kwait(WaitMethods):
         """
         changed = user_change(change)
         check_subresource(subresource)
+        check_flag("dry_run", dry_run)
         return self._change(
-            target, changed, namespace, timeout, subresource=subresource, replace=True
+            target,
+            changed,
+            namespace,
+            timeout,
+            subresource=subresource,
+            replace=True,
+            dry_run=dry_run,
         )
 
     def label(
@@ -1376,12 +1403,13 @@ class Kwait(WaitMethods):
         *,
         subresource: str | None = None,
         replace: bool = False,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         """Change an object; one of the cluster is recorded, and restored at the end."""
         deadline = self._deadline(timeout)
         resource, name = self._target(target, namespace)
         where = self._place(resource, namespace)
-        if where is None:
+        if where is None and not dry_run:
             change = self._guarded(resource, change, records=subresource is None)
 
         def learned(obj: dict[str, Any]) -> dict[str, Any]:
@@ -1397,6 +1425,7 @@ class Kwait(WaitMethods):
             deadline,
             subresource=subresource,
             replace=replace,
+            dry_run=dry_run,
         )
         _learn_secret(resource, changed)
         return changed
