@@ -1257,6 +1257,42 @@ class Kwait(WaitMethods):
         )
         return cast("RunResult", done)
 
+    def debug(
+        self,
+        pod: str | KubernetesObject,
+        image: str,
+        *command: str,
+        target: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> str:
+        """Add an ephemeral container to a pod; return its name once it runs, or has ended.
+
+        As `kubectl debug`; `exec` and `logs` take the name as `container`. The container has the
+        security context of the pod, is not restarted, and stays until the pod is deleted.
+
+        Args:
+            pod: its name, or the Pod.
+            image: the image of the container.
+            *command: the program and its arguments, run without a shell; none for the image's own,
+                whose standard input stays open: a shell then waits.
+            target: the container whose processes it sees; None for its own alone.
+            name: the name of the container; None for a generated one.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the pod does not exist, or the server refuses the container.
+            InvalidArgument: an invalid argument, no container `target`, or a name that is taken.
+            WaitFailed: the container cannot start, or the pod has ended.
+            WaitTimeout: it did not start within the limit (`pod_start`).
+        """
+        container = self._verb("debug")(
+            pod, image, command, target=target, name=name, namespace=namespace, **options
+        )
+        return cast("str", container)
+
     def kubectl(
         self,
         *args: str,
@@ -1733,6 +1769,7 @@ class AsyncKwait(AsyncWaitMethods):
     evict = awaitable(Kwait.evict)
     rollout_undo = awaitable(Kwait.rollout_undo)
     run = awaitable(Kwait.run)
+    debug = awaitable(Kwait.debug)
     kubectl = awaitable(Kwait.kubectl)
     delete_and_wait = awaitable(Kwait.delete_and_wait)
 

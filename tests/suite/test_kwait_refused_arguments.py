@@ -28,12 +28,12 @@ VALUES: dict[str, Any] = {
     "target": "widget.v1.example.com/w",
 }
 TARGETS = {"restart": "deployment/a", "rollout_undo": "deployment/a", "rolling_update": "rc/a"}
-GIVEN_BY_POSITION = {"exec": "true", "kubectl": "get", "taint": "a:NoSchedule"}
+GIVEN_BY_POSITION = {"debug": "true", "exec": "true", "kubectl": "get", "taint": "a:NoSchedule"}
 
 METHODS = (
     "get", "list", "delete", "events", "logs", "exec", "port_forward", "url", "scale", "restart",
     "rolling_update", "patch", "update", "label", "annotate", "cordon", "uncordon", "taint",
-    "drain", "evict", "resize", "rollout_undo", "run", "delete_and_wait",
+    "drain", "evict", "resize", "rollout_undo", "run", "debug", "delete_and_wait",
 )  # fmt: skip
 
 
