@@ -63,6 +63,8 @@ VERBS = {
     "Run and reach": (
         "run",
         "exec",
+        "copy_to",
+        "copy_from",
         "debug",
         "port_forward",
         "url",

@@ -80,6 +80,12 @@ from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 from pytest_kwait.suite.config.values import PodSecurityLevel, parse_pod_security, read_dns_label
+from pytest_kwait.suite.file_copies import (
+    ContainerFiles,
+    check_container_path,
+    check_local_path,
+    find_source,
+)
 from pytest_kwait.suite.manifest_namespaces import TargetNamespace, parse_moves
 from pytest_kwait.suite.manifests import (
     Document,
@@ -702,6 +708,97 @@ class Kwait(WaitMethods):
             stdin=stdin,
             deadline=self._deadline(timeout),
         )
+
+    def copy_to(
+        self,
+        pod: str | KubernetesObject,
+        source: str | Path,
+        target: str,
+        *,
+        container: str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> str:
+        """Copy a local file or folder into a container; return the path of the copy.
+
+        As `kubectl cp`: by tar in the container. Bytes and permissions are kept. Links within a
+        folder stay links. Contents are streamed, whatever their size.
+
+        Args:
+            pod: the pod, or what selects pods, as for `exec`.
+            source: the path of the file or folder, relative to the test's file, then to rootdir.
+            target: the absolute path of the copy; or the folder to copy it into, if it is one or
+                ends with `/`. Missing folders are created.
+            container: its name; None if the pod has only one.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: a command could not be started in the container.
+            InvalidArgument: there is no such source, or it has a link that leads out of it.
+            KwaitError: the container has no tar, or tar failed; names pod and container.
+            wait.DeadlineExceeded: it did not end in time.
+        """
+        path = find_source(source, self._folders())
+        check_container_path("target", target)
+        return self._container_files(pod, container, timeout, namespace).send(path, target)
+
+    def copy_from(
+        self,
+        pod: str | KubernetesObject,
+        source: str,
+        target: str | Path,
+        *,
+        container: str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> Path:
+        """Copy a file or folder of a container to this machine; return the path of the copy.
+
+        As `kubectl cp`: by tar in the container. Bytes and permissions are kept. Links within a
+        folder stay links. An archive with names, links or devices that lead out of the folder is
+        refused, and nothing is written.
+
+        Args:
+            pod: the pod, or what selects pods, as for `exec`.
+            source: the absolute path of the file or folder. If it is a link, it is followed.
+            target: the path of the copy, or an existing folder to copy it into. Missing folders
+                are created.
+            container: its name; None if the pod has only one.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: a command could not be started in the container.
+            KwaitError: the container has no tar, tar failed, or the archive is refused; names pod
+                and container.
+            OSError: the copy cannot be written.
+            wait.DeadlineExceeded: it did not end in time.
+        """
+        check_container_path("source", source)
+        path = check_local_path("target", target)
+        return self._container_files(pod, container, timeout, namespace).receive(source, path)
+
+    def _container_files(
+        self,
+        pod: str | KubernetesObject,
+        container: str | None,
+        timeout: Duration | None,
+        namespace: str | None,
+    ) -> ContainerFiles:
+        if container is not None:
+            check_text("container", container)
+        if timeout is not None:
+            to_seconds(timeout, what="timeout", allow_zero=False)
+        place = self._other_namespace(namespace)
+        try:
+            name = self._pod(pod, namespace, _attach_order)
+        except InvalidArgument as error:
+            if error.what != "target":
+                raise
+            raise InvalidArgument("pod", error.value, error.valid) from None
+        deadline = self._deadline(timeout)
+        return ContainerFiles(self._session, place, name, container, deadline)
 
     def port_forward(
         self,
@@ -1751,6 +1848,8 @@ class AsyncKwait(AsyncWaitMethods):
     events = awaitable(Kwait.events)
     logs = awaitable(Kwait.logs)
     exec = awaitable(Kwait.exec)
+    copy_to = awaitable(Kwait.copy_to)
+    copy_from = awaitable(Kwait.copy_from)
     port_forward = awaitable(Kwait.port_forward)
     kubeconfig_for = awaitable(Kwait.kubeconfig_for)
     url = awaitable(Kwait.url)
