@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
-from e2e.conftest import IMAGES
 from e2e.objects import container, pod
 from e2e.raising import raises
 from pytest_kwait import InvalidArgument, WaitFailed
@@ -41,14 +38,14 @@ def test_the_log_of_a_command_that_ends(kwait: Kwait) -> None:
     assert kwait.logs("web", container=name) == "seen\n"
 
 
-@pytest.mark.needs(IMAGES)
 def test_the_processes_of_the_target(kwait: Kwait) -> None:
-    """Interpreted containers see their own alone; programs are in `e2e/programs`."""
     kwait.create_and_wait(pod("web", container("server", "exec sleep 123")))
 
     name = kwait.debug("web", IMAGE, target="server")
 
     assert "sleep 123" in kwait.exec("web", "ps", container=name).stdout
+    alone = kwait.debug("web", IMAGE)
+    assert "sleep 123" not in kwait.exec("web", "ps", container=alone).stdout
 
 
 def test_names_are_checked_against_the_pod(kwait: Kwait) -> None:
