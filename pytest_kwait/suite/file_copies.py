@@ -55,7 +55,7 @@ def find_source(source: str | Path, folders: Iterable[Path]) -> Path:
     tried = [folder / source for folder in dict.fromkeys(folders)]
     for path in tried:
         if path.exists():
-            return path.resolve()
+            return path
     places = " or ".join(map(str, dict.fromkeys(tried)))
     raise InvalidArgument("source", source, f"there is no {places}")
 
@@ -110,7 +110,7 @@ class ContainerFiles:
         """Copy a local file or folder into the container; return the path of the copy.
 
         Args:
-            source: its path, without links.
+            source: its path. If it is a link, it is followed.
             target: the absolute path of the copy, or the folder to copy it into.
 
         Raises:
@@ -118,8 +118,11 @@ class ContainerFiles:
             InvalidArgument: the source has a link that leads out of it, or a device.
             KwaitError: the container has no tar, or tar failed.
         """
+        # The name is that of a link, and not of what it leads to.
+        name = source.name or source.resolve().name
+        source = source.resolve()
         if target.endswith("/") or self._is_folder(target):
-            target = posixpath.join(target, source.name)
+            target = posixpath.join(target, source.name if name == ".." else name)
         target = posixpath.normpath(f"/{target.lstrip('/')}")
         members = list(_list_members(source, target.lstrip("/")))
         # Names from the root have their missing folders created.

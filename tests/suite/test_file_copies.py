@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -17,7 +18,6 @@ from tests.simulator.runtimes.interpreted.container_harness import ContainerHarn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from pytest_kwait.client.session import ApiSession
 
@@ -148,6 +148,20 @@ def test_an_existing_folder_gets_a_copy_in_it(
     (tmp_path / "in").mkdir()
     back = files.receive(there, tmp_path / "in")
     assert (back, back.read_text()) == (tmp_path / "in" / "a.txt", "hello")
+
+
+def test_a_local_link_is_followed_under_its_own_name(
+    files: ContainerFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "v2").write_text("two")
+    (tmp_path / "current").symlink_to("v2")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+
+    assert files.send(tmp_path / "current", "/tmp/") == "/tmp/current"
+    assert files.receive("/tmp/current", tmp_path / "copy").read_text() == "two"
+    here = [files.send(Path(text), "/tmp/") for text in (".", "..", "../sub")]
+    assert here == ["/tmp/sub", f"/tmp/{tmp_path.name}", "/tmp/sub"]
 
 
 def test_a_file_replaces_another(files: ContainerFiles, tmp_path: Path) -> None:
