@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from pytest_kwait.framework.objects.lists import at_least, at_most, exactly
     from pytest_kwait.framework.objects.wait import wait_for
     from pytest_kwait.framework.operations.create import create_and_wait
+    from pytest_kwait.framework.operations.debug import debug
     from pytest_kwait.framework.operations.delete import delete_and_wait
     from pytest_kwait.framework.operations.drain import cordon, drain, evict, taint, uncordon
     from pytest_kwait.framework.operations.edit import annotate, label, patch, update
@@ -290,6 +291,7 @@ __all__ = [
     "consistently",
     "cordon",
     "create_and_wait",
+    "debug",
     "delete_and_wait",
     "drain",
     "environment",
@@ -442,6 +444,7 @@ HOMES = {
     "framework.operations.drain": ("cordon", "drain", "evict", "taint", "uncordon"),
     "framework.operations.edit": ("annotate", "label", "patch", "update"),
     "framework.operations.rollout": ("restart", "rollout_undo"),
+    "framework.operations.debug": ("debug",),
     "framework.operations.run": ("RunResult", "run"),
     "framework.operations.resize": ("resize",),
     "framework.operations.scale": ("scale",),

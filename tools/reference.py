@@ -60,7 +60,17 @@ VERBS = {
         "resize",
     ),
     "Nodes and evictions": ("cordon", "uncordon", "taint", "drain", "evict"),
-    "Run and reach": ("run", "exec", "port_forward", "url", "kubectl", "kubeconfig_for"),
+    "Run and reach": (
+        "run",
+        "exec",
+        "copy_to",
+        "copy_from",
+        "debug",
+        "port_forward",
+        "url",
+        "kubectl",
+        "kubeconfig_for",
+    ),
     "Parts of a test": ("step",),
 }
 """Methods of `Kwait` that are no waits, by the sections of their page."""

@@ -17,6 +17,7 @@ from pytest_kwait import (
     annotate,
     cordon,
     create_and_wait,
+    debug,
     delete_and_wait,
     drain,
     evict,
@@ -129,6 +130,9 @@ CALLS: dict[str, Call] = {
     "port_forward of a Pod": forward_port,
     "evict of a Pod": lambda client, namespace, _: evict(
         client, namespace, "sleeper", grace_period=0
+    ),
+    "debug of a Pod": lambda client, namespace, _: debug(
+        client, namespace, "sleeper", SLEEPER["spec"]["containers"][0]["image"], ["sleep", "9"]
     ),
     "resize of a Pod": lambda client, namespace, _: resize(
         client, namespace, "sleeper", requests={"memory": "9Mi"}

@@ -73,6 +73,24 @@ def test_a_web_server_answers_at_the_pods_address(kwait: Kwait) -> None:
     kwait.wait_for_pod_not_found("web")
 
 
+@pytest.mark.needs(MAPPINGS)
+@pytest.mark.kwait_skip_unless_programs_isolated
+def test_files_are_copied_by_the_tar_of_the_machine(kwait: Kwait, tmp_path: Path) -> None:
+    mounts = [{"name": "shared", "mountPath": "/shared"}]
+    start(kwait, web(volumeMounts=mounts), volumes=[{"name": "shared", "emptyDir": {}}])
+    kwait.wait_for_pod_ready("web")
+    (tmp_path / "pages" / "new").mkdir(parents=True)
+    (tmp_path / "pages" / "new" / "one").write_text("first")
+    (tmp_path / "pages" / "new" / "one").chmod(0o640)
+
+    there = kwait.copy_to("web", tmp_path / "pages", "/shared")
+
+    assert there == "/shared/pages"
+    assert read(kwait, "/files/shared/pages/new/one") == "first"
+    copy = kwait.copy_from("web", "/shared/pages", tmp_path / "back") / "new" / "one"
+    assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("first", 0o640)
+
+
 @pytest.mark.kwait_skip_unless_programs_isolated
 def test_volumes_are_folders_of_the_program(kwait: Kwait) -> None:
     """Config maps, secrets, fields, tokens and empty folders are where their mounts say."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from pytest_kwait.errors import ApiError, describe_value
 from pytest_kwait.wait import DeadlineExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_kwait.client.transport import Transport
     from pytest_kwait.clock import Deadline
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 # Small enough to be written to a ready socket without blocking.
 _PIECE = 8192
+
+Input = bytes | str | Iterable[bytes]
+"""The standard input of a command, whole or in pieces that are made while it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,8 @@ def execute(
     command: Sequence[str],
     *,
     container: str | None = None,
-    stdin: bytes | str | None = None,
+    stdin: Input | None = None,
+    stdout: Callable[[bytes], object] | None = None,
     deadline: Deadline,
 ) -> ExecResult:
     """Run a command in a container until it ends; see `ApiSession.exec`.
@@ -80,16 +85,16 @@ def execute(
         "stdout": True,
         "stderr": True,
     }
-    input_data = stdin.encode() if isinstance(stdin, str) else stdin
-    written: dict[int, bytearray] = {
-        _STDOUT: bytearray(),
-        _STDERR: bytearray(),
-        _ERROR: bytearray(),
+    written = {_STDOUT: bytearray(), _STDERR: bytearray(), _ERROR: bytearray()}
+    sinks: dict[int, Callable[[bytes], object]] = {
+        channel: data.extend for channel, data in written.items()
     }
+    if stdout is not None:
+        sinks[_STDOUT] = stdout
     guard = transport.guard("GET", path, deadline)
     channels = ChannelWebSocket(transport, path, query, (V5, V4), guard)
     try:
-        _stream(channels, input_data, written)
+        _stream(channels, None if stdin is None else _split(stdin), sinks)
     except DeadlineExceeded as error:
         output_text = excerpt(bytes(written[_STDERR] or written[_STDOUT]))
         raise DeadlineExceeded(
@@ -103,14 +108,15 @@ def execute(
 
 
 def _stream(
-    channels: ChannelWebSocket, input_data: bytes | None, written: dict[int, bytearray]
+    channels: ChannelWebSocket,
+    pieces: Iterator[bytes] | None,
+    sinks: Mapping[int, Callable[[bytes], object]],
 ) -> None:
     """Send the input and receive the output until the server closes the stream.
 
     Both alternate on one thread: a command whose output is not read stops reading its input.
     """
-    remaining_data = memoryview(input_data or b"")
-    finished = input_data is None
+    finished = pieces is None
     with selectors.DefaultSelector() as selector:
         selector.register(channels.fileno(), selectors.EVENT_READ)
         while True:
@@ -122,15 +128,23 @@ def _stream(
                 if message is None:
                     return
                 channel, data = message
-                if channel in written:
-                    written[channel] += data
-            elif remaining_data:
-                channels.send(_STDIN, bytes(remaining_data[:_PIECE]))
-                remaining_data = remaining_data[_PIECE:]
+                if channel in sinks:
+                    sinks[channel](data)
+            elif pieces is not None and (piece := next(pieces, b"")):
+                channels.send(_STDIN, piece)
             else:
                 if channels.protocol == V5:
                     channels.finish(_STDIN)
                 finished = True
+
+
+def _split(data: Input) -> Iterator[bytes]:
+    """Return the pieces of an input, none of them empty."""
+    whole = data.encode() if isinstance(data, str) else data
+    for part in (whole,) if isinstance(whole, bytes) else whole:
+        view = memoryview(part)
+        for start in range(0, len(view), _PIECE):
+            yield bytes(view[start : start + _PIECE])
 
 
 def _parse_exit_code(status: bytes, path: str) -> int:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.availability import Availability
     from pytest_kwait.client.certificate_client import CertificateClient
+    from pytest_kwait.client.exec import Input
     from pytest_kwait.client.write_options import FieldValidation
 
 _log = logging.getLogger("pytest_kwait.client")
@@ -546,7 +547,8 @@ class ApiSession:
         command: Sequence[str],
         *,
         container: str | None = None,
-        stdin: bytes | str | None = None,
+        stdin: Input | None = None,
+        stdout: Callable[[bytes], object] | None = None,
         deadline: Deadline,
     ) -> ExecResult:
         """Run a command in a container and return its result, with any exit code.
@@ -558,6 +560,7 @@ class ApiSession:
             container: the container; None if there is only one.
             stdin: the input of the command; None for none. Servers before 1.30 cannot signal its
                 end, so the command may not end by itself.
+            stdout: takes its output in pieces, which is then not in the result; None for none.
             deadline: the deadline of the command; it is not stopped in the container then.
 
         Raises:
@@ -571,6 +574,7 @@ class ApiSession:
             command,
             container=container,
             stdin=stdin,
+            stdout=stdout,
             deadline=deadline,
         )
 

@@ -240,11 +240,14 @@ def create_once(
     deadline: Deadline,
     field_validation: FieldValidation = "Strict",
     errors: ErrorLog | None = None,
+    *,
+    dry_run: bool = False,
 ) -> dict[str, Any]:
     """Create an object once: retried like a read, looked up after a lost answer.
 
     Args:
         errors: the log of API errors, empty; None to drop them.
+        dry_run: whether the server only returns what it would store.
 
     Raises:
         ApiError: a final error, or the last one before the deadline.
@@ -253,14 +256,19 @@ def create_once(
     try:
         return request_with_retry(
             lambda deadline: session.create(
-                resource, obj, namespace, field_validation=field_validation, deadline=deadline
+                resource,
+                obj,
+                namespace,
+                field_validation=field_validation,
+                dry_run=dry_run,
+                deadline=deadline,
             ),
             deadline,
             errors,
         )
     except ApiError as error:
         name = obj["metadata"].get("name")
-        if error.reason != "AlreadyExists" or errors.count == 1 or not name:
+        if error.reason != "AlreadyExists" or errors.count == 1 or not name or dry_run:
             raise
     # An earlier try without an answer may have created the object.
     return request_with_retry(

@@ -135,6 +135,7 @@ WAIT_NAMES = frozenset(WAIT_MODULES)
 
 VERB_MODULES = {
     "wait_for_created": "framework.operations.create",
+    "debug": "framework.operations.debug",
     "delete_and_wait": "framework.operations.delete",
     "wait_for_gone": "framework.operations.delete",
     "cordon": "framework.operations.drain",

@@ -272,6 +272,12 @@ def _check_manifests(item: pytest.Item, node: Any, mark: pytest.Mark) -> None:
             mark, node.nodeid, f"give files, for example {mark.name}('job.yaml'), then variables"
         )
     variables = dict(mark.kwargs)
+    if "dry_run" in variables:
+        raise InvalidMarker(
+            mark,
+            node.nodeid,
+            "a marker applies what the test needs; use kwait.apply(…, dry_run=True) in the test",
+        )
     parse_field_validation(variables.pop("validate", True))
     namespace = variables.pop("namespace", None)
     # The test's own namespace has no name yet.

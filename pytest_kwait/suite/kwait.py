@@ -80,6 +80,12 @@ from pytest_kwait.suite.cleanup.changed_objects import ChangedObjects
 from pytest_kwait.suite.cleanup.owned_objects import ANNOTATION_PREFIX, LABEL_MANAGED_BY
 from pytest_kwait.suite.config.settings import DEFAULT_SOURCE
 from pytest_kwait.suite.config.values import PodSecurityLevel, parse_pod_security, read_dns_label
+from pytest_kwait.suite.file_copies import (
+    ContainerFiles,
+    check_container_path,
+    check_local_path,
+    find_source,
+)
 from pytest_kwait.suite.manifest_namespaces import TargetNamespace, parse_moves
 from pytest_kwait.suite.manifests import (
     Document,
@@ -274,6 +280,7 @@ class Kwait(WaitMethods):
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
+        dry_run: bool = False,
         **variables: Any,
     ) -> Objects:
         """Apply manifests server-side, in order; return the resulting objects.
@@ -292,6 +299,8 @@ class Kwait(WaitMethods):
                 A text is also the value of the variable `namespace`, which need not be used.
             validate: as kubectl's `--validate`; server-side apply refuses unknown fields with
                 `warn` and `ignore` too.
+            dry_run: whether the server only returns what it would store: nothing is changed, and
+                nothing is owned by the test. Each object is tried alone, without those before it.
             **variables: with any, files and texts are Jinja2 templates that use all of them.
 
         Raises:
@@ -304,8 +313,9 @@ class Kwait(WaitMethods):
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
+        check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.apply(documents, validation, target)
+        return self._writer.apply(documents, validation, target, dry_run=dry_run)
 
     def create(
         self,
@@ -313,6 +323,7 @@ class Kwait(WaitMethods):
         *sources: Source,
         namespace: TargetNamespace | None = None,
         validate: str | bool = "strict",
+        dry_run: bool = False,
         **variables: Any,
     ) -> Objects:
         """Create the objects of manifests, in order; return them as created.
@@ -323,6 +334,7 @@ class Kwait(WaitMethods):
             *sources: as for `apply`; `metadata.generateName` is supported.
             namespace: as for `apply`.
             validate: `strict` refuses unknown fields, `warn` logs them, `ignore` drops them.
+            dry_run: as for `apply`.
             **variables: as for `apply`.
 
         Raises:
@@ -334,8 +346,9 @@ class Kwait(WaitMethods):
             WaitTimeout: an object of the same name is not gone, or a definition is not served.
         """
         validation = parse_field_validation(validate)
+        check_flag("dry_run", dry_run)
         documents, target = self._documents(sources, namespace, variables)
-        return self._writer.create(documents, validation, target)
+        return self._writer.create(documents, validation, target, dry_run=dry_run)
 
     def create_namespace(
         self,
@@ -696,6 +709,97 @@ class Kwait(WaitMethods):
             deadline=self._deadline(timeout),
         )
 
+    def copy_to(
+        self,
+        pod: str | KubernetesObject,
+        source: str | Path,
+        target: str,
+        *,
+        container: str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> str:
+        """Copy a local file or folder into a container; return the path of the copy.
+
+        As `kubectl cp`: by tar in the container. Bytes and permissions are kept. Links within a
+        folder stay links. Contents are streamed, whatever their size.
+
+        Args:
+            pod: the pod, or what selects pods, as for `exec`.
+            source: the path of the file or folder, relative to the test's file, then to rootdir.
+            target: the absolute path of the copy; or the folder to copy it into, if it is one or
+                ends with `/`. Missing folders are created.
+            container: its name; None if the pod has only one.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: a command could not be started in the container.
+            InvalidArgument: there is no such source, or it has a link that leads out of it.
+            KwaitError: the container has no tar, or tar failed; names pod and container.
+            wait.DeadlineExceeded: it did not end in time.
+        """
+        path = find_source(source, self._folders())
+        check_container_path("target", target)
+        return self._container_files(pod, container, timeout, namespace).send(path, target)
+
+    def copy_from(
+        self,
+        pod: str | KubernetesObject,
+        source: str,
+        target: str | Path,
+        *,
+        container: str | None = None,
+        timeout: Duration | None = None,
+        namespace: str | None = None,
+    ) -> Path:
+        """Copy a file or folder of a container to this machine; return the path of the copy.
+
+        As `kubectl cp`: by tar in the container. Bytes and permissions are kept. Links within a
+        folder stay links. An archive with names, links or devices that lead out of the folder is
+        refused, and nothing is written.
+
+        Args:
+            pod: the pod, or what selects pods, as for `exec`.
+            source: the absolute path of the file or folder. If it is a link, it is followed.
+            target: the path of the copy, or an existing folder to copy it into. Missing folders
+                are created.
+            container: its name; None if the pod has only one.
+            timeout: the limit; None for `single_call` of the timeout table.
+            namespace: another namespace.
+
+        Raises:
+            ApiError: a command could not be started in the container.
+            KwaitError: the container has no tar, tar failed, or the archive is refused; names pod
+                and container.
+            OSError: the copy cannot be written.
+            wait.DeadlineExceeded: it did not end in time.
+        """
+        check_container_path("source", source)
+        path = check_local_path("target", target)
+        return self._container_files(pod, container, timeout, namespace).receive(source, path)
+
+    def _container_files(
+        self,
+        pod: str | KubernetesObject,
+        container: str | None,
+        timeout: Duration | None,
+        namespace: str | None,
+    ) -> ContainerFiles:
+        if container is not None:
+            check_text("container", container)
+        if timeout is not None:
+            to_seconds(timeout, what="timeout", allow_zero=False)
+        place = self._other_namespace(namespace)
+        try:
+            name = self._pod(pod, namespace, _attach_order)
+        except InvalidArgument as error:
+            if error.what != "target":
+                raise
+            raise InvalidArgument("pod", error.value, error.valid) from None
+        deadline = self._deadline(timeout)
+        return ContainerFiles(self._session, place, name, container, deadline)
+
     def port_forward(
         self,
         target: str | KubernetesObject,
@@ -771,6 +875,7 @@ class Kwait(WaitMethods):
         target: str | KubernetesObject,
         replicas: int,
         *,
+        selector: str | Mapping[str, str] | None = None,
         namespace: str | None = None,
         **options: Unpack[WaitOptions],
     ) -> dict[str, Any]:
@@ -779,16 +884,21 @@ class Kwait(WaitMethods):
         Args:
             target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
             replicas: 0 or more.
+            selector: the labels of its pods, as text or mapping, for a custom resource whose scale
+                names none; None for those of the scale.
             namespace: another namespace.
             **options: the options of every wait.
 
         Raises:
             ApiError: not found, or refused.
-            InvalidArgument: an invalid argument, or a kind without a scale.
+            InvalidArgument: an invalid argument, a kind without a scale, or pods that nothing
+                names.
             WaitFailed: the condition can no longer come true.
             WaitTimeout: it did not come true within the limit (`controlled_pods`).
         """
-        scaled = self._verb("scale")(target, replicas, namespace=namespace, **options)
+        scaled = self._verb("scale")(
+            target, replicas, selector=selector, namespace=namespace, **options
+        )
         return cast("dict[str, Any]", scaled)
 
     def restart(
@@ -878,6 +988,7 @@ class Kwait(WaitMethods):
         *,
         type: PatchType | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
         namespace: str | None = None,
         timeout: Duration | None = None,
     ) -> dict[str, Any]:
@@ -890,6 +1001,7 @@ class Kwait(WaitMethods):
             type: `strategic`, `merge`, `json` or `apply`. By default a list is `json`, and fields
                 are `strategic`, or `merge` where the kind has no strategic patches.
             subresource: for example `status`; None for the object.
+            dry_run: whether the server only returns what it would store.
             namespace: another namespace.
             timeout: the limit; None for `single_call` of the timeout table.
 
@@ -898,16 +1010,25 @@ class Kwait(WaitMethods):
             KwaitError: the object belongs to the cluster, and the test is not serial.
         """
         check_patch(patch, type, subresource)
+        check_flag("dry_run", dry_run)
         deadline = self._deadline(timeout)
         resource, name = self._target(target, namespace)
         where = self._place(resource, namespace)
         record = None
-        if where is None:
+        if where is None and not dry_run:
             record = self._record_patch(resource, name, patch, type, subresource, deadline)
         if isinstance(patch, Mapping):
             _learn_secret(resource, patch)
         patched = send_patch(
-            self._session, resource, name, where, patch, type, subresource, deadline
+            self._session,
+            resource,
+            name,
+            where,
+            patch,
+            type,
+            subresource,
+            deadline,
+            dry_run=dry_run,
         )
         _learn_secret(resource, patched)
         if record is not None and not _has_record(patched, record):
@@ -921,6 +1042,7 @@ class Kwait(WaitMethods):
         change: Callable[[dict[str, Any]], object],
         *,
         subresource: str | None = None,
+        dry_run: bool = False,
         namespace: str | None = None,
         timeout: Duration | None = None,
     ) -> dict[str, Any]:
@@ -931,6 +1053,7 @@ class Kwait(WaitMethods):
             change: changes the object that it is given, or returns another one. It may be called
                 several times.
             subresource: `status`, to replace that; None for the object.
+            dry_run: whether the server only returns what it would store.
             namespace: another namespace.
             timeout: the limit; None for `single_call` of the timeout table.
 
@@ -940,8 +1063,15 @@ class Kwait(WaitMethods):
         """
         changed = user_change(change)
         check_subresource(subresource)
+        check_flag("dry_run", dry_run)
         return self._change(
-            target, changed, namespace, timeout, subresource=subresource, replace=True
+            target,
+            changed,
+            namespace,
+            timeout,
+            subresource=subresource,
+            replace=True,
+            dry_run=dry_run,
         )
 
     def label(
@@ -1224,6 +1354,42 @@ class Kwait(WaitMethods):
         )
         return cast("RunResult", done)
 
+    def debug(
+        self,
+        pod: str | KubernetesObject,
+        image: str,
+        *command: str,
+        target: str | None = None,
+        name: str | None = None,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> str:
+        """Add an ephemeral container to a pod; return its name once it runs, or has ended.
+
+        As `kubectl debug`; `exec` and `logs` take the name as `container`. The container has the
+        security context of the pod, is not restarted, and stays until the pod is deleted.
+
+        Args:
+            pod: its name, or the Pod.
+            image: the image of the container.
+            *command: the program and its arguments, run without a shell; none for the image's own,
+                whose standard input stays open: a shell then waits.
+            target: the container whose processes it sees; None for its own alone.
+            name: the name of the container; None for a generated one.
+            namespace: another namespace.
+            **options: the options of every wait.
+
+        Raises:
+            ApiError: the pod does not exist, or the server refuses the container.
+            InvalidArgument: an invalid argument, no container `target`, or a name that is taken.
+            WaitFailed: the container cannot start, or the pod has ended.
+            WaitTimeout: it did not start within the limit (`pod_start`).
+        """
+        container = self._verb("debug")(
+            pod, image, command, target=target, name=name, namespace=namespace, **options
+        )
+        return cast("str", container)
+
     def kubectl(
         self,
         *args: str,
@@ -1370,12 +1536,13 @@ class Kwait(WaitMethods):
         *,
         subresource: str | None = None,
         replace: bool = False,
+        dry_run: bool = False,
     ) -> dict[str, Any]:
         """Change an object; one of the cluster is recorded, and restored at the end."""
         deadline = self._deadline(timeout)
         resource, name = self._target(target, namespace)
         where = self._place(resource, namespace)
-        if where is None:
+        if where is None and not dry_run:
             change = self._guarded(resource, change, records=subresource is None)
 
         def learned(obj: dict[str, Any]) -> dict[str, Any]:
@@ -1391,6 +1558,7 @@ class Kwait(WaitMethods):
             deadline,
             subresource=subresource,
             replace=replace,
+            dry_run=dry_run,
         )
         _learn_secret(resource, changed)
         return changed
@@ -1680,6 +1848,8 @@ class AsyncKwait(AsyncWaitMethods):
     events = awaitable(Kwait.events)
     logs = awaitable(Kwait.logs)
     exec = awaitable(Kwait.exec)
+    copy_to = awaitable(Kwait.copy_to)
+    copy_from = awaitable(Kwait.copy_from)
     port_forward = awaitable(Kwait.port_forward)
     kubeconfig_for = awaitable(Kwait.kubeconfig_for)
     url = awaitable(Kwait.url)
@@ -1698,6 +1868,7 @@ class AsyncKwait(AsyncWaitMethods):
     evict = awaitable(Kwait.evict)
     rollout_undo = awaitable(Kwait.rollout_undo)
     run = awaitable(Kwait.run)
+    debug = awaitable(Kwait.debug)
     kubectl = awaitable(Kwait.kubectl)
     delete_and_wait = awaitable(Kwait.delete_and_wait)
 

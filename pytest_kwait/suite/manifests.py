@@ -619,35 +619,42 @@ class ManifestWriter:
         documents: list[Document],
         validation: FieldValidation = "Strict",
         target: str | None = None,
+        *,
+        dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Apply documents server-side, in order.
 
         Args:
             target: the namespace of objects that name none; None for the test's own.
+            dry_run: whether the server only returns what it would store.
         """
         for document in documents:
             if "name" not in document.object["metadata"]:
                 raise InvalidManifest(document.place, "apply needs metadata.name; create does not")
-        return self._each(documents, partial(self._apply, validation=validation), target)
+        write = partial(self._apply, validation=validation, dry_run=dry_run)
+        return self._each(documents, write, target, dry_run=dry_run)
 
     def create(
         self,
         documents: list[Document],
         validation: FieldValidation = "Strict",
         target: str | None = None,
+        *,
+        dry_run: bool = False,
     ) -> list[dict[str, Any]]:
         """Create the objects of documents, in order.
 
         Args:
             target: as for `apply`; it exists: a manifest of this Namespace is applied.
+            dry_run: as for `apply`.
         """
 
         def write(resource: Resource, obj: dict[str, Any], namespace: str | None) -> dict[str, Any]:
             is_target = target is not None and obj["metadata"].get("name") == target
             write = self._apply if is_target and resource == NAMESPACES else self._create
-            return write(resource, obj, namespace, validation=validation)
+            return write(resource, obj, namespace, validation=validation, dry_run=dry_run)
 
-        return self._each(documents, write, target)
+        return self._each(documents, write, target, dry_run=dry_run)
 
     def keep(self) -> list[str]:
         """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
@@ -670,13 +677,15 @@ class ManifestWriter:
         documents: list[Document],
         write: Callable[[Resource, dict[str, Any], str | None], dict[str, Any]],
         target: str | None,
+        *,
+        dry_run: bool,
     ) -> list[dict[str, Any]]:
         written = []
         definitions: list[str] = []  # written, and not awaited yet
         for number, document in enumerate(documents, 1):
             if document.object["kind"] != CUSTOM_RESOURCE_DEFINITIONS.kind:
                 self._await_definitions(definitions)
-            resource = self._resource(document)
+            resource = self._resource(document, documents[: number - 1] if dry_run else ())
             SECRET_VALUES.learn_manifest(document.object)
             own = document.object["metadata"].get("namespace")
             place = (own or target or self._namespace) if resource.namespaced else None
@@ -686,7 +695,8 @@ class ManifestWriter:
                 self._check_unknown_fields(document, resource, error)
                 error.add_note(f"{document.title} of {document.place}")
                 raise
-            if resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind and number < len(documents):
+            is_definition = resource.kind == CUSTOM_RESOURCE_DEFINITIONS.kind
+            if is_definition and number < len(documents) and not dry_run:
                 definitions.append(document.object["metadata"]["name"])
         self._await_definitions(definitions)
         return written
@@ -711,13 +721,19 @@ class ManifestWriter:
                 name = metadata.get("name") or metadata.get("generateName")
                 raise InvalidManifest(manifest, f"{resource.kind} {name}: {problem}") from error
 
-    def _resource(self, document: Document) -> Resource:
+    def _resource(self, document: Document, unstored: Sequence[Document]) -> Resource:
+        """Return the kind of a document's object, once it is served.
+
+        Args:
+            unstored: the documents of a dry run before this one.
+        """
         try:
             return self._resolve(document.object)
         except InvalidArgument as error:
             definition = self._definition(document.object)
             if definition is None:
-                raise InvalidManifest(document.place, str(error)) from None
+                note = _describe_unstored_definition(document.object, unstored)
+                raise InvalidManifest(document.place, f"{error}{note}") from None
         # Discovery lists a kind some time after its definition is established.
         try:
             self._established(definition)
@@ -762,6 +778,7 @@ class ManifestWriter:
         namespace: str | None,
         *,
         validation: FieldValidation,
+        dry_run: bool,
     ) -> dict[str, Any]:
         outlives = self._outlives(resource, namespace, obj)
         # A manifest with finalizers means the existing object: removing them completes its
@@ -775,7 +792,9 @@ class ManifestWriter:
                 there = None
             own = outlives and (there is None or self._is_own(resource, there))
             try:
-                applied = self._applied(resource, obj, namespace, validation, own, there)
+                applied = self._applied(
+                    resource, obj, namespace, own, there, validation=validation, dry_run=dry_run
+                )
             except ApiError as error:
                 # Another test created it meanwhile: its seal is a conflict.
                 if not own or there is not None or error.reason != "Conflict":
@@ -785,7 +804,7 @@ class ManifestWriter:
                     raise
                 continue
             if sets_finalizers or not _is_terminating(applied):
-                if own:
+                if own and not dry_run:
                     self._created.add(resource, applied)
                 return applied
             self._wait_for_deletion(resource, namespace, applied)
@@ -795,14 +814,16 @@ class ManifestWriter:
         resource: Resource,
         obj: dict[str, Any],
         namespace: str | None,
-        validation: FieldValidation,
         own: bool,
         there: dict[str, Any] | None,
+        *,
+        validation: FieldValidation,
+        dry_run: bool,
     ) -> dict[str, Any]:
         """Apply an object; one of the test's own has a field manager that no other test has."""
-        options: dict[str, Any] = {"field_validation": validation}
+        options: dict[str, Any] = {"field_validation": validation, "dry_run": dry_run}
         if own:
-            obj = self._with_seal(resource, obj, namespace)
+            obj = self._with_seal(resource, obj, namespace, dry_run=dry_run)
             options["field_manager"] = f"{MANAGED_BY}-{self._owner.digest[:8]}"
             options["force"] = there is not None
         return request_with_retry(
@@ -849,9 +870,12 @@ class ManifestWriter:
         namespace: str | None,
         *,
         validation: FieldValidation,
+        dry_run: bool,
     ) -> dict[str, Any]:
         foreign = self._outlives(resource, namespace, obj)
-        labelled = self._with_seal(resource, obj, namespace) if foreign else obj
+        labelled = obj
+        if foreign:
+            labelled = self._with_seal(resource, obj, namespace, dry_run=dry_run)
         while True:
             try:
                 created = create_once(
@@ -862,13 +886,14 @@ class ManifestWriter:
                     self._deadline(),
                     validation,
                     WriteErrors(self._session),
+                    dry_run=dry_run,
                 )
             except ApiError as error:
                 created = self._in_the_way(resource, obj, namespace, error)
             if not _is_terminating(created):
                 break
             self._wait_for_deletion(resource, namespace, created)
-        if foreign:
+        if foreign and not dry_run:
             self._created.add(resource, created)
         return created
 
@@ -919,15 +944,28 @@ class ManifestWriter:
             raise
 
     def _with_seal(
-        self, resource: Resource, obj: dict[str, Any], namespace: str | None
+        self, resource: Resource, obj: dict[str, Any], namespace: str | None, *, dry_run: bool
     ) -> dict[str, Any]:
         registration, heartbeat = self._owner.registration, ""
-        if registration is not None:
+        if registration is not None and not dry_run:
             # The Lease names the kind before its first object exists, for the janitor.
             heartbeat = registration.place()
             registration.record(format_kind(resource))
         now = self._session.clock.time()
         return with_seal(self._owner, resource, obj, namespace, now, heartbeat)
+
+
+def _describe_unstored_definition(obj: dict[str, Any], unstored: Sequence[Document]) -> str:
+    """Return that the definition of an object was only tried; empty without one."""
+    group, _ = split_api_version(obj["apiVersion"])
+    for document in unstored:
+        spec = document.object.get("spec") or {}
+        kind = (spec.get("names") or {}).get("kind")
+        is_definition = document.object["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind
+        if is_definition and (spec.get("group"), kind) == (group, obj["kind"]):
+            name = document.object["metadata"].get("name")
+            return f"; a dry run stores no definitions: apply customresourcedefinition/{name} first"
+    return ""
 
 
 def _is_terminating(obj: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from pytest_kwait.wait import DeadlineExceeded
 from tests.client.scripted_server import Exchange, ScriptedServer, answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.client.conftest import Authority
 
@@ -94,6 +94,41 @@ def test_input_is_sent_and_ended_while_output_comes(
         found = session.exec("a", "p", ["cat"], stdin=given, deadline=soon)
     assert found.stdout_bytes == given
     assert server.requests[0].query["stdin"] == ["true"]
+
+
+def test_input_and_output_in_pieces(soon: Deadline) -> None:
+    """Input is made while the command reads; its output is not kept."""
+    sent: list[bytes] = []
+    written = bytearray()
+
+    def handle(exchange: Exchange) -> None:
+        exchange.upgrade()
+        while (message := exchange.receive_message())[0] == 0:
+            sent.append(message[1:])
+            exchange.send_message(1, message[1:])
+        exchange.send_message(2, b"oh")
+        exchange.send_message(3, json.dumps(failed("1")).encode())
+        exchange.send_close()
+
+    with ScriptedServer(handle) as server:
+        pieces = iter((b"a" * 10_000, b"", b"bc"))
+        found = run(server, soon, "cat", stdin=pieces, stdout=written.extend)
+    assert written == b"a" * 10_000 + b"bc"
+    assert [len(piece) for piece in sent] == [8192, 1808, 2]
+    assert found == ExecResult(1, b"", b"oh")
+
+
+def test_input_that_cannot_be_made_ends_the_command(soon: Deadline) -> None:
+    def handle(exchange: Exchange) -> None:
+        exchange.upgrade()
+        exchange.receive_message()
+
+    def pieces() -> Iterator[bytes]:
+        yield b"a"
+        raise OSError("unreadable")
+
+    with ScriptedServer(handle) as server, pytest.raises(OSError, match="unreadable"):
+        run(server, soon, "cat", stdin=pieces())
 
 
 def test_text_as_input_with_an_older_server(soon: Deadline) -> None:

@@ -279,6 +279,10 @@ BAD_MARKERS = [
         "validate='no' is not valid: use 'strict', 'warn' or 'ignore'",
     ),
     (
+        "kwait_manifests('pi.yaml', dry_run=True)",
+        "a marker applies what the test needs; use kwait.apply(…, dry_run=True) in the test",
+    ),
+    (
         "kwait_manifests('items.yaml')",
         "items.yaml, document 1, line 1: its items are a number, a list is needed",
     ),

@@ -92,7 +92,8 @@ class FakeTransport:
             return self._read(path, query or {})
         if method == "DELETE":
             return self._delete(path, json.loads(body or b"{}"))
-        return self._write(method, path, json.loads(body or b"{}"))
+        is_dry_run = (query or {}).get("dryRun") == "All"
+        return self._write(method, path, json.loads(body or b"{}"), is_dry_run)
 
     def guard(
         self, method: str, path: str, deadline: Deadline, inactivity: float | None = None
@@ -127,7 +128,7 @@ class FakeTransport:
             return self._answer({"kind": "List", "metadata": version, "items": items})
         raise not_found("GET", path)
 
-    def _write(self, method: str, path: str, obj: dict[str, Any]) -> Response:
+    def _write(self, method: str, path: str, obj: dict[str, Any], is_dry_run: bool) -> Response:
         self._count += 1
         if method == "POST":
             name = obj["metadata"].setdefault(
@@ -151,6 +152,8 @@ class FakeTransport:
         parts = path.split("/")
         if "namespaces" in parts and parts[-2] != "namespaces":
             merged["metadata"]["namespace"] = parts[parts.index("namespaces") + 1]
+        if is_dry_run:
+            return self._answer(merged)
         self.objects[path] = merged
         if path.startswith("/api/v1/namespaces/") and path.count("/") == 4 and not old:
             self._furnish(path)

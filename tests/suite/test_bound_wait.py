@@ -254,7 +254,7 @@ _OPTIONS = (
             ("deployment/web",),
             {},
             "arguments of scale=\"('deployment/web')\" is not valid: missing a required argument: "
-            f"'replicas'; use scale(target, replicas) and {_OPTIONS}",
+            f"'replicas'; use scale(target, replicas, *, selector=None) and {_OPTIONS}",
         ),
     ],
 )

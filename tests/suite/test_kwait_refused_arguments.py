@@ -25,15 +25,23 @@ VALUES: dict[str, Any] = {
     "patch": {"a": 1},
     "port": 80,
     "replicas": 1,
+    "source": "/",
     "target": "widget.v1.example.com/w",
 }
-TARGETS = {"restart": "deployment/a", "rollout_undo": "deployment/a", "rolling_update": "rc/a"}
-GIVEN_BY_POSITION = {"exec": "true", "kubectl": "get", "taint": "a:NoSchedule"}
+TARGETS = {
+    "copy_from": "/a",
+    "copy_to": "/a",
+    "restart": "deployment/a",
+    "rollout_undo": "deployment/a",
+    "rolling_update": "rc/a",
+}
+GIVEN_BY_POSITION = {"debug": "true", "exec": "true", "kubectl": "get", "taint": "a:NoSchedule"}
 
 METHODS = (
-    "get", "list", "delete", "events", "logs", "exec", "port_forward", "url", "scale", "restart",
-    "rolling_update", "patch", "update", "label", "annotate", "cordon", "uncordon", "taint",
-    "drain", "evict", "resize", "rollout_undo", "run", "delete_and_wait",
+    "get", "list", "delete", "events", "logs", "exec", "copy_to", "copy_from", "port_forward",
+    "url", "scale", "restart", "rolling_update", "patch", "update", "label", "annotate", "cordon",
+    "uncordon", "taint", "drain", "evict", "resize", "rollout_undo", "run", "debug",
+    "delete_and_wait",
 )  # fmt: skip
 
 
@@ -107,6 +115,23 @@ def test_a_wrong_argument_is_refused_before_any_request(kwait: Kwait, cluster: F
         ("url", {"path": 3}, "path=3 is not valid: use a text, for example '/healthz'"),
         ("url", {"scheme": "ftp"}, "scheme='ftp' is not valid: use 'http' or 'https'"),
         ("exec", {"stdin": 3}, "stdin=3 is not valid: use bytes or a text"),
+        ("copy_to", {"source": 3}, "source=3 is not valid: use the path of a file or folder"),
+        ("copy_to", {"target": "tmp"}, (
+            "target='tmp' is not valid: use an absolute path in the container, for example "
+            "'/tmp/data'"
+        )),
+        ("copy_to", {"container": ""}, (
+            "container='' is not valid: use a string that is not empty"
+        )),
+        ("copy_from", {"source": "tmp"}, (
+            "source='tmp' is not valid: use an absolute path in the container, for example "
+            "'/tmp/data'"
+        )),
+        ("copy_from", {"target": ""}, "target='' is not valid: use the path of a file or folder"),
+        ("copy_from", {"pod": "configmap/x"}, (
+            "pod='configmap/x' is not valid: use the name of a pod, 'pod/name', or what selects "
+            "pods: 'deployment/web'"
+        )),
         ("exec", {"command": 3}, (
             "command=(3,) is not valid: use texts: the program and its arguments"
         )),

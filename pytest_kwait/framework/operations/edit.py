@@ -56,6 +56,7 @@ def patch(
     *,
     type: PatchType | None = None,
     subresource: str | None = None,
+    dry_run: bool = False,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
     """Patch an object and return it as stored.
@@ -69,6 +70,7 @@ def patch(
             `json`, and fields are `strategic`, or `merge` where the kind has no strategic patches,
             as custom resources.
         subresource: for example `status`; None for the object.
+        dry_run: whether the server only returns what it would store.
 
     Raises:
         ApiError: the object does not exist, or the server refuses. A JSON patch is not sent again
@@ -77,11 +79,14 @@ def patch(
     session = ApiSession.of(client)
     check_namespace(namespace)
     check_patch(patch, type, subresource)
+    check_bool("dry_run", dry_run)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be patched"):
         resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
-        return send_patch(session, resource, name, where, patch, type, subresource, deadline)
+        return send_patch(
+            session, resource, name, where, patch, type, subresource, deadline, dry_run=dry_run
+        )
 
 
 def check_patch(patch: object, type: object, subresource: object) -> None:
@@ -220,6 +225,7 @@ def update(
     change: Callable[[dict[str, Any]], object],
     *,
     subresource: str | None = None,
+    dry_run: bool = False,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
     """Read an object, change it, and replace it; again after a conflict.
@@ -230,6 +236,7 @@ def update(
         change: changes the object that it is given, or returns another one. It may be called
             several times.
         subresource: `status`, to replace that; None for the object.
+        dry_run: whether the server only returns what it would store.
 
     Raises:
         ApiError: the object does not exist, or the server refuses it.
@@ -239,12 +246,21 @@ def update(
     check_namespace(namespace)
     changed = user_change(change)
     check_subresource(subresource)
+    check_bool("dry_run", dry_run)
     deadline = _deadline(session, options)
     with within_deadline(deadline, f"{target} could not be updated"):
         resource, name = resolve_target(session, target, deadline)
         where = namespace if resource.namespaced else None
         return change_object(
-            session, resource, name, where, changed, deadline, subresource=subresource, replace=True
+            session,
+            resource,
+            name,
+            where,
+            changed,
+            deadline,
+            subresource=subresource,
+            replace=True,
+            dry_run=dry_run,
         )
 
 
@@ -395,6 +411,7 @@ def change_object(
     *,
     subresource: str | None = None,
     replace: bool = False,
+    dry_run: bool = False,
 ) -> Obj:
     """Read an object, change it and write it, again after a conflict; return it as stored.
 
@@ -406,6 +423,7 @@ def change_object(
         change: the change; it gets a copy of the object.
         subresource: the part to write; None for the object.
         replace: whether the object is replaced; otherwise only what differs is sent.
+        dry_run: whether the server only returns what it would store.
     """
     pause = make_retry_backoff().delay_with_reset(session.clock, 120.0)
     unanswered: Obj = {}
@@ -428,13 +446,14 @@ def change_object(
         body["metadata"] = {**body.get("metadata", {}), **identity}
 
         def write(attempt_deadline: Deadline, body: Obj = body) -> Obj:
+            common: Obj = {
+                "subresource": subresource,
+                "dry_run": dry_run,
+                "deadline": attempt_deadline,
+            }
             if replace:
-                return session.replace(
-                    resource, body, namespace, subresource=subresource, deadline=attempt_deadline
-                )
-            return session.patch(
-                resource, name, body, namespace, subresource=subresource, deadline=attempt_deadline
-            )
+                return session.replace(resource, body, namespace, **common)
+            return session.patch(resource, name, body, namespace, **common)
 
         errors = _ChangeErrors(session)
         try:

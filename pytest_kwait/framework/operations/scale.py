@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from pytest_kwait.apimachinery.selectors import normalize_label_selector
 from pytest_kwait.apimachinery.validation import check_namespace
 from pytest_kwait.client.resource import (
     BUILT_IN,
@@ -62,6 +63,7 @@ from pytest_kwait.wait.backoff import Backoff, exponential_backoff
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
+    from pytest_kwait.apimachinery.selectors import Selector
     from pytest_kwait.client.resource import Resource
 
 _OWNERS = (REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS)
@@ -72,10 +74,10 @@ _CONFLICTS = Backoff(0.01, factor=1.0, jitter=0.1, steps=5)
 
 
 class ScaledPods(ObjectCondition):
-    """A scaled object and the pods that its scale's selector matches.
+    """A scaled object and its pods.
 
     Args:
-        selector: its pods' labels, from the scale.
+        selector: its pods' labels.
         replicas: the number of pods it was scaled to.
     """
 
@@ -178,29 +180,33 @@ def scale(
     namespace: str,
     target: str,
     replicas: int,
+    *,
+    selector: Selector | None = None,
     **options: Unpack[WaitOptions],
 ) -> dict[str, Any]:
     """Scale an object and return it once exactly its pods are Running and ready.
 
     It writes the `scale` subresource, again after a conflict. Terminating pods count until they are
-    gone, so scaling down waits for their end; upstream only requires enough Running pods. Custom
-    resources can be scaled if their scale names a selector of pods. Jobs have no scale: set their
-    parallelism.
+    gone, so scaling down waits for their end; upstream only requires enough Running pods. The scale
+    of a custom resource may name no selector of pods: then `selector` is needed. Jobs have no
+    scale: set their parallelism.
 
     Args:
         namespace: the namespace of the object.
         target: `deployment/web`, `statefulset/web`, `rs/web`, `rc/web` or a custom resource.
         replicas: the number of pods; 0 or more.
+        selector: the labels of its pods, as text or mapping; None for those that its scale names.
 
     Raises:
         ApiError: the object does not exist, or the server refuses a request.
-        InvalidArgument: an argument is invalid, or the kind has no scale.
+        InvalidArgument: an argument is invalid, the kind has no scale, or nothing names its pods.
         WaitFailed: its pods are stuck or refused, or it was deleted or scaled to another number.
         WaitTimeout: the pods were not ready within the limit.
     """
     session = ApiSession.of(client)
     check_namespace(namespace)
     check_count("replicas", replicas)
+    labels = _normalize_selector(selector)
     settings = resolve_options(options, timeout="controlled_pods", session=session)
     deadline = Deadline.after(settings.timeout, session.clock)
     with within_deadline(deadline, "what kinds the server has could not be found out"):
@@ -218,10 +224,10 @@ def scale(
             ),
             deadline,
         )
-    selector = (before.get("status") or {}).get("selector") or ""
-    if not selector:
+    labels = labels or (before.get("status") or {}).get("selector")
+    if not labels:
         raise InvalidArgument(
-            "target", target, "its scale names no selector of pods: patch it, and use wait_for"
+            "selector", None, f"the scale of {target} names no pods: give their labels"
         )
     with within_deadline(deadline, f"{target} could not be scaled"):
         _write_replicas(session, scale_target, namespace, replicas, deadline)
@@ -230,10 +236,18 @@ def scale(
         namespace,
         scale_target.name,
         uid=before["metadata"].get("uid") or "",
-        selector=selector,
+        selector=labels,
         replicas=replicas,
     )
     return cast("dict[str, Any]", wait_for_condition(session, condition, settings, deadline))
+
+
+def _normalize_selector(selector: Selector | None) -> str | None:
+    """Return the argument `selector` as text; None if it is not given."""
+    labels = normalize_label_selector(selector)
+    if selector is not None and not labels:
+        raise InvalidArgument("selector", selector, "use labels that select something")
+    return labels
 
 
 def _write_replicas(

@@ -64,6 +64,23 @@ def running(name: str) -> PodGoal:
     return _goal(name, "running", evaluate)
 
 
+def begun(name: str) -> PodGoal:
+    """Return the goal of a container that runs or has ended, as kubectl debug awaits it.
+
+    Source: kubectl/pkg/cmd/debug/debug.go waitForContainer.
+    """
+
+    def evaluate(pod: dict[str, Any], status: dict[str, Any]) -> Verdict:
+        if get_current_state(status)[0] in ("running", "terminated"):
+            return Met()
+        ended = describe_pod_end(pod)
+        if ended:
+            return Failed(ended)
+        return Pending(f"container {name} is not running{_describe_state(status)}")
+
+    return _goal(name, "running", evaluate)
+
+
 def terminated(name: str) -> PodGoal:
     """Return the goal of a container in state terminated."""
 
@@ -120,9 +137,14 @@ def _goal(
 
 
 def keep_blocking_containers(pod: dict[str, Any], name: str) -> dict[str, Any]:
-    """Drop the containers that do not block this one."""
+    """Drop the containers that do not block this one; an ephemeral one counts as another."""
     status = dict(pod.get("status") or {})
-    its_own = [c for c in status.get("containerStatuses") or () if c.get("name") == name]
+    its_own = [
+        container
+        for statuses in ("containerStatuses", "ephemeralContainerStatuses")
+        for container in status.get(statuses) or ()
+        if container.get("name") == name
+    ]
     return {**pod, "status": {**status, "containerStatuses": its_own}}
 
 

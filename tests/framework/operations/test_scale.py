@@ -213,8 +213,7 @@ def test_pods_that_do_not_come(client: ApiClient, session: WritingSession) -> No
         (
             "widgets/web",
             1,
-            "target='widgets/web' is not valid: its scale names no selector of pods: "
-            "patch it, and use wait_for",
+            "selector=None is not valid: the scale of widgets/web names no pods: give their labels",
         ),
     ],
 )
@@ -229,3 +228,42 @@ def test_bad_arguments(
 
     assert str(caught.value) == text
     assert session.written == []
+
+
+@pytest.mark.parametrize("selector", ["app=web", {"app": "web"}])
+def test_pods_of_a_scale_that_names_none(
+    client: ApiClient, session: WritingSession, selector: Any
+) -> None:
+    session.custom["widgets"] = WIDGETS
+    session.scales["web"] = {"metadata": {"uid": "uid-web"}, "status": {"replicas": 1}}
+    session.put(WIDGETS, {"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"replicas": 1}})
+    session.at(2, session.put, PODS, owned_pod("web", "a", ready=True, labels={"app": "web"}))
+    session.put(PODS, owned_pod("other", "b", ready=True, labels={"app": "other"}))
+
+    found = scale(client, "ci-1", "widgets/web", 1, selector=selector)
+
+    assert found["metadata"]["name"] == "web"
+    # It must hold for 2 s, as no generation is observed.
+    assert session.clock.monotonic() == pytest.approx(4, abs=0.1)
+
+
+def test_the_given_selector_is_the_one(client: ApiClient, session: WritingSession) -> None:
+    session.custom["widgets"] = WIDGETS
+    session.put(WIDGETS, {"metadata": {"name": "web", "uid": "uid-web"}, "spec": {"replicas": 1}})
+    session.put(PODS, owned_pod("web", "a", ready=True, labels={"app": "web", "role": "main"}))
+    session.put(PODS, owned_pod("web", "b", ready=True, labels={"app": "web"}))
+
+    scale(client, "ci-1", "widgets/web", 1, selector="role=main")
+
+
+@pytest.mark.parametrize("selector", ["", {}])
+def test_a_selector_of_everything(
+    client: ApiClient, session: WritingSession, selector: Any
+) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        scale(client, "ci-1", "rs/web", 1, selector=selector)
+
+    assert str(caught.value) == (
+        f"selector={selector!r} is not valid: use labels that select something"
+    )
+    assert session.requests == []

@@ -194,6 +194,26 @@ class CpuScheduler:
         return spent
 
 
+class PidNamespace:
+    """The numbers of the processes of a container, and of those that join it.
+
+    Args:
+        owner: the container whose end is the end of all its processes.
+    """
+
+    __slots__ = ("_next", "owner", "tables")
+
+    def __init__(self, owner: ProcessTable) -> None:
+        self.owner = owner
+        self.tables: list[ProcessTable] = []
+        self._next = 1
+
+    def take_number(self) -> int:
+        """Return the number of a new process."""
+        number, self._next = self._next, self._next + 1
+        return number
+
+
 class ProcessTable:
     """The processes of one container.
 
@@ -202,6 +222,7 @@ class ProcessTable:
         network: the ports of the pod.
         account: the container's memory.
         on_out_of_memory: called when the container exceeds its memory.
+        target: the container whose processes it sees; None for its own alone.
     """
 
     def __init__(
@@ -210,6 +231,7 @@ class ProcessTable:
         network: Network,
         account: MemoryAccount,
         on_out_of_memory: Callable[[], None],
+        target: ProcessTable | None = None,
     ) -> None:
         self.clock = scheduler.clock
         self.account = account
@@ -219,7 +241,8 @@ class ProcessTable:
         self._on_out_of_memory = on_out_of_memory
         self._all: dict[int, Task] = {}
         self._waiting: dict[int, Task] = {}
-        self._next = 1
+        self._namespace: PidNamespace = PidNamespace(self) if target is None else target._namespace
+        self._namespace.tables.append(self)
         self._ports: list[int] = []
         self._running: Task | None = None
         self._written = 0
@@ -249,8 +272,7 @@ class ProcessTable:
             raise ForkError
         if parent:
             self.account.begin_process()
-        task = Task(self._next, parent, name, [], fds, sink)
-        self._next += 1
+        task = Task(self._namespace.take_number(), parent, name, [], fds, sink)
         task.stack.append(make(context.for_task(self, task, fds)))
         self._all[task.pid] = task
         if now:
@@ -275,8 +297,9 @@ class ProcessTable:
         return self._all.get(pid)
 
     def all(self) -> list[Task]:
-        """Return the running processes, oldest first."""
-        return list(self._all.values())
+        """Return the running processes that this container sees, oldest first."""
+        found = [task for table in self._namespace.tables for task in table._all.values()]
+        return sorted(found, key=lambda task: task.pid)
 
     def stop(self, task: Task, code: int) -> None:
         """End a process at once."""
@@ -303,8 +326,15 @@ class ProcessTable:
             self._network.release(port)
         self._ports.clear()
         self._waiting.clear()
-        for task in self.all():
+        for task in list(self._all.values()):
             self.stop(task, code)
+        tables = self._namespace.tables
+        if self in tables:
+            tables.remove(self)
+        if self is self._namespace.owner:
+            # The end of process 1 kills all processes of its namespace.
+            for joined in list(tables):
+                joined.clear(128 + SIGNALS["KILL"])
 
     def _finish(self, task: Task, code: int) -> None:
         task.code = code
@@ -338,7 +368,9 @@ class ProcessTable:
         """Send a signal; False if there is no such process."""
         task = self._all.get(pid)
         if task is None:
-            return False
+            others = (table for table in self._namespace.tables if pid in table._all)
+            table = next(others, None)
+            return table is not None and table.signal(pid, number)
         if number == 0:
             return True
         if number in (SIGNALS["KILL"], 19) and pid == 1:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from pytest_kwait.simulator.busybox.libbb import read_all_up_to
-from pytest_kwait.simulator.busybox.os.files import Directory, File, Symlink
+from pytest_kwait.simulator.busybox.libbb import NOT_SIMULATED, read_all_up_to, write_error
+from pytest_kwait.simulator.busybox.os.files import Directory, File, FileSystemError, Symlink
 from pytest_kwait.simulator.busybox.os.syscalls import Effect, Process, Write
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ def tar(context: ProcessContext, args: list[str]) -> Process:
         text = f"tar: can't open '{file}': No such file or directory\n"
         yield Write(2, text.encode())
         return 1
+    if len(data) > _MAX_ARCHIVE:
+        yield write_error(f"tar: an archive of more than 64 MiB: {NOT_SIMULATED}")
+        return 1
     # Loaded on first use: most containers copy nothing.
     import tarfile
 
@@ -48,7 +51,11 @@ def tar(context: ProcessContext, args: list[str]) -> Process:
                     suffix = "/" if member.isdir() else ""
                     yield Write(1, f"{member.name}{suffix}\n".encode())
                 else:
-                    _unpack(context, archive, member, folder)
+                    try:
+                        _unpack(context, archive, member, folder)
+                    except FileSystemError as fault:
+                        yield Write(2, f"tar: can't open '{member.name}': {fault}\n".encode())
+                        return 1
     except tarfile.ReadError:
         yield Write(2, b"tar: short read\n" if len(data) < 1024 else b"tar: invalid magic\n")
         return 1
@@ -86,7 +93,9 @@ def _create(context: ProcessContext, file: str, folder: str, names: list[str]) -
     code = 0
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name in names:
-            node = context.files.find(_resolve_within(context, folder, name))
+            # A link is archived itself; `/` at its end stands for what it leads to.
+            follow = name.endswith("/")
+            node = context.files.find(_resolve_within(context, folder, name), follow=follow)
             if node is None:
                 yield Write(2, f"tar: {name}: No such file or directory\n".encode())
                 code = 1
@@ -139,6 +148,9 @@ def _unpack(
     path = _resolve_within(context, folder, member.name)
     if member.isdir():
         context.files.make_directory(path, parents=True)
+        node = context.files.find(path)
+        if node is not None:
+            node.mode = member.mode & 0o777
     elif member.issym():
         context.files.put(path, Symlink(member.linkname))
     elif member.isfile():

@@ -141,6 +141,7 @@ class InterpretedContainer(RuntimeContainer):
     Args:
         machine: the machine that it runs on.
         network: the network namespace of the pod.
+        target: the container whose processes it sees; None for its own alone.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class InterpretedContainer(RuntimeContainer):
         config: ContainerConfig,
         on_stopped: Callable[[str], None],
         network: Network,
+        target: InterpretedContainer | None = None,
     ) -> None:
         super().__init__(machine.clock, config, on_stopped)
         self.context = ProcessContext(self.clock.time)
@@ -159,9 +161,11 @@ class InterpretedContainer(RuntimeContainer):
             lambda counted_files: self.context.files.measure_memory(counted_files),
             machine.memory, self._on_out_of_memory,
         )  # fmt: skip
-        self._tasks = ProcessTable(
-            machine.cpu_scheduler, network, self._account, self._on_out_of_memory
-        )
+        self._tasks: ProcessTable = ProcessTable(
+            machine.cpu_scheduler, network, self._account, self._on_out_of_memory,
+            None if target is None or not target.running else target._tasks,
+        )  # fmt: skip
+        self._pid = 1
         self._stdin: Pipe | None = None
         self.is_assumed = False
         """True if nothing is known of the program: it serves every request until SIGTERM."""
@@ -188,7 +192,7 @@ class InterpretedContainer(RuntimeContainer):
             argv = ["sh"] if is_busybox(self._image) else []
         program = self._make_program(argv)
         self.begin(self.clock.time())
-        self._follow(program, self.context, argv, self._stdin, self)
+        self._pid = self._follow(program, self.context, argv, self._stdin, self).pid
         return ""
 
     def _make_program(self, argv: list[str]) -> Callable[[ProcessContext], Process]:
@@ -243,8 +247,8 @@ class InterpretedContainer(RuntimeContainer):
         if self.is_assumed:
             self.exit(0, "Completed")
             return
-        handled = self._tasks.handles(1, SIGNALS["TERM"])
-        self._tasks.signal(1, SIGNALS["TERM"])
+        handled = self._tasks.handles(self._pid, SIGNALS["TERM"])
+        self._tasks.signal(self._pid, SIGNALS["TERM"])
         self._kill = self.clock.call_later(grace, self.kill, scaled=not handled)
 
     def kill(self) -> None:

@@ -129,7 +129,10 @@ class InterpretedRuntime(RuntimeServer[PodSandbox, InterpretedContainer]):
     def make_container(self, config: ContainerConfig, host: PodHost) -> InterpretedContainer:
         """Return a new container."""
         machine = get_machine(self.cluster.services, self.cluster.clock)
-        return InterpretedContainer(machine, config, host.on_container_stopped, host.network)
+        target = self.containers.get(config.target_id or "")
+        return InterpretedContainer(
+            machine, config, host.on_container_stopped, host.network, target
+        )
 
     def start_container(self, container_id: str) -> Call[Notice | None]:
         """Start the program; return a notice if nothing is known of it."""

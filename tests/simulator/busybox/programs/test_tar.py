@@ -7,6 +7,7 @@ import tarfile
 
 import pytest
 
+from pytest_kwait.simulator.busybox.programs import tar as module
 from tests.simulator.runtimes.interpreted.container_harness import ContainerHarness, take_output
 
 
@@ -72,6 +73,37 @@ def test_tar_round_trip() -> None:
     other.run("tar", "-xmf", "-", "-C", "/tmp", stdin=data)
     assert other.files.read("/tmp/s/a") == b"a\n"
     assert take_output(other.run("tar", "tf", "-", stdin=data))[1] == b"s/\ns/a\n"
+
+
+def test_tar_keeps_modes_and_links() -> None:
+    """A link is archived itself, with `/` at its end what it leads to."""
+    harness = ContainerHarness()
+    harness.run("sh", "-c", "mkdir /s; echo a > /s/a; chmod 750 /s; chmod 640 /s/a; ln -s s /l")
+    data = take_output(harness.run("tar", "-cf", "-", "-C", "/", "./s", "./l"))[1]
+    other = ContainerHarness()
+    other.run("tar", "-xmpf", "-", "-C", "/tmp", stdin=data)
+    assert other.sh("stat -c %a /tmp/s /tmp/s/a; readlink /tmp/l") == "750\n640\ns\n"
+    assert members(take_output(harness.run("tar", "-cf", "-", "-C", "/", "l/"))[1]) == {
+        "l": None,
+        "l/a": b"a\n",
+    }
+
+
+def test_tar_refuses_an_archive_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_ARCHIVE", 9_000)
+    harness = ContainerHarness()
+    session = harness.run("tar", "-xf", "-", "-C", "/tmp", stdin=archive(a=b"1" * 20_000))
+    text = b"tar: an archive of more than 64 MiB: not simulated by the embedded kubelet\n"
+    assert take_output(session)[2] == text
+    assert session.output.code == 1
+
+
+def test_tar_reports_files_that_cannot_be_written() -> None:
+    harness = ContainerHarness()
+    harness.sh("echo file > /tmp/d")
+    session = harness.run("tar", "-xf", "-", "-C", "/tmp", stdin=archive(a=b"1"))
+    assert take_output(session)[2] == b"tar: can't open 'd': File exists\n"
+    assert session.output.code == 1
 
 
 def test_tar_does_not_write_outside_its_folder() -> None:

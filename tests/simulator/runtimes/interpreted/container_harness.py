@@ -51,6 +51,7 @@ class ContainerHarness:
         machine: the machine that it shares with others; a new one by default.
         pod: its pod, for its DNS policy.
         image: its image; busybox by default.
+        target: the container whose processes it sees; none by default.
         files: its initial files.
     """
 
@@ -66,6 +67,7 @@ class ContainerHarness:
         machine: Machine | None = None,
         pod: Obj | None = None,
         image: ImageReference | None = None,
+        target: InterpretedContainer | None = None,
         **files: bytes,
     ) -> None:
         self.clock = clock or ManualClock()
@@ -74,7 +76,9 @@ class ContainerHarness:
         self.log = ContainerLog()
         env = {"PATH": "/bin", "HOME": "/root", **(env or {})}
         config = make_config(self.log, image, memory=memory, stdin=stdin, tty=tty, envs=env)
-        self.container = InterpretedContainer(self.machine, config, lambda _: None, self.network)
+        self.container = InterpretedContainer(
+            self.machine, config, lambda _: None, self.network, target
+        )
         self.network.address, self.network.external = "10.244.0.9", external
         contents = {f"/{name}": content for name, content in files.items()}
         contents["/etc/resolv.conf"] = make_resolver_config(pod or POD).encode()

@@ -179,3 +179,45 @@ def test_a_container_without_stdin_takes_no_input() -> None:
     assert harness.container.status.exit_code == 0
     harness = ContainerHarness("sh", "-c", "sleep 9")
     assert harness.container.attach(stdin=True).stdin is None
+
+
+def make_pair(*argv: str) -> tuple[ContainerHarness, ContainerHarness]:
+    """A container, and one that joins its processes."""
+    target = ContainerHarness(*argv)
+    joined = ContainerHarness(
+        "sleep", "998", clock=target.clock, machine=target.machine, target=target.container
+    )
+    return target, joined
+
+
+def test_a_container_sees_the_processes_of_its_target() -> None:
+    target, joined = make_pair("sleep", "997")
+    target.run("sleep", "996")
+
+    seen = ["1 root sleep 997", "2 root sleep 998", "3 root sleep 996", "4 root sh -c ps"]
+    assert [" ".join(line.split()) for line in joined.sh("ps").splitlines()[1:]] == seen
+    # Process 1 cannot be killed from inside.
+    assert joined.sh("kill -9 1; kill 3; echo $?; kill 9") == "0\n"
+    assert "996" not in target.sh("ps")
+    assert (target.container.running, joined.container.running) == (True, True)
+
+
+def test_the_end_of_the_target_is_that_of_all_its_processes() -> None:
+    target, joined = make_pair("sh", "-c", "trap 'exit 7' USR1; sleep 997 & wait")
+
+    joined.sh("kill -USR1 1")
+    target.clock.advance()
+
+    assert (target.container.status.exit_code, target.container.running) == (7, False)
+    assert (joined.container.status.exit_code, joined.container.running) == (137, False)
+
+
+def test_the_end_of_a_joined_container_leaves_its_target() -> None:
+    target, joined = make_pair("sleep", "997")
+
+    joined.container.stop(1.0)
+    joined.clock.advance(5)
+
+    assert not joined.container.running
+    assert target.container.running
+    assert "sleep 998" not in target.sh("ps")
