@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,4 +126,17 @@ def kubectl() -> Path:
     program, reason = find_kubectl()
     if program is None:
         pytest.skip(reason)
+    return program
+
+
+@pytest.fixture
+def helm(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of a helm, which is put in PATH; a test is skipped where there is none."""
+    from tools.local_clusters import find
+
+    installed = shutil.which("helm")
+    program = find("helm") if installed is None else Path(installed)
+    if program is None:
+        pytest.skip("there is no helm: `python -m tools.local_clusters` builds it")
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{program.parent}")
     return program

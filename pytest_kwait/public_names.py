@@ -221,6 +221,7 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.election.candidates import Candidate, Candidates
     from pytest_kwait.suite.fixture_types import KwaitFactory, LeaderElectionFactory, RollingUpdate
+    from pytest_kwait.suite.helm import HelmError, HelmHook, HelmRelease, HelmResult
     from pytest_kwait.suite.informers import InformerEvent, Informers, RecordedInformers
     from pytest_kwait.suite.kubectl import KubectlError, KubectlResult
     from pytest_kwait.suite.kwait import AsyncKwait, Kwait
@@ -245,6 +246,10 @@ __all__ = [
     "Fault",
     "Faults",
     "Grace",
+    "HelmError",
+    "HelmHook",
+    "HelmRelease",
+    "HelmResult",
     "Images",
     "InformerEvent",
     "Informers",
@@ -478,6 +483,7 @@ HOMES = {
     "plugin.schedulers": ("SchedulerFactory",),
     "suite.config.settings": ("Settings",),
     "suite.fixture_types": ("KwaitFactory", "LeaderElectionFactory", "RollingUpdate"),
+    "suite.helm": ("HelmError", "HelmHook", "HelmRelease", "HelmResult"),
     "suite.informers": ("InformerEvent", "Informers", "RecordedInformers"),
     "suite.kubectl": ("KubectlError", "KubectlResult"),
     "suite.matches": ("matches",),
