@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.client.resource import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from pytest_kwait.clock import Deadline
 from pytest_kwait.engine.failure.redaction import SECRET_VALUES
@@ -291,17 +292,17 @@ class _Arguments:
             raise InvalidArgument(
                 "values", value, "use a path, YAML text, a dict, or a list of these"
             )
-        read = read_values(value, self._folders)
-        if len(read) != 1 or not isinstance(read[0][0], dict):
-            place = read[0][1] if read else str(value)
+        read = read_values(value, self._folders) or [({}, "")]
+        fields, place = read[-1]
+        if len(read) > 1 or not isinstance(fields, dict):
             raise InvalidManifest(place, "is not one YAML mapping, as values of a chart are")
         if is_path(value):
             return str(find_file(value, self._folders).absolute())
         if self._folder is None:
             self._folder = TempDir("helm-")
         path = self._folder.path / f"values-{len(self.shown) + 1}.json"
-        path.write_text(json.dumps(read[0][0]))
-        self.shown[str(path)] = f"{{{', '.join(map(str, read[0][0]))}}}"
+        path.write_text(json.dumps(fields))
+        self.shown[str(path)] = f"{{{', '.join(map(str, fields))}}}"
         return str(path)
 
     @property
@@ -546,7 +547,7 @@ class HelmReleases:
             else:
                 return HelmResult(shown, process.returncode, out, err)
             if limits.deadline.expired:
-                raise WaitTimeout(f"{shown} did not end in time")
+                raise _make_timeout(shown, limits.seconds)
             if clock.monotonic() >= next_look:
                 self._await_hooks(name, limits, process)
                 next_look = clock.monotonic() + _HOOK_DELAY
@@ -574,7 +575,11 @@ class HelmReleases:
 
     def _list_hooks(self, name: ReleaseName, *phases: str) -> Objects:
         """Return the Jobs and Pods of hooks in these phases, as the server has them."""
-        record = self._read(name)
+        try:
+            record = self._read(name)
+        except HelmError:
+            # The command's own failure says more.
+            return []
         manifests = [] if record is None else record.hook_manifests(*phases)
         jobs = (obj for obj in manifests if obj["kind"] in _HOOK_KINDS)
         found = (self._find(obj, name) for obj in jobs)
@@ -700,11 +705,12 @@ class HelmReleases:
             HelmError: it failed.
             WaitTimeout: it did not end in time.
         """
+        limit = max(deadline.remaining, 0.1)
         process = self._start(name, args, shown)
         try:
-            out, err = process.communicate(timeout=max(deadline.remaining, 0.1))
+            out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            raise WaitTimeout(f"{shown} did not end in time") from None
+            raise _make_timeout(shown, limit) from None
         finally:
             _end(process)
         done = HelmResult(shown, process.returncode, out, err)
@@ -745,15 +751,21 @@ class Limits:
 
     Args:
         deadline: the deadline of the whole call.
+        seconds: its limit.
         given: the options of waits that the caller has given.
     """
 
     deadline: Deadline
+    seconds: float
     given: Mapping[str, Any]
 
     def options(self) -> dict[str, Any]:
         """Return the options of a wait that begins now."""
         return {**self.given, "timeout": max(round(self.deadline.remaining, 1), 0.1)}
+
+
+def _make_timeout(shown: str, seconds: float) -> WaitTimeout:
+    return WaitTimeout(f"{shown} did not end within {format_duration(round(seconds, 1))}")
 
 
 def describe_release(release: HelmRelease, manifests: Objects | None = None) -> list[str]:

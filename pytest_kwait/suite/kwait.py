@@ -1569,7 +1569,8 @@ class Kwait(WaitMethods):
         release = ReleaseName(check_name("name", name), self._other_namespace(namespace))
         defaults = self.settings.wait_timeout("deployment")
         limit = given.get("timeout") or defaults or self.timeouts["deployment"]
-        return release, Limits(self._deadline(limit), given)
+        deadline = self._deadline(limit)
+        return release, Limits(deadline, deadline.remaining, given)
 
     @cached_property
     def _helm(self) -> HelmReleases:
