@@ -132,11 +132,10 @@ def kubectl() -> Path:
 @pytest.fixture
 def helm(monkeypatch: pytest.MonkeyPatch) -> Path:
     """The path of a helm, which is put in PATH; a test is skipped where there is none."""
-    from tools.local_clusters import find
+    from tools import local_clusters
 
-    installed = shutil.which("helm")
-    program = find("helm") if installed is None else Path(installed)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{local_clusters.folder()}")
+    program = shutil.which("helm")
     if program is None:
         pytest.skip("there is no helm: `python -m tools.local_clusters` builds it")
-    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{program.parent}")
-    return program
+    return Path(program)

@@ -1299,7 +1299,7 @@ class Kwait(WaitMethods):
         Raises:
             ClusterError: helm is not installed, or a definition belongs to another test that runs.
             InvalidManifest: there is no such file, or its values are no YAML mapping.
-            KwaitError: helm failed; names what it wrote and the state of the release.
+            HelmError: helm failed; names what it wrote and the state of the release.
             WaitFailed: an object or a hook can no longer become ready.
             WaitTimeout: not all of them were ready within the limit.
         """
@@ -1338,7 +1338,7 @@ class Kwait(WaitMethods):
         Raises:
             ClusterError: helm is not installed.
             InvalidManifest: there is no such file, or its values are no YAML mapping.
-            KwaitError: helm failed, or knows no such release.
+            HelmError: helm failed, or knows no such release.
             WaitFailed: an object or a hook can no longer become ready.
             WaitTimeout: not all of them were ready within the limit.
         """
@@ -1368,7 +1368,7 @@ class Kwait(WaitMethods):
 
         Raises:
             ClusterError: helm is not installed.
-            KwaitError: helm failed, or knows no such release or revision.
+            HelmError: helm failed, or knows no such release or revision.
             WaitFailed: an object or a hook can no longer become ready.
             WaitTimeout: not all of them were ready within the limit.
         """
@@ -1396,7 +1396,7 @@ class Kwait(WaitMethods):
 
         Raises:
             ClusterError: helm is not installed.
-            KwaitError: helm failed, or knows no such release.
+            HelmError: helm failed, or knows no such release.
             WaitFailed: a hook has failed, or can no longer end.
             WaitTimeout: an object is not gone within the limit.
         """
@@ -1431,7 +1431,7 @@ class Kwait(WaitMethods):
         Raises:
             ClusterError: helm is not installed.
             InvalidManifest: there is no such file, or its values are no YAML mapping.
-            KwaitError: helm failed; names what it wrote.
+            HelmError: helm failed; names what it wrote.
             WaitTimeout: it did not end in time.
         """
         from pytest_kwait.suite.helm import ChartArguments
