@@ -25,6 +25,7 @@ from pytest_kwait.client.session import ApiSession
 from pytest_kwait.engine.condition import EvidenceScope, Failed, Pending
 from pytest_kwait.engine.options import WaitOptions, resolve_options
 from pytest_kwait.engine.waiter import wait_for_condition
+from pytest_kwait.framework.named_objects import count_noun
 from pytest_kwait.framework.objects.wait import AllConditions
 from pytest_kwait.framework.operations.create import ready_condition
 from pytest_kwait.framework.registry import verb
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
     from pytest_kwait.client.resource import Resource
     from pytest_kwait.engine.condition import Condition
+
+_MAX_NAMED = 3
+"""Objects that a message names."""
 
 _ALWAYS = (PODS, REPLICA_SETS, REPLICATION_CONTROLLERS)
 _SETS = (DAEMON_SETS, STATEFUL_SETS)
@@ -61,9 +65,16 @@ class ReadyObjects(AllConditions):
     """Objects that are ready, each by the rules of its kind."""
 
     @property
+    def subject(self) -> str:
+        """The subjects of the first parts, and how many there are beside them."""
+        first = [part.subject for part in self.parts[:_MAX_NAMED]]
+        others = len(self.parts) - len(first)
+        return ", ".join(first) + (f" and {count_noun(others, 'more object')}" if others else "")
+
+    @property
     def goal(self) -> str:
         """The state of all of them."""
-        return "be ready"
+        return "become ready"
 
     def scope(self) -> EvidenceScope:
         """Return the evidence scope of the part that decided the verdict."""
