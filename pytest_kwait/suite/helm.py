@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 Values: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[str | Path | Mapping[str, Any]]"
 """A path, YAML text or a dict, or a sequence of these, of which later ones win."""
 
+INSTALLED: dict[str, dict[str, HelmRelease]] = {}
+"""The ready releases of this process by namespace and name, for the messages of later failures."""
+
 _MAX_SHOWN = 2000
 """Characters of an output in a message."""
 _MAX_NOTES = 10
@@ -400,6 +403,7 @@ class HelmReleases:
         self._folders = folders
         self._wait = wait
         self._request = request
+        self._installed: set[ReleaseName] = set()
 
     def install(
         self, command: str, name: ReleaseName, chart: ChartArguments, limits: Limits, *, wait: bool
@@ -437,6 +441,7 @@ class HelmReleases:
         shown = _format_command(name, command)
         record = self._read(name)
         before = [] if record is None else self._list_live(record)
+        self._forget(name)
         try:
             self._run(name, command, shown, limits)
         except KwaitError as error:
@@ -485,6 +490,7 @@ class HelmReleases:
     def _change(
         self, name: ReleaseName, args: Sequence[str], shown: str, limits: Limits, *, wait: bool
     ) -> HelmRelease:
+        self._forget(name)
         try:
             done = self._run(name, args, shown, limits)
         except BaseException as error:
@@ -495,14 +501,25 @@ class HelmReleases:
         if record is None:
             raise ClusterError(f"helm has no release {name.name} after {shown}")
         release = record.release(self._own(record))
-        if not wait:
-            return release
-        try:
-            self._await(release, limits)
-        except (WaitFailed, WaitTimeout) as error:
-            _add_notes(error, describe_release(release))
-            raise
-        return replace(release, objects=self._list_live(record))
+        if wait:
+            try:
+                self._await(release, limits)
+            except (WaitFailed, WaitTimeout) as error:
+                _add_notes(error, describe_release(release))
+                raise
+            release = replace(release, objects=self._list_live(record))
+        INSTALLED.setdefault(name.namespace, {})[name.name] = release
+        self._installed.add(name)
+        return release
+
+    def close(self) -> None:
+        """Leave these releases out of the messages of later failures."""
+        for name in list(self._installed):
+            self._forget(name)
+
+    def _forget(self, name: ReleaseName) -> None:
+        self._installed.discard(name)
+        INSTALLED.get(name.namespace, {}).pop(name.name, None)
 
     def _run(
         self, name: ReleaseName, args: Sequence[str], shown: str, limits: Limits
@@ -766,6 +783,12 @@ class Limits:
 
 def _make_timeout(shown: str, seconds: float) -> WaitTimeout:
     return WaitTimeout(f"{shown} did not end within {format_duration(round(seconds, 1))}")
+
+
+def describe_installed(namespaces: Iterable[str]) -> str:
+    """Return lines about the ready releases in namespaces; empty for none."""
+    releases = (release for place in namespaces for release in INSTALLED.get(place, {}).values())
+    return "\n".join(line for release in releases for line in describe_release(release))
 
 
 def describe_release(release: HelmRelease, manifests: Objects | None = None) -> list[str]:

@@ -1580,13 +1580,15 @@ class Kwait(WaitMethods):
             declared = VERBS.get(name) or WAITS[name]
             return BoundWait(declared, self._defaults())(*args, **options)
 
-        return HelmReleases(
+        releases = HelmReleases(
             self._session,
             writer=self._writer,
             folders=self._folders,
             wait=wait,
             request=self._request,
         )
+        self._closing.callback(releases.close)
+        return releases
 
     def _change_node(
         self, name: str | KubernetesObject, change: Change, timeout: Duration | None

@@ -352,6 +352,30 @@ def test_a_release_with_its_objects(
     assert rollback[:4] == ["rollback", "shop", "1", "--force"]
 
 
+def test_ready_releases_are_named_in_later_failures(
+    kwait: Kwait, program: FakeHelm, cluster: FakeCluster
+) -> None:
+    """Until they are changed, or their test is over; a failed change names its own."""
+    program.has(record("", hook("Succeeded"), notes="Thanks."))
+    described = (
+        "release shop in ci-1: revision 1, deployed, chart shop-0.1.0\n"
+        "  hook pre-install job/migration: Succeeded\n"
+        "  notes: Thanks."
+    )
+
+    kwait.helm_install("shop", "chart")
+    assert helm.describe_installed(["other", "ci-1"]) == described
+    program.does("exit 1")
+    with pytest.raises(HelmError):
+        kwait.helm_upgrade("shop", "chart")
+    assert helm.describe_installed(["ci-1"]) == ""
+    program.does()
+    kwait.helm_rollback("shop")
+    assert helm.describe_installed(["ci-1"]) == described
+    kwait.close()
+    assert helm.describe_installed(["ci-1"]) == ""
+
+
 def test_objects_of_helm_are_awaited(kwait: Kwait, program: FakeHelm, cluster: FakeCluster) -> None:
     has(cluster, WEB_PATH, web(updatedReplicas=0))
     program.has(record(WEB, hook("Succeeded"), notes="Thanks.\nCome again."))

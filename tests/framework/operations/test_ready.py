@@ -67,7 +67,8 @@ def test_limit_names_what_is_not_ready(client: ApiClient, session: WritingSessio
 
     assert caught.value.args == (
         "job ci-1/migration, deployment ci-1/web did not become ready within 10s: "
-        'deployment ci-1/web: Waiting for deployment "web" rollout to finish: 0 of 1 updated replicas are available...',
+        'deployment ci-1/web: Waiting for deployment "web" rollout to finish: 0 of 1 updated '
+        "replicas are available...",
     )
 
 
