@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import http.server
+import json
 import subprocess
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +16,7 @@ from e2e.objects import TYPO
 from pytest_kwait import HelmError, WaitFailed, WaitTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pytest_kwait import Kwait
@@ -191,13 +196,102 @@ spec:
     assert [obj["kind"] for obj in rendered] == ["CustomResourceDefinition", "Oven"]
 
 
-def test_archives(kwait: Kwait, helm: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+class Server(http.server.ThreadingHTTPServer):
+    """Serves contents by path, on a port of this machine."""
+
+    def __init__(self, contents: dict[str, tuple[str, bytes]]) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.contents = contents
+        self.address = f"127.0.0.1:{self.server_port}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """Answers from the contents of the server."""
+
+    server: Server
+
+    def do_GET(self) -> None:
+        """Answer a request, of HEAD without the content."""
+        kind, content = self.server.contents.get(self.path, ("", b""))
+        self.send_response(200 if kind else 404)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET  # noqa: N815 - http.server calls it
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing."""
+
+
+@pytest.fixture
+def packaged(
+    helm: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """The archive of the chart; what helm fetches is cached beside it."""
+    for variable in ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "helm"))
     chart = request.path.parent / "shop"
     subprocess.run([helm, "package", chart, "--destination", tmp_path], check=True)
+    return tmp_path / "shop-0.1.0.tgz"
 
-    release = kwait.helm_install("shop", tmp_path / "shop-0.1.0.tgz", wait=False)
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server({})
+    thread = threading.Thread(target=made.serve_forever)
+    thread.start()
+    yield made
+    made.shutdown()
+    thread.join()
+    made.server_close()
+
+
+def test_archives(kwait: Kwait, packaged: Path) -> None:
+    release = kwait.helm_install("shop", packaged, wait=False)
 
     assert release.app_version == "2.5"
+
+
+def test_charts_of_a_repository(kwait: Kwait, packaged: Path, helm: Path, server: Server) -> None:
+    subprocess.run([helm, "repo", "index", packaged.parent], check=True)
+    index = (packaged.parent / "index.yaml").read_bytes()
+    server.contents["/index.yaml"] = ("text/yaml", index)
+    server.contents[f"/{packaged.name}"] = ("application/gzip", packaged.read_bytes())
+
+    repo = f"http://{server.address}"
+    release = kwait.helm_install("shop", "shop", repo=repo, version="0.1.0", wait=False)
+
+    assert release.chart == "shop-0.1.0"
+
+
+def test_charts_of_a_registry(kwait: Kwait, packaged: Path, server: Server) -> None:
+    def put(kind: str, content: bytes) -> dict[str, Any]:
+        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+        server.contents[f"/v2/charts/shop/blobs/{digest}"] = ("application/octet-stream", content)
+        return {"mediaType": kind, "digest": digest, "size": len(content)}
+
+    layer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+    kind = "application/vnd.oci.image.manifest.v1+json"
+    manifest = {
+        "schemaVersion": 2,
+        "mediaType": kind,
+        "config": put("application/vnd.cncf.helm.config.v1+json", b'{"name": "shop"}'),
+        "layers": [put(layer, packaged.read_bytes())],
+    }
+    content = json.dumps(manifest).encode()
+    digest = put(kind, content)["digest"]
+    for reference in ("0.1.0", digest):
+        server.contents[f"/v2/charts/shop/manifests/{reference}"] = (kind, content)
+
+    chart = f"oci://{server.address}/charts/shop"
+    rendered = kwait.helm_template("shop", chart, "--plain-http", version="0.1.0")
+    assert len(rendered) == 5
+    release = kwait.helm_install("shop", chart, "--plain-http", version="0.1.0", wait=False)
+
+    assert release.chart == "shop-0.1.0"
 
 
 async def _install(kwait: Kwait) -> str:
@@ -207,6 +301,4 @@ async def _install(kwait: Kwait) -> str:
 
 
 def test_async_tests(kwait: Kwait) -> None:
-    import asyncio
-
     assert asyncio.run(_install(kwait)) == "deployed"

@@ -94,6 +94,33 @@ _RESOURCE_POLICY = "helm.sh/resource-policy"
 _DEFINITIONS = ("crds", "charts")
 """Folders of a chart that may have definitions."""
 
+_CHART_FLAGS = frozenset(
+    {
+        "--devel",
+        "--insecure-skip-tls-verify",
+        "--pass-credentials",
+        "--plain-http",
+        "--verify",
+    }
+)
+"""Flags of every command that fetches a chart.
+
+Source: helm/pkg/cmd/flags.go addChartPathOptionsFlags.
+"""
+_CHART_OPTIONS = frozenset(
+    {
+        "--ca-file",
+        "--cert-file",
+        "--key-file",
+        "--keyring",
+        "--password",
+        "--repo",
+        "--username",
+        "--version",
+    }
+)
+"""Options with a value of the same commands."""
+
 _VARIABLES = re.compile(r"HELM_KUBE.*|HELM_NAMESPACE|HELM_DEBUG|KUBECONFIG")
 """Environment variables that would choose another cluster or namespace, or change the output."""
 _SET_OPTION = re.compile(r"--set(-[a-z]+)?")
@@ -233,6 +260,19 @@ def _list_values(values: Any) -> Sequence[Any]:
     return values if several else (values,)
 
 
+def _select_chart_options(args: Iterable[str]) -> list[str]:
+    """Return those of helm's arguments that say how a chart is fetched."""
+    selected = []
+    words = iter(args)
+    for word in words:
+        option = word.partition("=")[0]
+        if option in _CHART_FLAGS | _CHART_OPTIONS:
+            selected.append(word)
+        if word in _CHART_OPTIONS:
+            selected += [value for value in (next(words, None),) if value is not None]
+    return selected
+
+
 class _Arguments:
     """The arguments of a chart and its values as helm takes them; dicts become files meanwhile.
 
@@ -258,8 +298,9 @@ class _Arguments:
         chart = str(given.chart if self.path is None else self.path)
         repo = [] if given.repo is None else ["--repo", given.repo]
         version = [] if given.version is None else ["--version", given.version]
-        self.chart = [chart, *repo, *version]
-        self.args = [*self.chart, *self.values, *given.args]
+        self.args = [chart, *repo, *version, *self.values, *given.args]
+        self.chart = [chart, *repo, *version, *_select_chart_options(given.args)]
+        """What finds the chart, for commands that take no values."""
 
     def __enter__(self) -> Self:
         return self
@@ -379,6 +420,12 @@ def _parse(recorded: Mapping[str, Any]) -> Objects:
     return [document.object for document in documents]
 
 
+def _cut_documents(output: str) -> str:
+    """Return the YAML of an output, without the lines about a chart that was pulled before."""
+    _, separator, documents = f"\n{output}".partition("\n---")
+    return separator.lstrip() + documents
+
+
 class HelmReleases:
     """Installs and changes releases, awaits what they consist of, and owns it.
 
@@ -478,14 +525,14 @@ class HelmReleases:
             shown = _format_command(name, args, arguments.shown)
             args += ["--kube-version", version, "--api-versions", ",".join(served)]
             done = self._call(name, args, shown, deadline)
-        return _parse({"manifest": done.stdout})
+        return _parse({"manifest": _cut_documents(done.stdout)})
 
     def _apply_definitions(self, name: ReleaseName, arguments: _Arguments, limits: Limits) -> None:
         """Apply the definitions in `crds/` of a chart, which helm neither owns nor awaits."""
         args = ["show", "crds", *arguments.chart]
-        done = self._call(name, args, shlex.join(["helm", *args]), limits.deadline)
-        if done.stdout.strip():
-            self._writer.apply(read_manifests([done.stdout + "\n"], ()))
+        done = self._call(name, args, _format_command(name, args), limits.deadline)
+        if definitions := _cut_documents(done.stdout):
+            self._writer.apply(read_manifests([definitions + "\n"], ()))
 
     def _change(
         self, name: ReleaseName, args: Sequence[str], shown: str, limits: Limits, *, wait: bool

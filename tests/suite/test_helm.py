@@ -236,6 +236,16 @@ def test_charts_that_helm_fetches(
     assert install[: 2 + len(expected)] == ["install", "shop", *expected]
 
 
+def test_definitions_are_fetched_as_the_chart_is(kwait: Kwait, program: FakeHelm) -> None:
+    program.has(record())
+    fetched = ["--plain-http", "--username=jane", "--password", "x", "--ca-file"]
+
+    kwait.helm_install("shop", "oci://example.com/shop", "--set", "a=b", *fetched, wait=False)
+
+    show, *_ = program.calls()
+    assert show[: 3 + len(fetched)] == ["show", "crds", "oci://example.com/shop", *fetched]
+
+
 def test_values_are_files_in_their_order(kwait: Kwait, program: FakeHelm, tmp_path: Path) -> None:
     (tmp_path / "large.yaml").write_text("replicas: 3\n")
     cat_values = '[ "$1" = --values ] && cat "$2" >&2'
@@ -418,7 +428,7 @@ def test_definitions_are_applied_before(
     """The test owns them; `--skip-crds` leaves them out."""
     made = definition(versions=[served_version()])
     program.has(record())
-    program.does(crds=json.dumps(made))
+    program.does(crds=f"---\n{json.dumps(made)}")
     (tmp_path / "chart" / "crds").mkdir()
 
     kwait.helm_install("shop", "chart", "--skip-crds", wait=False)
@@ -503,8 +513,8 @@ def test_uninstall_waits_until_objects_are_gone(
 
 
 def test_rendered_objects(kwait: Kwait, program: FakeHelm, tmp_path: Path) -> None:
-    """Version and kinds are the cluster's."""
-    (tmp_path / "rendered.yaml").write_text(f"---\n# Source: shop/role.yaml\n{ROLE}---\n{WEB}")
+    """Version and kinds are the cluster's; of a registry, helm writes what it has pulled before."""
+    (tmp_path / "rendered.yaml").write_text(f"Pulled: example.com/shop\n---\n{ROLE}---\n{WEB}")
     program.does("cat rendered.yaml")
 
     rendered = kwait.helm_template("shop", "chart")

@@ -1,7 +1,7 @@
 """Wait until objects that another program has created are ready, each by the rules of its kind.
 
-What is not awaited is what Helm does not await either: suspended Jobs, paused Deployments, and sets
-whose pods are replaced by hand.
+Suspended Jobs, paused Deployments, and sets whose pods are replaced by hand are not awaited, as by
+Helm.
 
 Source: helm.sh/helm/v3/pkg/kube/ready.go IsReady.
 """
