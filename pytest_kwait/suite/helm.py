@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -45,7 +45,7 @@ from pytest_kwait.temp_dir import TempDir
 from pytest_kwait.wait.context import Canceled, DeadlineExceeded, parse_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
     from pytest_kwait.client.resource import Resource
@@ -120,6 +120,8 @@ _CHART_OPTIONS = frozenset(
     }
 )
 """Options with a value of the same commands."""
+
+_PULLED = re.compile(r"\A(?:(?:Pulled|Digest): .*\n)+")
 
 _VARIABLES = re.compile(r"HELM_KUBE.*|HELM_NAMESPACE|HELM_DEBUG|KUBECONFIG")
 """Environment variables that would choose another cluster or namespace, or change the output."""
@@ -420,10 +422,25 @@ def _parse(recorded: Mapping[str, Any]) -> Objects:
     return [document.object for document in documents]
 
 
-def _cut_documents(output: str) -> str:
-    """Return the YAML of an output, without the lines about a chart that was pulled before."""
-    _, separator, documents = f"\n{output}".partition("\n---")
-    return separator.lstrip() + documents
+def _read_output_manifests(output: str) -> str:
+    """Return the YAML of an output.
+
+    Helm writes lines about a chart that it has pulled before, and Helm 3 no separators between the
+    files of `crds/`: a document ends where a field comes a second time.
+    """
+    lines: list[str] = []
+    fields: set[str] = set()
+    for line in _PULLED.sub("", output).splitlines():
+        field = line.partition(":")[0] if line[:1].isalpha() else ""
+        if line.startswith("---"):
+            fields.clear()
+        elif field in fields:
+            lines.append("---")
+            fields.clear()
+        if field:
+            fields.add(field)
+        lines.append(line)
+    return "\n".join(lines)
 
 
 class HelmReleases:
@@ -525,13 +542,13 @@ class HelmReleases:
             shown = _format_command(name, args, arguments.shown)
             args += ["--kube-version", version, "--api-versions", ",".join(served)]
             done = self._call(name, args, shown, deadline)
-        return _parse({"manifest": _cut_documents(done.stdout)})
+        return _parse({"manifest": _read_output_manifests(done.stdout)})
 
     def _apply_definitions(self, name: ReleaseName, arguments: _Arguments, limits: Limits) -> None:
         """Apply the definitions in `crds/` of a chart, which helm neither owns nor awaits."""
         args = ["show", "crds", *arguments.chart]
         done = self._call(name, args, _format_command(name, args), limits.deadline)
-        if definitions := _cut_documents(done.stdout):
+        if definitions := _read_output_manifests(done.stdout):
             self._writer.apply(read_manifests([definitions + "\n"], ()))
 
     def _change(
@@ -580,16 +597,14 @@ class HelmReleases:
         """
         # Helm's own limit comes later, as its message says less.
         limit = f"{math.ceil(limits.deadline.remaining) + _LIMIT_MARGIN}s"
-        process = self._start(name, [*args, "--timeout", limit], shown)
-        try:
-            done = self._finish(process, name, shown, limits)
-        except WaitFailed:
-            # Helm may see the failure too, and record it.
-            with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=_END_DELAY)
-            raise
-        finally:
-            _end(process)
+        with self._started(name, [*args, "--timeout", limit], shown) as process:
+            try:
+                done = self._finish(process, name, shown, limits)
+            except WaitFailed:
+                # Helm may see the failure too, and record it.
+                with suppress(subprocess.TimeoutExpired):
+                    process.communicate(timeout=_END_DELAY)
+                raise
         if done.exit_code:
             self._check_hooks(name, limits)
             raise HelmError(done)
@@ -770,19 +785,21 @@ class HelmReleases:
             WaitTimeout: it did not end in time.
         """
         limit = max(deadline.remaining, 0.1)
-        process = self._start(name, args, shown)
-        try:
-            out, err = process.communicate(timeout=limit)
-        except subprocess.TimeoutExpired:
-            raise _make_timeout(shown, limit) from None
-        finally:
-            _end(process)
+        with self._started(name, args, shown) as process:
+            try:
+                out, err = process.communicate(timeout=limit)
+            except subprocess.TimeoutExpired:
+                raise _make_timeout(shown, limit) from None
         done = HelmResult(shown, process.returncode, out, err)
         if done.exit_code:
             raise HelmError(done)
         return done
 
-    def _start(self, name: ReleaseName, args: Sequence[str], shown: str) -> subprocess.Popen[str]:
+    @contextmanager
+    def _started(
+        self, name: ReleaseName, args: Sequence[str], shown: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Yield a running command, which is ended with the block."""
         program = shutil.which("helm")
         if program is None:
             raise ClusterError(
@@ -798,15 +815,25 @@ class HelmReleases:
             for variable, value in os.environ.items()
             if not _VARIABLES.fullmatch(variable)
         }
-        return subprocess.Popen(  # noqa: S603 - no shell, and the arguments are the test's own
-            [program, *args, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            env=environment,
-        )
+        # In a shared one a command finds the kinds that another has read before, and writes later.
+        cache = TempDir("helm-")
+        environment["KUBECACHEDIR"] = str(cache.path)
+        try:
+            process = subprocess.Popen(  # noqa: S603 - no shell, and the arguments are the test's own
+                [program, *args, *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                env=environment,
+            )
+            try:
+                yield process
+            finally:
+                _end(process)
+        finally:
+            cache.remove()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,7 +33,6 @@ from tests.suite.test_kwait import make_kwait
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pytest_kwait import Kwait
 
@@ -194,8 +194,14 @@ FAILED_JOB = job(conditions=[condition("Failed", reason="BackoffLimitExceeded", 
 def test_cluster_namespace_and_limit_are_arguments(
     kwait: Kwait, program: FakeHelm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Variables of the environment select neither another cluster nor another namespace."""
-    program.does('echo "$HELM_NAMESPACE$HELM_KUBECONTEXT$KUBECONFIG" > variables')
+    """Variables of the environment select neither another cluster nor another namespace.
+
+    Each command has a cache of its own, which is removed.
+    """
+    program.does(
+        'echo "$HELM_NAMESPACE$HELM_KUBECONTEXT$KUBECONFIG" > variables; touch $KUBECACHEDIR/kinds;'
+        "echo $KUBECACHEDIR >> caches"
+    )
     program.has(record())
     for variable in ("HELM_NAMESPACE", "HELM_KUBECONTEXT", "KUBECONFIG"):
         monkeypatch.setenv(variable, "other")
@@ -212,6 +218,10 @@ def test_cluster_namespace_and_limit_are_arguments(
         *where,
     ]
     assert (tmp_path / "variables").read_text() == "\n"
+    kwait.helm_rollback("shop")
+    first, second = (tmp_path / "caches").read_text().splitlines()
+    assert first != second
+    assert not Path(first).exists()
 
 
 @pytest.mark.parametrize(
@@ -234,6 +244,22 @@ def test_charts_that_helm_fetches(
     show, install, *_ = program.calls()
     assert show[: 2 + len(expected)] == ["show", "crds", *expected]
     assert install[: 2 + len(expected)] == ["install", "shop", *expected]
+
+
+def test_definitions_of_several_files(
+    kwait: Kwait, program: FakeHelm, cluster: FakeCluster
+) -> None:
+    """Helm 3 writes nothing between them."""
+    first = "# One.\n\nkind: ConfigMap\napiVersion: v1\nmetadata:\n  name: a\n"
+    second = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata:\n  kind: c\n"
+    pulled = "Pulled: example.com/shop:0.1.0\nDigest: sha256:0\n"
+    program.has(record())
+    program.does(crds=f"{pulled}{first}\n{second}---\n{second.replace('b', 'c')}")
+
+    kwait.helm_install("shop", "alias/shop")
+
+    names = [path.rsplit("/", 1)[1] for path in cluster.transport.objects if "configmaps" in path]
+    assert sorted(names) == ["a", "b", "c"]
 
 
 def test_definitions_are_fetched_as_the_chart_is(kwait: Kwait, program: FakeHelm) -> None:
