@@ -77,7 +77,8 @@ _READ_LIMIT = 30.0
 _LOOK = 1.0
 """Seconds for which a hook that has failed is looked at."""
 
-_HOOK_KINDS = ("Job", "Pod")
+_HOOK_WAITS = {"Job": "wait_for_job_complete", "Pod": "wait_for_pod_success"}
+"""Waits for hooks that helm awaits, by kind."""
 _NAMED_WAITS = {
     (
         CUSTOM_RESOURCE_DEFINITIONS.api_version,
@@ -121,10 +122,13 @@ _CHART_OPTIONS = frozenset(
 )
 """Options with a value of the same commands."""
 
+_INSTALL_FLAGS = frozenset({"--install", "-i"})
+"""Flags with which `helm upgrade` installs a release that is not there."""
+
 _PULLED = re.compile(r"\A(?:(?:Pulled|Digest): .*\n)+")
 
-_VARIABLES = re.compile(r"HELM_KUBE.*|HELM_NAMESPACE|HELM_DEBUG|KUBECONFIG")
-"""Environment variables that would choose another cluster or namespace, or change the output."""
+_VARIABLES = re.compile(r"HELM_KUBE.*|HELM_NAMESPACE|HELM_DEBUG|HELM_DRIVER|KUBECONFIG")
+"""Variables that would choose another cluster, namespace or storage, or change the output."""
 _SET_OPTION = re.compile(r"--set(-[a-z]+)?")
 _CREDENTIAL_OPTION = re.compile(r"--(password|username)")
 _ASSIGNED = re.compile(r"=(?:\\.|[^,\\])*")
@@ -477,7 +481,8 @@ class HelmReleases:
             args = [command, name.name, *arguments.args]
             shown = _format_command(name, args, arguments.shown)
             args += ["--output", "json"]
-            if command == "install" and "--skip-crds" not in args:
+            installs = command == "install" or not _INSTALL_FLAGS.isdisjoint(chart.args)
+            if installs and "--skip-crds" not in args:
                 if arguments.may_have_definitions:
                     self._apply_definitions(name, arguments, limits)
                 args.append("--skip-crds")
@@ -634,34 +639,43 @@ class HelmReleases:
     def _await_hooks(
         self, name: ReleaseName, limits: Limits, process: subprocess.Popen[str]
     ) -> None:
-        """Wait until the running hooks are ready, or helm has ended."""
-        running = self._list_hooks(name, "Running")
-        if running:
-            is_stopped = parse_stop(limits.given.get("stop") or (lambda: False))
+        """Wait until the running hooks have ended, or helm has."""
+        is_stopped = parse_stop(limits.given.get("stop") or (lambda: False))
+        for hook in self._list_hooks(name, "Running"):
             options = limits.options() | {
                 "stop": lambda: is_stopped() or process.poll() is not None
             }
             with suppress(Canceled):
-                self._wait("wait_for_objects_ready", running, namespace=name.namespace, **options)
+                self._await_hook(hook, name, options)
 
     def _check_hooks(self, name: ReleaseName, limits: Limits) -> None:
         """Raise the failure of a hook with its pods and their logs, if they are still there."""
-        failed = self._list_hooks(name, "Failed", "Running")
-        if failed:
-            options = limits.options() | {"timeout": _LOOK}
+        for hook in self._list_hooks(name, "Failed", "Running"):
             with suppress(WaitTimeout, ApiError, DeadlineExceeded):
-                self._wait("wait_for_objects_ready", failed, namespace=name.namespace, **options)
+                self._await_hook(hook, name, limits.options() | {"timeout": _LOOK})
+
+    def _await_hook(self, hook: dict[str, Any], name: ReleaseName, options: dict[str, Any]) -> None:
+        """Wait until a hook has ended; raise its failure unless helm has deleted it."""
+        place = hook["metadata"].get("namespace") or name.namespace
+        try:
+            self._wait(_HOOK_WAITS[hook["kind"]], hook, namespace=place, **options)
+        except WaitFailed:
+            there = self._find(hook, name)
+            if there is not None and there["metadata"]["uid"] == hook["metadata"]["uid"]:
+                raise
 
     def _list_hooks(self, name: ReleaseName, *phases: str) -> Objects:
-        """Return the Jobs and Pods of hooks in these phases, as the server has them."""
+        """Return the Jobs and Pods of hooks in these phases, as the server has them.
+
+        None if they cannot be read: the command's own failure says more.
+        """
         try:
             record = self._read(name)
-        except HelmError:
-            # The command's own failure says more.
+            manifests = [] if record is None else record.hook_manifests(*phases)
+            awaited = (obj for obj in manifests if obj["kind"] in _HOOK_WAITS)
+            found = [self._find(obj, name) for obj in awaited]
+        except (HelmError, ApiError, WaitTimeout, DeadlineExceeded):
             return []
-        manifests = [] if record is None else record.hook_manifests(*phases)
-        jobs = (obj for obj in manifests if obj["kind"] in _HOOK_KINDS)
-        found = (self._find(obj, name) for obj in jobs)
         return [obj for obj in found if obj is not None]
 
     def _await(self, release: HelmRelease, limits: Limits) -> None:

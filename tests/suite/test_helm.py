@@ -458,8 +458,12 @@ def test_definitions_are_applied_before(
     (tmp_path / "chart" / "crds").mkdir()
 
     kwait.helm_install("shop", "chart", "--skip-crds", wait=False)
-    assert [call[0] for call in program.calls()] == ["install", "status", "get"]
+    kwait.helm_upgrade("shop", "chart", wait=False)
+    commands = [call[0] for call in program.calls()]
+    assert commands == ["install", "status", "get", "upgrade", "status", "get"]
     kwait.helm_install("shop", "chart", wait=False)
+    kwait.helm_upgrade("shop", "chart", "--install", wait=False)
+    assert [call[0] for call in program.calls()].count("show") == 2
 
     (path,) = [path for path in cluster.transport.objects if "customresourcedefinitions" in path]
     kwait.close()
@@ -708,6 +712,47 @@ def test_a_hook_is_watched_beside_helm(
         kwait.helm_install("shop", "alias/shop")
 
     assert caught.value.__notes__[0] == "during helm install shop alias/shop --namespace ci-1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "message"),
+    [
+        ("Job", FAILED_JOB["status"], "BackoffLimitExceeded"),
+        ("Pod", {"phase": "Failed"}, "Failed"),
+        ("Pod", {"phase": "Succeeded"}, ""),
+        ("Job", {"conditions": [condition("Complete")]}, ""),
+    ],
+)
+def test_hooks_are_awaited_to_their_end(
+    kwait: Kwait, program: FakeHelm, cluster: FakeCluster, kind: str, status: Any, message: str
+) -> None:
+    """One that has succeeded is no failure, though helm may not have recorded it yet."""
+    version, path = ("v1", "/api/v1") if kind == "Pod" else ("batch/v1", "/apis/batch/v1")
+    hooked = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "ci-1"}}
+    has(cluster, f"{path}/namespaces/ci-1/{kind.lower()}s/a", {**hooked, "status": status})
+    program.has(record("", {**hook("Running", kind), "manifest": json.dumps(hooked)}))
+    program.does("echo 'Error: helm itself' >&2; exit 1")
+
+    with pytest.raises((WaitFailed, HelmError), match=message or "helm itself"):
+        kwait.helm_install("shop", "chart")
+
+
+def test_a_hook_that_helm_has_deleted_is_no_failure(
+    kwait: Kwait, program: FakeHelm, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with helm's policy `hook-succeeded`, between two looks."""
+    has(cluster, JOB_PATH, job())
+    program.has(record("", hook("Running")))
+    program.does("echo 'Error: helm itself' >&2; exit 1")
+
+    def delete(wait: str, *args: Any, **options: Any) -> None:
+        del cluster.transport.objects[JOB_PATH]
+        raise WaitFailed("the job was deleted")
+
+    monkeypatch.setattr(kwait._helm, "_wait", delete)
+
+    with pytest.raises(HelmError, match="helm itself"):
+        kwait.helm_install("shop", "chart")
 
 
 def test_a_command_that_does_not_end_is_ended(kwait: Kwait, program: FakeHelm) -> None:
