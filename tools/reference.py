@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait import ExecResult, Kwait, PortForward, RunResult
 from pytest_kwait.framework.registry import WAITS
-from pytest_kwait.suite.helm import HelmHook, HelmRelease
+from pytest_kwait.suite.helm.records import HelmHook, HelmRelease
 from pytest_kwait.suite.kubectl import KubectlResult
 from tools.wait_methods import method_parameters
 

@@ -362,8 +362,8 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
 def _add_releases(item: pytest.Item, report: pytest.TestReport) -> None:
     """Name the Helm releases that a failed test uses."""
     # Loaded with the first release.
-    helm = sys.modules.get("pytest_kwait.suite.helm")
-    lines = "" if helm is None else helm.describe_installed(namespaces_of(item))
+    records = sys.modules.get("pytest_kwait.suite.helm.records")
+    lines = "" if records is None else records.describe_installed(namespaces_of(item))
     if lines:
         report.sections.append(("helm", lines))
 

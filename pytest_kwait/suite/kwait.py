@@ -114,14 +114,10 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
-    from pytest_kwait.suite.helm import (
-        ChartArguments,
-        HelmRelease,
-        HelmReleases,
-        Limits,
-        ReleaseName,
-        Values,
-    )
+    from pytest_kwait.suite.helm.chart import ChartArguments, Values
+    from pytest_kwait.suite.helm.program import ReleaseName
+    from pytest_kwait.suite.helm.records import HelmRelease
+    from pytest_kwait.suite.helm.releases import HelmReleases, Limits
     from pytest_kwait.suite.informers import Informers
     from pytest_kwait.suite.kubectl import KubectlResult
 
@@ -1303,7 +1299,7 @@ class Kwait(WaitMethods):
             WaitFailed: an object or a hook can no longer become ready.
             WaitTimeout: not all of them were ready within the limit.
         """
-        from pytest_kwait.suite.helm import ChartArguments
+        from pytest_kwait.suite.helm.chart import ChartArguments
 
         given = ChartArguments(chart, values, repo, version, args)
         return self._install("install", name, given, namespace, options, wait=wait)
@@ -1342,7 +1338,7 @@ class Kwait(WaitMethods):
             WaitFailed: an object or a hook can no longer become ready.
             WaitTimeout: not all of them were ready within the limit.
         """
-        from pytest_kwait.suite.helm import ChartArguments
+        from pytest_kwait.suite.helm.chart import ChartArguments
 
         given = ChartArguments(chart, values, repo, version, args)
         return self._install("upgrade", name, given, namespace, options, wait=wait)
@@ -1434,7 +1430,7 @@ class Kwait(WaitMethods):
             HelmError: helm failed; names what it wrote.
             WaitTimeout: it did not end in time.
         """
-        from pytest_kwait.suite.helm import ChartArguments
+        from pytest_kwait.suite.helm.chart import ChartArguments
 
         release, _ = self._release(name, namespace, args, {})
         given = ChartArguments(chart, values, repo, version, args)
@@ -1560,7 +1556,8 @@ class Kwait(WaitMethods):
         options: Mapping[str, Any],
     ) -> tuple[ReleaseName, Limits]:
         """Return a release and the limits of a helm command, from its arguments."""
-        from pytest_kwait.suite.helm import Limits, ReleaseName
+        from pytest_kwait.suite.helm.program import ReleaseName
+        from pytest_kwait.suite.helm.releases import Limits
 
         if not all(isinstance(argument, str) for argument in args):
             raise InvalidArgument("args", args, "use texts, for example '--set', 'replicas=2'")
@@ -1574,7 +1571,7 @@ class Kwait(WaitMethods):
 
     @cached_property
     def _helm(self) -> HelmReleases:
-        from pytest_kwait.suite.helm import HelmReleases
+        from pytest_kwait.suite.helm.releases import HelmReleases
 
         def wait(name: str, *args: Any, **options: Any) -> Any:
             declared = VERBS.get(name) or WAITS[name]

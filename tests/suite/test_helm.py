@@ -23,8 +23,9 @@ from pytest_kwait.errors import (
     WaitFailed,
     WaitTimeout,
 )
-from pytest_kwait.suite import helm
-from pytest_kwait.suite.helm import HelmError, HelmHook, HelmRelease, HelmResult
+from pytest_kwait.suite.helm import releases
+from pytest_kwait.suite.helm.program import HelmError, HelmResult
+from pytest_kwait.suite.helm.records import HelmHook, HelmRelease, describe_installed
 from pytest_kwait.suite.manifests import InvalidManifest
 from pytest_kwait.wait.context import Canceled
 from tests.objects import condition, definition, served_version
@@ -400,16 +401,16 @@ def test_ready_releases_are_named_in_later_failures(
     )
 
     kwait.helm_install("shop", "chart")
-    assert helm.describe_installed(["other", "ci-1"]) == described
+    assert describe_installed(["other", "ci-1"]) == described
     program.does("exit 1")
     with pytest.raises(HelmError):
         kwait.helm_upgrade("shop", "chart")
-    assert helm.describe_installed(["ci-1"]) == ""
+    assert describe_installed(["ci-1"]) == ""
     program.does()
     kwait.helm_rollback("shop")
-    assert helm.describe_installed(["ci-1"]) == described
+    assert describe_installed(["ci-1"]) == described
     kwait.close()
-    assert helm.describe_installed(["ci-1"]) == ""
+    assert describe_installed(["ci-1"]) == ""
 
 
 def test_objects_of_helm_are_awaited(kwait: Kwait, program: FakeHelm, cluster: FakeCluster) -> None:
@@ -701,9 +702,9 @@ def test_a_hook_is_watched_beside_helm(
     kwait: Kwait, program: FakeHelm, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A command whose hook has failed is ended, where helm does not end it."""
-    monkeypatch.setattr(helm, "_HOOK_DELAY", 0.0)
-    monkeypatch.setattr(helm, "_SLICE", 0.01)
-    monkeypatch.setattr(helm, "_END_DELAY", 0.01)
+    monkeypatch.setattr(releases, "_HOOK_DELAY", 0.0)
+    monkeypatch.setattr(releases, "_SLICE", 0.01)
+    monkeypatch.setattr(releases, "END_DELAY", 0.01)
     has(cluster, JOB_PATH, FAILED_JOB)
     program.has(record("", hook("Running"), status="pending-install"))
     program.does("exec sleep 600")
@@ -785,7 +786,7 @@ def test_a_stopped_command_ends(kwait: Kwait, program: FakeHelm) -> None:
 def test_a_cancelled_task_ends_the_command(
     kwait: Kwait, program: FakeHelm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(helm, "_SLICE", 0.01)
+    monkeypatch.setattr(releases, "_SLICE", 0.01)
     program.does("exec sleep 600")
 
     async def cancelled() -> None:
