@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,3 +127,15 @@ def kubectl() -> Path:
     if program is None:
         pytest.skip(reason)
     return program
+
+
+@pytest.fixture
+def helm(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of a helm, which is put in PATH; a test is skipped where there is none."""
+    from tools import local_clusters
+
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{local_clusters.folder()}")
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("there is no helm: `python -m tools.local_clusters` builds it")
+    return Path(program)

@@ -222,6 +222,8 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
     from pytest_kwait.suite.election.candidates import Candidate, Candidates
     from pytest_kwait.suite.fixture_types import KwaitFactory, LeaderElectionFactory, RollingUpdate
+    from pytest_kwait.suite.helm.program import HelmError, HelmResult
+    from pytest_kwait.suite.helm.records import HelmHook, HelmRelease
     from pytest_kwait.suite.informers import InformerEvent, Informers, RecordedInformers
     from pytest_kwait.suite.kubectl import KubectlError, KubectlResult
     from pytest_kwait.suite.kwait import AsyncKwait, Kwait
@@ -246,6 +248,10 @@ __all__ = [
     "Fault",
     "Faults",
     "Grace",
+    "HelmError",
+    "HelmHook",
+    "HelmRelease",
+    "HelmResult",
     "Images",
     "InformerEvent",
     "Informers",
@@ -481,6 +487,8 @@ HOMES = {
     "plugin.schedulers": ("SchedulerFactory",),
     "suite.config.settings": ("Settings",),
     "suite.fixture_types": ("KwaitFactory", "LeaderElectionFactory", "RollingUpdate"),
+    "suite.helm.program": ("HelmError", "HelmResult"),
+    "suite.helm.records": ("HelmHook", "HelmRelease"),
     "suite.informers": ("InformerEvent", "Informers", "RecordedInformers"),
     "suite.kubectl": ("KubectlError", "KubectlResult"),
     "suite.matches": ("matches",),

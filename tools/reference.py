@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kwait import ExecResult, Kwait, PortForward, RunResult
 from pytest_kwait.framework.registry import WAITS
+from pytest_kwait.suite.helm.records import HelmHook, HelmRelease
 from pytest_kwait.suite.kubectl import KubectlResult
 from tools.wait_methods import method_parameters
 
@@ -71,16 +72,24 @@ VERBS = {
         "kubectl",
         "kubeconfig_for",
     ),
+    "Charts": (
+        "helm_install",
+        "helm_upgrade",
+        "helm_rollback",
+        "helm_uninstall",
+        "helm_template",
+    ),
     "Parts of a test": ("step",),
 }
 """Methods of `Kwait` that are no waits, by the sections of their page."""
 
-RESULTS = (ExecResult, RunResult, KubectlResult, PortForward)
+RESULTS = (ExecResult, RunResult, KubectlResult, PortForward, HelmRelease, HelmHook)
 """Types of what verbs return, beside dicts."""
 
 _ALIASES = {
     "builtins.list": "list",
     "Objects": "list[dict[str, Any]]",
+    "Values": "str | Path | Mapping[str, Any] | list",
     "AbstractContextManager[str]": "context manager",
     "type[_Model]": "type[Model]",
     "Models[_Model]": "list[dict[str, Any]] | list[Model]",

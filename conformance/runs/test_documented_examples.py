@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ import pytest
 import yaml
 
 from conformance.runs.inner_runs import finish, run, start
+from tools import local_clusters
 from tools.documentation import PAGES, Block, Kind, matches, read_blocks, read_session
 
 if TYPE_CHECKING:
@@ -73,6 +75,9 @@ EMBEDDED = {
     "docs/tutorial.md",
 }
 """Pages about what only the embedded cluster has, or that wait for the test that runs them."""
+
+PROGRAMS = {"docs/charts.md": "helm"}
+"""Programs that the tests of a page run; they are built by `python -m tools.local_clusters`."""
 
 NEEDED = {"docs/operators.md": "kopf", "docs/shared-operators.md": "kopf"}
 """Packages that the sessions of a page need."""
@@ -134,6 +139,7 @@ def write_page(page: str, folder: Path) -> int:
     folder.mkdir()
     shown = {block.file: block.code for block in blocks_of(page, Kind.FILE)}
     for name, text in (FILES | shown).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     suite = suite_of(page)
     (folder / f"test_{folder.name}.py").write_text(suite)
@@ -161,10 +167,18 @@ OTHERS = [page for page in SUITES if page not in SERIAL]
     [OTHERS[::2], OTHERS[1::2], SERIAL],
     ids=["one half", "the other half", "serial"],
 )
-def test_documented_tests_pass(pages: list[str], kwait_cluster: Cluster, tmp_path: Path) -> None:
+def test_documented_tests_pass(
+    pages: list[str], kwait_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each page has a folder of its own; serial tests have a cluster of their own."""
     provider = kwait_cluster.provider
-    there = [page for page in pages if page not in EMBEDDED or provider == "embedded"]
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{local_clusters.folder()}")
+    there = [
+        page
+        for page in pages
+        if (page not in EMBEDDED or provider == "embedded")
+        and (page not in PROGRAMS or shutil.which(PROGRAMS[page]))
+    ]
     if not there:
         pytest.skip("these pages need the embedded cluster")
     numbers = [write_page(page, tmp_path / re.sub(r"\W", "_", page)) for page in there]

@@ -147,6 +147,7 @@ VERB_MODULES = {
     "update": "framework.operations.edit",
     "label": "framework.operations.edit",
     "annotate": "framework.operations.edit",
+    "wait_for_objects_ready": "framework.operations.ready",
     "resize": "framework.operations.resize",
     "rolling_update": "framework.operations.rolling_update",
     "restart": "framework.operations.rollout",

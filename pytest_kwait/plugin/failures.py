@@ -147,6 +147,7 @@ class FailureReporter:
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
             step = cut_headline(redact(get_failed_step(error)))
             Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
+            _add_releases(item, report)
             shown = _shown_error(error)
             if shown is not None:
                 _set_summary(report, cut_headline(redact(format_summary(shown))))
@@ -356,6 +357,15 @@ def _mask_secret_values(report: pytest.TestReport) -> None:
     report.user_properties = masked(report.user_properties)
     if reason := getattr(report, "wasxfail", ""):
         vars(report)["wasxfail"] = masked(reason)
+
+
+def _add_releases(item: pytest.Item, report: pytest.TestReport) -> None:
+    """Name the Helm releases that a failed test uses."""
+    # Loaded with the first release.
+    records = sys.modules.get("pytest_kwait.suite.helm.records")
+    lines = "" if records is None else records.describe_installed(namespaces_of(item))
+    if lines:
+        report.sections.append(("helm", lines))
 
 
 def failure_of(report: object) -> Failure:

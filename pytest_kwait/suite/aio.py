@@ -34,6 +34,11 @@ _Value = TypeVar("_Value")
 # Failures show the caller's line.
 __tracebackhide__ = True
 
+_WAITING = frozenset(
+    {"create_and_wait", "helm_install", "helm_rollback", "helm_uninstall", "helm_upgrade"}
+)
+"""Methods that wait though their names say something else."""
+
 _AT_ONCE = frozenset({"annotate", "cordon", "label", "patch", "taint", "uncordon", "update"})
 """Verbs that wait for nothing but the answer of their requests."""
 
@@ -52,7 +57,7 @@ class AsyncMethods:
         return f"<aio of {self._called!r}>"
 
     async def _call(self, method: str, /, *args: Any, **options: Any) -> Any:
-        waits = method.startswith("wait_for") or method == "create_and_wait"
+        waits = method.startswith("wait_for") or method in _WAITING
         stopped = threading.Event()
         if waits or (method in VERBS and method not in _AT_ONCE):
             stop = options.get("stop")

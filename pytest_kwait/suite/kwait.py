@@ -120,6 +120,10 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.bound_wait import WaitDefaults
     from pytest_kwait.suite.cleanup.owned_objects import CreatedObject, Owner
     from pytest_kwait.suite.config.settings import Settings
+    from pytest_kwait.suite.helm.chart import ChartArguments, Values
+    from pytest_kwait.suite.helm.program import ReleaseName
+    from pytest_kwait.suite.helm.records import HelmRelease
+    from pytest_kwait.suite.helm.releases import HelmReleases, Limits
     from pytest_kwait.suite.informers import Informers
     from pytest_kwait.suite.kubectl import KubectlResult
 
@@ -1423,6 +1427,181 @@ class Kwait(WaitMethods):
             args, options, stdin=stdin, check=check, timeout=self._deadline(timeout).remaining
         )
 
+    def helm_install(
+        self,
+        name: str,
+        chart: str | Path,
+        *args: str,
+        values: Values | None = None,
+        repo: str | None = None,
+        version: str | None = None,
+        wait: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> HelmRelease:
+        """Install a chart by helm; return the release once its objects are ready.
+
+        Pods are ready, Jobs complete, workloads rolled out, definitions established. Hooks are
+        awaited by helm. What the release has made is deleted at the end of the test, as with
+        `apply`; definitions in `crds/` are applied before.
+
+        Args:
+            name: the name of the release.
+            chart: a folder or archive (relative to the test's file, then to rootdir), `oci://…`, a
+                URL, `repository/name` of helm's own configuration, or the name of a chart in
+                `repo`.
+            *args: further arguments of helm, for example `"--set", "replicas=2"`.
+            values: a file, YAML text, a dict, or a list of these, of which later ones win.
+            repo: the URL of the chart's repository.
+            version: the version of the chart; None for the newest.
+            wait: whether to wait for the objects of its manifest.
+            namespace: another namespace.
+            **options: options of every wait; the limit (`deployment`) is that of the whole call.
+
+        Raises:
+            ClusterError: helm is not installed, or a definition belongs to another test that runs.
+            InvalidManifest: there is no such file, or its values are no YAML mapping.
+            HelmError: helm failed; names what it wrote and the state of the release.
+            WaitFailed: an object or a hook can no longer become ready.
+            WaitTimeout: not all of them were ready within the limit.
+        """
+        from pytest_kwait.suite.helm.chart import ChartArguments
+
+        given = ChartArguments(chart, values, repo, version, args)
+        return self._install("install", name, given, namespace, options, wait=wait)
+
+    def helm_upgrade(
+        self,
+        name: str,
+        chart: str | Path,
+        *args: str,
+        values: Values | None = None,
+        repo: str | None = None,
+        version: str | None = None,
+        wait: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> HelmRelease:
+        """Upgrade a release by helm; return it once its objects are ready.
+
+        Definitions in `crds/` stay as they are, as helm does not upgrade them.
+
+        Args:
+            name: the name of the release.
+            chart: as for `helm_install`.
+            *args: further arguments of helm, for example `"--reuse-values"`.
+            values: as for `helm_install`; with any, helm starts from the chart's own again.
+            repo: as for `helm_install`.
+            version: as for `helm_install`.
+            wait: as for `helm_install`.
+            namespace: another namespace.
+            **options: as for `helm_install`.
+
+        Raises:
+            ClusterError: helm is not installed.
+            InvalidManifest: there is no such file, or its values are no YAML mapping.
+            HelmError: helm failed, or knows no such release.
+            WaitFailed: an object or a hook can no longer become ready.
+            WaitTimeout: not all of them were ready within the limit.
+        """
+        from pytest_kwait.suite.helm.chart import ChartArguments
+
+        given = ChartArguments(chart, values, repo, version, args)
+        return self._install("upgrade", name, given, namespace, options, wait=wait)
+
+    def helm_rollback(
+        self,
+        name: str,
+        revision: int | None = None,
+        *args: str,
+        wait: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> HelmRelease:
+        """Roll a release back by helm; return it once its objects are ready.
+
+        Args:
+            name: the name of the release.
+            revision: the revision; None, or 0 as for helm, for the one before the newest.
+            *args: further arguments of helm.
+            wait: as for `helm_install`.
+            namespace: another namespace.
+            **options: as for `helm_install`.
+
+        Raises:
+            ClusterError: helm is not installed.
+            HelmError: helm failed, or knows no such release or revision.
+            WaitFailed: an object or a hook can no longer become ready.
+            WaitTimeout: not all of them were ready within the limit.
+        """
+        if revision is not None:
+            check_count("revision", revision)
+        release, limits = self._release(name, namespace, args, options)
+        return self._helm.rollback(release, revision, args, limits, wait=wait)
+
+    def helm_uninstall(
+        self,
+        name: str,
+        *args: str,
+        wait: bool = True,
+        namespace: str | None = None,
+        **options: Unpack[WaitOptions],
+    ) -> None:
+        """Uninstall a release by helm; return once its objects are gone.
+
+        Args:
+            name: the name of the release.
+            *args: further arguments of helm, for example `"--keep-history"`.
+            wait: whether to wait until the objects of its manifest are gone.
+            namespace: another namespace.
+            **options: as for `helm_install`.
+
+        Raises:
+            ClusterError: helm is not installed.
+            HelmError: helm failed, or knows no such release.
+            WaitFailed: a hook has failed, or can no longer end.
+            WaitTimeout: an object is not gone within the limit.
+        """
+        release, limits = self._release(name, namespace, args, options)
+        self._helm.uninstall(release, args, limits, wait=wait)
+
+    def helm_template(
+        self,
+        name: str,
+        chart: str | Path,
+        *args: str,
+        values: Values | None = None,
+        repo: str | None = None,
+        version: str | None = None,
+        namespace: str | None = None,
+        timeout: Duration | None = None,
+    ) -> Objects:
+        """Return the objects that helm renders from a chart, hooks included; installs nothing.
+
+        Version and kinds are those of this cluster.
+
+        Args:
+            name: the name of the release.
+            chart: as for `helm_install`.
+            *args: further arguments of helm, for example `"--include-crds"`.
+            values: as for `helm_install`.
+            repo: as for `helm_install`.
+            version: as for `helm_install`.
+            namespace: another namespace.
+            timeout: the limit; None for `single_call` of the timeout table.
+
+        Raises:
+            ClusterError: helm is not installed.
+            InvalidManifest: there is no such file, or its values are no YAML mapping.
+            HelmError: helm failed; names what it wrote.
+            WaitTimeout: it did not end in time.
+        """
+        from pytest_kwait.suite.helm.chart import ChartArguments
+
+        release, _ = self._release(name, namespace, args, {})
+        given = ChartArguments(chart, values, repo, version, args)
+        return self._helm.template(release, given, self._deadline(timeout), self.cluster.version)
+
     def kubeconfig_for(
         self, service_account: str | KubernetesObject, *, namespace: str | None = None
     ) -> Path:
@@ -1521,6 +1700,58 @@ class Kwait(WaitMethods):
         if moves is None:
             return read_manifests(sources, self._folders(), variables), None
         return moves.read(sources, self._folders(), variables), moves.target
+
+    def _install(
+        self,
+        command: str,
+        name: str,
+        chart: ChartArguments,
+        namespace: str | None,
+        options: WaitOptions,
+        *,
+        wait: bool,
+    ) -> HelmRelease:
+        release, limits = self._release(name, namespace, chart.args, options)
+        return self._helm.install(command, release, chart, limits, wait=wait)
+
+    def _release(
+        self,
+        name: str,
+        namespace: str | None,
+        args: Sequence[str],
+        options: Mapping[str, Any],
+    ) -> tuple[ReleaseName, Limits]:
+        """Return a release and the limits of a helm command, from its arguments."""
+        from pytest_kwait.suite.helm.program import ReleaseName
+        from pytest_kwait.suite.helm.releases import Limits
+
+        if not all(isinstance(argument, str) for argument in args):
+            raise InvalidArgument("args", args, "use texts, for example '--set', 'replicas=2'")
+        given = {key: value for key, value in options.items() if value is not None}
+        resolve_options(given, timeout="deployment")
+        release = ReleaseName(check_name("name", name), self._other_namespace(namespace))
+        defaults = self.settings.wait_timeout("deployment")
+        limit = given.get("timeout") or defaults or self.timeouts["deployment"]
+        deadline = self._deadline(limit)
+        return release, Limits(deadline, deadline.remaining, given)
+
+    @cached_property
+    def _helm(self) -> HelmReleases:
+        from pytest_kwait.suite.helm.releases import HelmReleases
+
+        def wait(name: str, *args: Any, **options: Any) -> Any:
+            declared = VERBS.get(name) or WAITS[name]
+            return BoundWait(declared, self._defaults())(*args, **options)
+
+        releases = HelmReleases(
+            self._session,
+            writer=self._writer,
+            folders=self._folders,
+            wait=wait,
+            request=self._request,
+        )
+        self._closing.callback(releases.close)
+        return releases
 
     def _change_node(
         self, name: str | KubernetesObject, change: Change, timeout: Duration | None
@@ -1870,6 +2101,11 @@ class AsyncKwait(AsyncWaitMethods):
     run = awaitable(Kwait.run)
     debug = awaitable(Kwait.debug)
     kubectl = awaitable(Kwait.kubectl)
+    helm_install = awaitable(Kwait.helm_install)
+    helm_upgrade = awaitable(Kwait.helm_upgrade)
+    helm_rollback = awaitable(Kwait.helm_rollback)
+    helm_uninstall = awaitable(Kwait.helm_uninstall)
+    helm_template = awaitable(Kwait.helm_template)
     delete_and_wait = awaitable(Kwait.delete_and_wait)
 
 

@@ -656,6 +656,37 @@ class ManifestWriter:
 
         return self._each(documents, write, target, dry_run=dry_run)
 
+    def adopt(self, resource: Resource, obj: dict[str, Any]) -> None:
+        """Seal and track an object that another program has created for the test.
+
+        No-op for what is deleted with the namespace, and for other tests' objects.
+        """
+        metadata = obj["metadata"]
+        namespace = metadata.get("namespace") if resource.namespaced else None
+        if not self._outlives(resource, namespace, obj):
+            return
+        provenance = read_provenance(resource, obj)
+        if provenance is not None and provenance.owner.digest != self._owner.digest:
+            return
+        self._created.add(resource, obj)
+        if provenance is not None:
+            return
+        sealed = self._with_seal(resource, obj, namespace)["metadata"]
+        # The UID protects another object of the same name.
+        change = {
+            "metadata": {
+                "uid": metadata["uid"],
+                "labels": sealed["labels"],
+                "annotations": sealed["annotations"],
+            }
+        }
+        request_with_retry(
+            lambda deadline: self._session.patch(
+                resource, metadata["name"], change, namespace, deadline=deadline
+            ),
+            self._deadline(),
+        )
+
     def keep(self) -> list[str]:
         """Annotate tracked objects as kept, with their expiry; return failures with reasons."""
         notes = kept_annotations(self._session.clock.time())

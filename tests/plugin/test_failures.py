@@ -314,3 +314,31 @@ def test_assertion_on_matches_shows_the_differences(
         "E             spec.paused    true     (not there)",
     ]
     assert 'E       assert deployment/web != matches({"spec": {"replicas": 1}})' in lines
+
+
+def test_releases_of_a_failed_test_are_shown(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, fake_cluster: Callable[[], str]
+) -> None:
+    """Those of Helm that are ready, in the namespaces of the test."""
+    program = pytester.mkdir("bin") / "helm"
+    record = '{"version": 3, "info": {"status": "deployed", "notes": "Thanks."}}'
+    chart = '{"chart": "shop", "version": "0.1.0"}'
+    script = f"case $1 in status) echo '{record}';; get) echo '{chart}';; esac"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    pytester.makepyfile(
+        test_it="""
+        def test_it(kwait):
+            kwait.helm_upgrade("shop", "alias/shop")
+            assert 1 == 2
+        """
+    )
+    result = pytester.runpytest()
+    result.stdout.fnmatch_lines(
+        [
+            "*- helm -*",
+            "release shop in t-it-*: revision 3, deployed, chart shop-0.1.0",
+            "  notes: Thanks.",
+        ]
+    )

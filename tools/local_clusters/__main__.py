@@ -1,4 +1,4 @@
-"""Command line: `python -m tools.local_clusters` builds kind and k3d."""
+"""Command line: `python -m tools.local_clusters` builds kind, k3d and helm."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def create_and_wait(
         return cast(
             "dict[str, Any]", wait_for_created(client, namespace, made, condition, **options)
         )
-    awaited = _ready_condition(resource, namespace, made)
+    awaited = ready_condition(resource, namespace, made)
     return cast("dict[str, Any]", wait_for_condition(session, awaited, settings, deadline))
 
 
@@ -164,11 +164,18 @@ def wait_for_created(
     check_awaitable(made, condition)
     session = ApiSession.of(client)
     settings = resolve_options(options, timeout="pod", session=session)
-    awaited = _ready_condition(resource, namespace, made)
+    awaited = ready_condition(resource, namespace, made)
     return wait_for_condition(session, awaited, settings)
 
 
-def _ready_condition(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Any:
+def ready_condition(resource: Resource | None, namespace: str, made: Mapping[str, Any]) -> Any:
+    """Return the condition that an object is ready by the rules of its kind.
+
+    Args:
+        resource: its kind, of those that need no condition of the caller.
+        namespace: the namespace of the object.
+        made: the object as stored by the server.
+    """
     name = made["metadata"]["name"]
     if resource is not None and resource in _ROLLED_OUT:
         rollout = condition_of(wait_for_rollout_status)(namespace, f"{resource.plural}/{name}")

@@ -30,7 +30,7 @@ VALUES: dict[str, Any] = {
 }
 TARGETS = {"restart": "deployment/a", "rollout_undo": "deployment/a", "rolling_update": "rc/a"}
 
-CALLED_BY_KWAIT = {"wait_for_created", "wait_for_gone"}
+CALLED_BY_KWAIT = {"wait_for_created", "wait_for_gone", "wait_for_objects_ready"}
 """Their arguments are objects that the server has sent."""
 
 

@@ -1,0 +1,1 @@
+"""Charts: releases that a test installs, changes and loses again."""
