@@ -671,7 +671,7 @@ class ManifestWriter:
         self._created.add(resource, obj)
         if provenance is not None:
             return
-        sealed = self._with_seal(resource, obj, namespace)["metadata"]
+        sealed = self._with_seal(resource, obj, namespace, dry_run=False)["metadata"]
         # The UID protects another object of the same name.
         change = {
             "metadata": {
