@@ -208,10 +208,9 @@ class Server(http.server.ThreadingHTTPServer):
 class Handler(http.server.BaseHTTPRequestHandler):
     """Answers from the contents of the server."""
 
-    server: Server
-
     def do_GET(self) -> None:
         """Answer a request, of HEAD without the content."""
+        assert isinstance(self.server, Server)
         kind, content = self.server.contents.get(self.path, ("", b""))
         self.send_response(200 if kind else 404)
         self.send_header("Content-Type", kind)
