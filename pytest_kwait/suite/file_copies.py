@@ -125,8 +125,9 @@ class ContainerFiles:
             target = posixpath.join(target, source.name if name == ".." else name)
         target = posixpath.normpath(f"/{target.lstrip('/')}")
         members = list(_list_members(source, target.lstrip("/")))
-        # Names from the root have their missing folders created.
-        self._tar(["-xmpf", "-", "-C", "/"], target, stdin=_write_archive(members))
+        # Names from the root have their missing folders created. Who unpacks them owns them, also
+        # one that passes for root and may give nothing away.
+        self._tar(["-xompf", "-", "-C", "/"], target, stdin=_write_archive(members))
         return target
 
     def receive(self, source: str, target: Path) -> Path:

@@ -81,7 +81,7 @@ def test_tar_keeps_modes_and_links() -> None:
     harness.run("sh", "-c", "mkdir /s; echo a > /s/a; chmod 750 /s; chmod 640 /s/a; ln -s s /l")
     data = take_output(harness.run("tar", "-cf", "-", "-C", "/", "./s", "./l"))[1]
     other = ContainerHarness()
-    other.run("tar", "-xmpf", "-", "-C", "/tmp", stdin=data)
+    other.run("tar", "-xompf", "-", "-C", "/tmp", stdin=data)
     assert other.sh("stat -c %a /tmp/s /tmp/s/a; readlink /tmp/l") == "750\n640\ns\n"
     assert members(take_output(harness.run("tar", "-cf", "-", "-C", "/", "l/"))[1]) == {
         "l": None,
