@@ -122,6 +122,7 @@ def test_input_that_cannot_be_made_ends_the_command(soon: Deadline) -> None:
     def handle(exchange: Exchange) -> None:
         exchange.upgrade()
         exchange.receive_message()
+        exchange.hold()
 
     def pieces() -> Iterator[bytes]:
         yield b"a"
