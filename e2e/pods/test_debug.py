@@ -31,7 +31,9 @@ def test_commands_run_in_an_ephemeral_container(kwait: Kwait) -> None:
 def test_the_log_of_a_command_that_ends(kwait: Kwait) -> None:
     kwait.create_and_wait(pod("web"))
 
-    name = kwait.debug("web", IMAGE, "sh", "-c", "echo seen", target="main", name="look")
+    name = kwait.debug(
+        "web", IMAGE, "sh", "-c", "echo seen", target_container="main", container="look"
+    )
 
     assert name == "look"
     kwait.wait_for_container_terminated("web", name)
@@ -41,7 +43,7 @@ def test_the_log_of_a_command_that_ends(kwait: Kwait) -> None:
 def test_the_processes_of_the_target(kwait: Kwait) -> None:
     kwait.create_and_wait(pod("web", container("server", "exec sleep 123")))
 
-    name = kwait.debug("web", IMAGE, target="server")
+    name = kwait.debug("web", IMAGE, target_container="server")
 
     assert "sleep 123" in kwait.exec("web", "ps", container=name).stdout
     alone = kwait.debug("web", IMAGE)
@@ -50,13 +52,13 @@ def test_the_processes_of_the_target(kwait: Kwait) -> None:
 
 def test_names_are_checked_against_the_pod(kwait: Kwait) -> None:
     kwait.create_and_wait(pod("web", container("server"), container("proxy")))
-    kwait.debug("web", IMAGE, name="look")
+    kwait.debug("web", IMAGE, container="look")
 
-    with raises(InvalidArgument, "target='main' is not valid: the pod has server, proxy"):
-        kwait.debug("web", IMAGE, target="main")
+    with raises(InvalidArgument, "target_container='main' is not valid: the pod has server, proxy"):
+        kwait.debug("web", IMAGE, target_container="main")
     for taken in ("look", "proxy"):
-        with raises(InvalidArgument, f"name='{taken}' is not valid: the pod has a container"):
-            kwait.debug("web", IMAGE, name=taken)
+        with raises(InvalidArgument, f"container='{taken}' is not valid: the pod has a container"):
+            kwait.debug("web", IMAGE, container=taken)
 
 
 def test_an_image_that_cannot_be_had(kwait: Kwait) -> None:
@@ -64,7 +66,7 @@ def test_an_image_that_cannot_be_had(kwait: Kwait) -> None:
     kwait.create_and_wait(pod("web"))
 
     with raises(WaitFailed, "can no longer have container look running: InvalidImageName"):
-        kwait.debug("web", "Not An Image", name="look", grace="1s")
+        kwait.debug("web", "Not An Image", container="look", grace="1s")
 
 
 def test_a_pod_that_has_ended(kwait: Kwait) -> None:

@@ -1360,11 +1360,11 @@ class Kwait(WaitMethods):
 
     def debug(
         self,
-        pod: str | KubernetesObject,
+        name: str | KubernetesObject,
         image: str,
         *command: str,
-        target: str | None = None,
-        name: str | None = None,
+        target_container: str | None = None,
+        container: str | None = None,
         namespace: str | None = None,
         **options: Unpack[WaitOptions],
     ) -> str:
@@ -1374,25 +1374,31 @@ class Kwait(WaitMethods):
         security context of the pod, is not restarted, and stays until the pod is deleted.
 
         Args:
-            pod: its name, or the Pod.
+            name: the pod's name, or the Pod.
             image: the image of the container.
             *command: the program and its arguments, run without a shell; none for the image's own,
                 whose standard input stays open: a shell then waits.
-            target: the container whose processes it sees; None for its own alone.
-            name: the name of the container; None for a generated one.
+            target_container: the container whose processes it sees; None for its own alone.
+            container: the name of the new one; None for a generated one.
             namespace: another namespace.
             **options: the options of every wait.
 
         Raises:
             ApiError: the pod does not exist, or the server refuses the container.
-            InvalidArgument: an invalid argument, no container `target`, or a name that is taken.
+            InvalidArgument: an invalid argument, no `target_container`, or a name that is taken.
             WaitFailed: the container cannot start, or the pod has ended.
             WaitTimeout: it did not start within the limit (`pod_start`).
         """
-        container = self._verb("debug")(
-            pod, image, command, target=target, name=name, namespace=namespace, **options
+        added = self._verb("debug")(
+            name,
+            image,
+            command,
+            target_container=target_container,
+            container=container,
+            namespace=namespace,
+            **options,
         )
-        return cast("str", container)
+        return cast("str", added)
 
     def kubectl(
         self,

@@ -18,22 +18,26 @@ class Wrong:
         return "<wrong>"
 
 VALUES = {"args": "get", "change": dict, "command": "true", "replicas": 1, "taints": "a:NoSchedule",
-          "target": "deployment/a"}
+          "target": "deployment/a", "source": "/tmp", "copy_to target": "/tmp/data"}
 MAPPINGS = {"annotations": {"a": "b"}, "labels": {"a": "b"}, "patch": {"a": "b"}}
 # What the plugin alone calls.
 INTERNAL = {"close", "watch_sync", "audited", "step"}
 
 def call(function, parameters, wrong):
-    positional, named = [], {}
+    positional, named, left_out = [], {}, False
     for parameter in parameters:
         if parameter.name == wrong:
             value = Wrong()
         elif parameter.default is not parameter.empty or parameter.kind is parameter.VAR_KEYWORD:
+            left_out = True
             continue
+        elif parameter.kind is parameter.VAR_POSITIONAL and left_out:
+            continue  # it would come in the place of another one
         elif parameter.name in MAPPINGS:
             value = MAPPINGS[parameter.name]
         else:
             value = VALUES.get(parameter.name, "pods")
+            value = VALUES.get(f"{function.__name__} {parameter.name}", value)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             positional = [*named.values(), *positional, value]
             named = {}

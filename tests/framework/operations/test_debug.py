@@ -53,7 +53,15 @@ def test_a_container_is_added_and_awaited(
 ) -> None:
     show(session, state, after=3.0)
 
-    name = debug(client, "ci-1", "web", "busybox:1.36", ["sleep", "9"], target="main", name="look")
+    name = debug(
+        client,
+        "ci-1",
+        "web",
+        "busybox:1.36",
+        ["sleep", "9"],
+        target_container="main",
+        container="look",
+    )
 
     assert name == "look"
     added = {
@@ -86,7 +94,7 @@ def test_an_image_that_cannot_be_pulled(client: ApiClient, session: WritingSessi
     show(session, {"waiting": {"reason": "InvalidImageName", "message": "nope"}})
 
     with pytest.raises(WaitFailed) as caught:
-        debug(client, "ci-1", "web", "A", name="look")
+        debug(client, "ci-1", "web", "A", container="look")
 
     assert caught.value.args == (
         "pod ci-1/web can no longer have container look running: InvalidImageName: nope",
@@ -97,7 +105,7 @@ def test_a_kubelet_that_does_not_start_it(client: ApiClient, session: WritingSes
     show(session, {"waiting": {"reason": "ContainerCreating"}})
 
     with pytest.raises(WaitTimeout) as caught:
-        debug(client, "ci-1", "web", "busybox:1.36", name="look", timeout="5s")
+        debug(client, "ci-1", "web", "busybox:1.36", container="look", timeout="5s")
 
     assert caught.value.args == (
         "pod ci-1/web did not have container look running within 5s: "
@@ -109,7 +117,7 @@ def test_a_pod_that_has_ended(client: ApiClient, session: WritingSession) -> Non
     session.put(PODS, pod("web", "Succeeded"))
 
     with pytest.raises(WaitFailed) as caught:
-        debug(client, "ci-1", "web", "busybox:1.36", name="look")
+        debug(client, "ci-1", "web", "busybox:1.36", container="look")
 
     assert caught.value.args == (
         "pod ci-1/web can no longer have container look running: the pod has succeeded",
@@ -127,20 +135,23 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
         "command=[1] is not valid: use texts: the program and its arguments",
     ),
     "no DNS label": (
-        {"name": "A"},
-        "name='A' is not valid: use a DNS label, for example 'debugger', or None for a generated "
-        "name",
+        {"container": "A"},
+        "container='A' is not valid: use a DNS label, for example 'debugger', or None for a "
+        "generated name",
     ),
-    "unknown target": ({"target": "mian"}, "target='mian' is not valid: the pod has main, setup"),
+    "unknown target": (
+        {"target_container": "mian"},
+        "target_container='mian' is not valid: the pod has main, setup",
+    ),
     "taken by another": (
-        {"name": "setup"},
-        "name='setup' is not valid: the pod has a container of that name, which cannot be changed; "
-        "give another name",
+        {"container": "setup"},
+        "container='setup' is not valid: the pod has a container of that name, which cannot be "
+        "changed; give another name",
     ),
     "taken by an earlier one": (
-        {"name": "old"},
-        "name='old' is not valid: the pod has a container of that name, which cannot be changed; "
-        "give another name",
+        {"container": "old"},
+        "container='old' is not valid: the pod has a container of that name, which cannot be "
+        "changed; give another name",
     ),
 }
 
