@@ -39,11 +39,12 @@ def jobset(name: str, *jobs: dict[str, Any], **spec: Any) -> dict[str, Any]:
 def replicated_job(name: str, script: str, *, replicas: int = 1, **spec: Any) -> dict[str, Any]:
     """Return a replicated Job whose pods run a script in the machine's shell."""
     containers = [{"name": "main", "image": _SHELL, "args": [script]}]
-    template = {"spec": {"restartPolicy": "Never", "containers": containers}}
+    # The shell is process 1 of its pod, which TERM does not end.
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": containers}
     return {
         "name": name,
         "replicas": replicas,
-        "template": {"spec": {"template": template, "backoffLimit": 0, **spec}},
+        "template": {"spec": {"template": {"spec": pod}, "backoffLimit": 0, **spec}},
     }
 
 
@@ -77,9 +78,13 @@ def test_it_runs_from_its_own_manifests(kwait: Kwait) -> None:
 
 
 def create_jobs_that_find_each_other(kwait: Kwait) -> None:
-    """Create a leader, and two Jobs of two workers that look up its name."""
-    leader = replicated_job("leader", "sleep 1")
-    code = "import socket; socket.gethostbyname('hello-leader-0-0.hello')"
+    """Create a leader, and two Jobs of two workers that find it by its name.
+
+    The leader stays until all four have come: a pod that is done has no name.
+    """
+    listen = "import socket; s = socket.create_server(('', 8080)); [s.accept() for _ in range(4)]"
+    leader = replicated_job("leader", f'python3 -c "{listen}"')
+    code = "import socket; socket.create_connection(('hello-leader-0-0.hello', 8080))"
     find_leader = f'until python3 -c "{code}"; do sleep 0.5; done'
     worker = replicated_job("worker", find_leader, replicas=2, parallelism=2, completions=2)
     kwait.create(jobset("hello", leader, worker, network={"enableDNSHostnames": True}))
