@@ -296,6 +296,10 @@ class Cluster:
         session.kubectl_args = self._target.kubectl_args
         session.outlook = self.outlook
         session.time_scale = self.time_scale
+        if self._target.impersonation is not None:
+            from pytest_kwait.client.impersonation import impersonate
+
+            impersonate(client, self._target.impersonation)
         return client
 
     def _configuration(self) -> Configuration:
@@ -333,6 +337,28 @@ class Cluster:
         from pytest_kwait.temp_dir import credentials_folder
 
         return credentials_folder()
+
+    def as_other_user(self, target: RestConfig) -> Cluster:
+        """Return this cluster with the credentials of another user.
+
+        What only administrators may request, for example faults, is still requested by this one's.
+
+        Args:
+            target: the context of the other user.
+        """
+        other = Cluster(
+            target,
+            provider=self.provider,
+            time_scale=self.time_scale,
+            has_controllers=self.has_controllers,
+            ends_with_run=self.ends_with_run,
+            clock=self._clock,
+        )
+        other.is_monitored = self.is_monitored
+        other.fault_place = self.fault_place
+        other.artifacts = self.artifacts
+        other._session = self._session
+        return other
 
     def check(self) -> None:
         """Request the server's version with our credentials.
