@@ -235,9 +235,14 @@ class Source:
         """There is no terminal."""
 
 
+def only(source: Any) -> Callable[[str], Any]:
+    """Return a function that finds this source, whatever the name of the cluster."""
+    return lambda _: source
+
+
 @pytest.fixture
 def desk() -> Any:
-    opened = ClusterServer(Source())
+    opened = ClusterServer(only(Source()))
     yield opened
     opened.close()
 
@@ -276,7 +281,9 @@ def test_server_reports_outages_of_the_cluster(desk: ClusterServer) -> None:
 
 def test_server_receives_waits_of_workers() -> None:
     heard: list[tuple[str, str]] = []
-    desk = ClusterServer(Source(), show_line=lambda worker, line: heard.append((worker, line)))
+    desk = ClusterServer(
+        only(Source()), show_line=lambda worker, line: heard.append((worker, line))
+    )
     source = RemoteSource(desk.port, desk.secret, "gw1")
     source.show("4s left: é to come")
     source.show("")
@@ -319,7 +326,7 @@ def test_workers_show_names_that_others_have_found(desk: ClusterServer) -> None:
 
 
 def test_values_of_secrets_are_masked_after_the_end_of_the_controller() -> None:
-    desk = ClusterServer(Source())
+    desk = ClusterServer(only(Source()))
     values = SecretValues()
     values.exchange = RemoteSource(desk.port, desk.secret)._exchange_secrets
     desk.close()
@@ -338,7 +345,7 @@ def test_server_ignores_requests_without_the_secret(desk: ClusterServer, words: 
 
 
 def test_closed_desk_is_not_there_any_more() -> None:
-    desk = ClusterServer(Source())
+    desk = ClusterServer(only(Source()))
     desk.close()
     with pytest.raises(ClusterError) as caught:
         RemoteSource(desk.port, desk.secret).cluster()
@@ -373,7 +380,7 @@ def test_ended_controller_is_reported() -> None:
 
 
 def test_trouble_of_the_controller_is_trouble_of_the_worker() -> None:
-    desk = ClusterServer(Source("no room for a cluster"))
+    desk = ClusterServer(only(Source("no room for a cluster")))
     try:
         with pytest.raises(ClusterError, match=r"^no room for a cluster$"):
             RemoteSource(desk.port, desk.secret).cluster()
@@ -395,7 +402,7 @@ def test_errors_of_an_answer_are_errors_of_the_worker(error: Exception, message:
     def fail(cluster: object) -> None:
         raise error
 
-    desk = ClusterServer(Source(), fail)
+    desk = ClusterServer(only(Source()), fail)
     try:
         with pytest.raises(ClusterError) as caught:
             RemoteRegistration(ControllerConnection(desk.port, desk.secret).request).place()
@@ -571,7 +578,7 @@ def test_it(kwait, own):
 
 def test_workers_add_lines_to_the_end_of_the_run() -> None:
     source = Source()
-    desk = ClusterServer(source)
+    desk = ClusterServer(only(source))
     remote = RemoteSource(desk.port, desk.secret, "gw0")
     remote.add_note("1 image mapping is not used (é): …")
     desk.close()
@@ -589,7 +596,9 @@ def test_a_line_for_the_end_of_the_run_is_added_once() -> None:
 
 def _cluster_of(settings: Settings, option: Any = None, source: Any = None) -> RunCluster:
     config = SimpleNamespace(option=option or _option())
-    run: Any = SimpleNamespace(config=config, settings=settings, source=source)
+    run: Any = SimpleNamespace(
+        config=config, settings=settings, source=source, source_of=lambda _: source
+    )
     return RunCluster(run)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
+    from pytest_kwait.suite.config.clusters import FurtherCluster
     from pytest_kwait.suite.config.values import PodSecurityLevel
     from pytest_kwait.suite.explore.plan import Effort
     from pytest_kwait.suite.shards.split import RequestedShard
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         def setting(self, name: str, /) -> Any: ...
 
 
-_KINDS_BY_LINE = ("images", "egress")
+_KINDS_BY_LINE = ("images", "egress", "clusters")
 """Kinds of several values that are one per line in the environment and in ini files."""
 
 _Value = TypeVar("_Value")
@@ -168,6 +169,14 @@ class ClusterSettings:
         None,
         "NAME",
         "context of the kubeconfig, instead of its current one",
+    )
+    clusters: SettingDefinition[tuple[FurtherCluster, ...]] = SettingDefinition(
+        "clusters",
+        (),
+        "'NAME=PROVIDER [OPTIONS]'",
+        "a further cluster, for kwait_factory(..., cluster=NAME)",
+        "OPTIONS are those of one cluster without kwait: 'live=existing --context=staging'",
+        repeatable=True,
     )
     allowed_contexts: SettingDefinition[tuple[str, ...] | None] = SettingDefinition(
         "patterns",

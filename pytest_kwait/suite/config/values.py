@@ -19,6 +19,7 @@ from pytest_kwait.errors import InvalidArgument
 if TYPE_CHECKING:
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
+    from pytest_kwait.suite.config.clusters import FurtherCluster
 
 Reader = Callable[[Any, str, str | None], Any]
 
@@ -242,6 +243,13 @@ def read_images(value: Any, what: str, source: str | None) -> tuple[ImageMapping
     if not mappings and isinstance(value, str):
         parse_image_mapping(value, source)  # a blank text is refused
     return tuple(mappings)
+
+
+def read_clusters(value: Any, what: str, source: str | None) -> tuple[FurtherCluster, ...]:
+    """Parse further clusters: `NAME = PROVIDER [OPTIONS]` each, or a mapping by their names."""
+    from pytest_kwait.suite.config.clusters import parse_clusters
+
+    return parse_clusters(value, source)
 
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:
