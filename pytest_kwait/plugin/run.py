@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from pytest_kwait.errors import InvalidArgument
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -156,11 +154,14 @@ class Run:
         Raises:
             InvalidArgument: there is none of this name, or its settings are invalid.
         """
+        from pytest_kwait.errors import InvalidArgument
+        from pytest_kwait.suite.config.cluster_settings import settings_of_cluster
+
         for cluster in self.settings.clusters:
             if cluster.name == name:
                 file = self.config.inipath if cluster.source.startswith("ini ") else None
                 folder = self.config.invocation_params.dir if file is None else file.parent
-                return cluster.settings(self.settings, folder)
+                return settings_of_cluster(cluster, self.settings, folder)
         names = ", ".join(cluster.name for cluster in self.settings.clusters)
         known = f"the clusters are {names}" if names else "there are none"
         raise InvalidArgument("cluster", name, f"{known}; kwait_clusters names further ones")

@@ -249,7 +249,10 @@ def read_clusters(value: Any, what: str, source: str | None) -> tuple[FurtherClu
     """Parse further clusters: `NAME = PROVIDER [OPTIONS]` each, or a mapping by their names."""
     from pytest_kwait.suite.config.clusters import parse_clusters
 
-    return parse_clusters(value, source)
+    clusters = parse_clusters(value, source)
+    for cluster in clusters:
+        read_dns_label(cluster.name, what, source)
+    return clusters
 
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:
