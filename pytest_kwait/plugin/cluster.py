@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
 
 _NOT_OF_EMBEDDED = (
-    "controllers", "assets", "cluster_name", "keep_cluster", "node_image", "cluster_config",
-    "cluster_args", "load_image",
+    "nodes", "controllers", "assets", "cluster_name", "keep_cluster", "node_image",
+    "cluster_config", "cluster_args", "load_image",
 )  # fmt: skip
-"""Settings that the embedded cluster refuses as options."""
+"""Settings that the embedded cluster refuses as options, nodes as an API server alone."""
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 """Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
@@ -91,10 +91,11 @@ class RunCluster:
     # Last: lines of the plugin that is called last are shown first.
     @pytest.hookimpl(trylast=True)
     def pytest_report_header(self) -> list[str]:
-        """List the cluster, what programs in pods reach, and their isolation."""
+        """List the cluster, its nodes, what programs in pods reach, and their isolation."""
         self._is_in_header = True
         return [
             _describe_run(self._settings),
+            *self._list_nodes(),
             *self._list_egress(),
             *self._list_isolation(),
         ]
@@ -107,6 +108,23 @@ class RunCluster:
         if self._is_in_header or not has_header or not runs_tests:
             return []
         return [_describe_run(self._settings)]
+
+    def _list_nodes(self) -> list[str]:
+        """Return lines on nodes that were asked for: their names, or why they are not made."""
+        settings = self._settings
+        source = settings.given_source("nodes")
+        if source is None:
+            return []
+        is_binaries = settings.cluster == "binaries"
+        if not (settings.is_embedded or is_binaries):
+            return [f"kwait: {source} is not used: the cluster has its own nodes"]
+        if settings.api_only or (is_binaries and not settings.controllers):
+            return [f"kwait: {source} is not used: an API server alone has no nodes"]
+        nodes = settings.nodes
+        if isinstance(nodes, int):
+            return []
+        notes = [f"kwait: {nodes.note}"] if nodes.note else []
+        return [f"kwait: nodes {nodes}", *notes]
 
     def _list_egress(self) -> list[str]:
         if not self._settings.egress or not self._settings.is_embedded:
