@@ -35,7 +35,7 @@ NODE_ALLOCATABLE = {
     "memory": "32403456Ki",
     "ephemeral-storage": "96636764160",
 }
-"""What pods can use of `NODE_CAPACITY`; the kubelet keeps its thresholds of eviction."""
+"""The part of `NODE_CAPACITY` that pods can use: the rest is the kubelet's for evictions."""
 
 MAX_NODES = 5000
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -96,7 +96,7 @@ class EmbeddedNode:
 
     @property
     def all_allocatable(self) -> dict[str, str]:
-        """What pods can use: all of a capacity that is given, unless it is given too."""
+        """The amounts that pods can use; all of a capacity that is given, unless given too."""
         return {**NODE_ALLOCATABLE, **self.capacity, **self.allocatable}
 
 
