@@ -13,8 +13,8 @@ kubeadm cmd/kubeadm/app/phases/{kubelet/flags,markcontrolplane/markcontrolplane}
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
@@ -31,11 +31,16 @@ from pytest_kwait.simulator.protocol.nodes import (
     read_amount,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterator, Sequence
+
 API_VERSION = "kind.x-k8s.io/v1alpha4"
 
 _ROLES = ("control-plane", "worker")
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-_EXCLUDED = "node.kubernetes.io/exclude-from-external-load-balancers"
+_OWN_LABELS = (_CONTROL_PLANE, "node.kubernetes.io/exclude-from-external-load-balancers")
+"""The labels of a control plane, for kubectl's roles and for load balancers."""
+_CONTROL_PLANE_TAINT = Taint(_CONTROL_PLANE, "", "NoSchedule")
 _CLUSTER_NAME = re.compile("[a-z0-9.-]+")
 _PATCHES, _JSON_PATCHES = "kubeadmConfigPatches", "kubeadmConfigPatchesJSON6902"
 _CLUSTER_FIELDS = (
@@ -150,98 +155,121 @@ def read_kind_config(config: Mapping[str, Any], source: str | None) -> KindNodes
     entries = _read_list("nodes", config.get("nodes"), source) or [{}]
     if len(entries) > MAX_NODES:
         raise InvalidArgument("nodes", len(entries), f"use at most {MAX_NODES}", source)
-    reader = _Reader(config, cluster, len(entries) == 1, source)
-    roles: dict[str, int] = {}
-    nodes = []
-    for index, entry in enumerate(entries):
-        place = f"nodes[{index}]"
-        if not isinstance(entry, Mapping):
-            raise InvalidArgument(place, entry, f"use {', '.join(_NODE_FIELDS)}", source)
-        _check_fields(place, entry, _NODE_FIELDS, source)
-        role = entry.get("role") or _ROLES[0]
-        if role not in _ROLES:
-            raise InvalidArgument(f"{place}: role", role, f"use {' or '.join(_ROLES)}", source)
-        roles[role] = roles.get(role, 0) + 1
-        number = roles[role] if roles[role] > 1 else ""
-        nodes.append(reader.read(entry, place, role, f"{cluster}-{role}{number}"))
+    roles = [_read_role(f"nodes[{index}]", entry, source) for index, entry in enumerate(entries)]
     if _ROLES[0] not in roles:
-        raise InvalidArgument(
-            "nodes", [entry["role"] for entry in entries], "use at least one control-plane", source
-        )
+        raise InvalidArgument("nodes", roles, f"use at least one {_ROLES[0]}", source)
+    reader = _Reader(config, entries, roles.index(_ROLES[0]), source)
+    nodes = []
+    for index, role in enumerate(roles):
+        number = roles[:index].count(role) + 1
+        name = f"{cluster}-{role}{number if number > 1 else ''}"
+        nodes.append(reader.read(index, role, name))
     return KindNodes(tuple(nodes), tuple(dict.fromkeys(reader.unused)))
 
 
+def _read_role(place: str, entry: Any, source: str | None) -> str:
+    if not isinstance(entry, Mapping):
+        raise InvalidArgument(place, entry, f"use {', '.join(_NODE_FIELDS)}", source)
+    _check_fields(place, entry, _NODE_FIELDS, source)
+    role: str = entry.get("role") or _ROLES[0]
+    if role not in _ROLES:
+        raise InvalidArgument(f"{place}: role", role, f"use {' or '.join(_ROLES)}", source)
+    return role
+
+
 class _Reader:
-    """Reads the nodes of one configuration, the first control plane's before those that join it.
+    """Reads the nodes of one configuration.
 
     Args:
-        is_single: whether there is one node.
+        config: the configuration.
+        entries: its nodes.
+        first: the index of the first control plane, which kubeadm initializes; the others join.
         source: the source for messages.
     """
 
     def __init__(
-        self, config: Mapping[str, Any], cluster: str, is_single: bool, source: str | None
+        self,
+        config: Mapping[str, Any],
+        entries: Sequence[Mapping[str, Any]],
+        first: int,
+        source: str | None,
     ) -> None:
         self.unused = [name for name in config if name not in _CLUSTER_USED]
-        self._cluster = cluster
-        self._is_single = is_single
+        """The fields that an embedded cluster has no use for, with repetitions."""
+        self._entries = entries
+        self._first = first
         self._source = source
         self._patches = list(self._read_patches("", config))
-        first = next(
-            (
-                (index, entry)
-                for index, entry in enumerate(_read_list("nodes", config.get("nodes"), source))
-                if isinstance(entry, Mapping) and (entry.get("role") or _ROLES[0]) == _ROLES[0]
-            ),
-            (0, {}),
-        )
-        self._first = f"nodes[{first[0]}]"
-        of_first = self._read_patches(f"{self._first}: ", first[1])
+        of_first = self._read_patches(f"nodes[{first}]: ", entries[first])
         self._kubelet = self._read_kubelet([*self._patches, *of_first])
 
-    def read(self, entry: Mapping[str, Any], place: str, role: str, name: str) -> EmbeddedNode:
+    def read(self, index: int, role: str, name: str) -> EmbeddedNode:
         """Return a node."""
-        source = self._source
+        entry, place = self._entries[index], f"nodes[{index}]"
         self.unused += [f"{field} of nodes" for field in entry if field not in _NODE_USED]
+        patches = [*self._patches, *self._read_patches(f"{place}: ", entry)]
+        given = {_NODE_LABELS: self._join_labels(place, entry)}
+        kind = _INIT if index == self._first else _JOIN
+        arguments, registered = self._read_registration(kind, patches, given)
+        labels = self._read_labels(place, arguments[_NODE_LABELS])
+        taints = self._find_taints(place, role, arguments, registered)
+        if role == _ROLES[0]:
+            # With one node kind removes the other label, or nothing could be exposed.
+            own = _OWN_LABELS[:1] if len(self._entries) == 1 else _OWN_LABELS
+            labels |= dict.fromkeys(own, "")
+        arguments = {**self._kubelet, **arguments}
+        pods = {"pods": arguments[_MAX_PODS]} if arguments.get(_MAX_PODS) else {}
+        allocatable = self._subtract_reserved(arguments, f"{place}: {_EXTRA_ARGS} ")
+        return make_node(name, labels, taints, pods, allocatable, place=place, source=self._source)
+
+    def _join_labels(self, place: str, entry: Mapping[str, Any]) -> str:
+        """Return the labels of a node as an argument, as in kind's template: patches replace it."""
         labels = {} if _is_null(entry.get("labels")) else entry["labels"]
         if not isinstance(labels, Mapping) or not all(
             isinstance(value, str) for value in labels.values()
         ):
-            raise InvalidArgument(f"{place}: labels", labels, "use a mapping of texts", source)
-        # As kind's template of the configuration; a patch replaces this argument.
-        given = {_NODE_LABELS: ",".join(f"{key}={value}" for key, value in labels.items())}
-        patches = [*self._patches, *self._read_patches(f"{place}: ", entry)]
-        kind = _INIT if place == self._first else _JOIN
-        own_arguments, registered = self._read_registration(kind, patches, given)
-        arguments = {**self._kubelet, **own_arguments}
-        what = f"{place}: {_EXTRA_ARGS} "
-        node_labels = parse_pairs(arguments[_NODE_LABELS], f"{what}{_NODE_LABELS}", source)
-        for label in node_labels:
+            raise InvalidArgument(
+                f"{place}: labels", labels, "use a mapping of texts", self._source
+            )
+        return ",".join(f"{key}={value}" for key, value in labels.items())
+
+    def _read_labels(self, place: str, argument: str) -> dict[str, str]:
+        """Return the labels of an argument, which a kubelet must accept."""
+        labels = parse_pairs(argument, f"{place}: {_EXTRA_ARGS} {_NODE_LABELS}", self._source)
+        for label in labels:
             if not _is_allowed(label):
                 raise InvalidArgument(
                     f"{place}: labels",
                     label,
                     "a kubelet refuses labels of kubernetes.io and k8s.io but its own and those "
                     f"of {' and '.join(_KUBELET_DOMAINS)}",
-                    source,
+                    self._source,
                 )
-        argument = f"{what}{_TAINT_ARG}"
-        from_flag = parse_taints(arguments.get(_TAINT_ARG, ""), argument, source)
-        is_control_plane = role == _ROLES[0]
-        if is_control_plane:
-            node_labels[_CONTROL_PLANE] = ""
-            own = [Taint(_CONTROL_PLANE, "", "NoSchedule")] if registered is None else registered
-            taints = [*own, *(taint for taint in from_flag if taint not in own)]
-            if self._is_single:
-                taints = [taint for taint in taints if taint.key != _CONTROL_PLANE]
-            else:
-                node_labels[_EXCLUDED] = ""
-        else:
-            # kubeadm makes the same flag of them, which its further arguments override.
-            taints = from_flag if _TAINT_ARG in own_arguments else registered or from_flag
-        pods = {"pods": arguments[_MAX_PODS]} if arguments.get(_MAX_PODS) else {}
-        allocatable = self._subtract_reserved(arguments, what)
-        return make_node(name, node_labels, taints, pods, allocatable, place=place, source=source)
+        return labels
+
+    def _find_taints(
+        self,
+        place: str,
+        role: str,
+        arguments: Mapping[str, str],
+        registered: Sequence[Taint] | None,
+    ) -> list[Taint]:
+        """Return the taints of a node.
+
+        Args:
+            arguments: the arguments of its kubelet.
+            registered: the taints that kubeadm gives to it; None for the default.
+        """
+        text = arguments.get(_TAINT_ARG, self._kubelet.get(_TAINT_ARG, ""))
+        of_kubelet = parse_taints(text, f"{place}: {_EXTRA_ARGS} {_TAINT_ARG}", self._source)
+        if role != _ROLES[0]:
+            # kubeadm makes the same argument of them, which that of a patch overrides.
+            return of_kubelet if _TAINT_ARG in arguments else [*(registered or of_kubelet)]
+        of_kubeadm = [_CONTROL_PLANE_TAINT] if registered is None else registered
+        taints = [*of_kubeadm, *(taint for taint in of_kubelet if taint not in of_kubeadm)]
+        if len(self._entries) == 1:
+            taints = [taint for taint in taints if taint.key != _CONTROL_PLANE]
+        return taints
 
     def _subtract_reserved(self, arguments: Mapping[str, str], what: str) -> dict[str, str]:
         """Return what pods can use of the resources that a kubelet reserves a part of."""

@@ -40,6 +40,7 @@ _NOT_OF_EMBEDDED = (
     "cluster_config", "cluster_args", "load_image",
 )  # fmt: skip
 """Settings that the embedded cluster refuses as options, nodes as an API server alone."""
+_WITH_OWN_NODES = ("kind", "k3d", "minikube")
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 """Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
@@ -115,13 +116,14 @@ class RunCluster:
         source = settings.given_source("nodes")
         if source is None:
             return []
-        is_binaries = settings.cluster == "binaries"
-        if not (settings.is_embedded or is_binaries):
+        if settings.is_existing or settings.cluster in _WITH_OWN_NODES:
             return [f"kwait: {source} is not used: the cluster has its own nodes"]
-        if settings.api_only or (is_binaries and not settings.controllers):
+        is_plain = settings.cluster == "binaries" and not settings.controllers
+        if settings.api_only or is_plain:
             return [f"kwait: {source} is not used: an API server alone has no nodes"]
         nodes = settings.nodes
-        if isinstance(nodes, int):
+        is_ours = settings.is_embedded or settings.cluster == "binaries"
+        if isinstance(nodes, int) or not is_ours:  # a plugin's cluster may have them, or not
             return []
         notes = [f"kwait: {nodes.note}"] if nodes.note else []
         return [f"kwait: nodes {nodes}", *notes]

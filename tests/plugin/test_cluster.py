@@ -658,6 +658,8 @@ _NOT_USED = "kwait: ini kwait_nodes is not used: "
         ),
         ({"nodes": 3, "api_only": True}, [f"{_NOT_USED}an API server alone has no nodes"]),
         ({"nodes": 3, "cluster": "kind"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": 3, "context": "a"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": "name=a", "cluster": "of-a-plugin"}, []),
     ],
 )
 def test_the_header_names_the_nodes_of_a_table(given: Any, lines: list[str]) -> None:

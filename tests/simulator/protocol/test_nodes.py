@@ -99,7 +99,7 @@ def test_invalid_keys_have_the_texts_of_the_server() -> None:
     assert str(caught.value) == (
         f"nodes[0]: labels='b/' is not valid: name part must be non-empty; name part {_KEY}"
     )
-    with pytest.raises(InvalidArgument, match=r"^taints: value of a=.-. is not valid: a valid label "):
+    with pytest.raises(InvalidArgument, match=r"^taints: value of a=.-. is not valid: a val"):
         make_taint("a", "-", "NoSchedule", "taints", None)
 
 
