@@ -21,7 +21,7 @@ from pytest_kwait.simulator.kubelet.eviction import EvictionManager, ResourceSho
 from pytest_kwait.simulator.kubelet.pod_worker import PodWorker
 from pytest_kwait.simulator.kubelet.restart_policy import KeyedBackoff
 from pytest_kwait.simulator.objects import Obj, name_of, namespace_of, uid_of
-from pytest_kwait.simulator.protocol.nodes import node_address
+from pytest_kwait.simulator.protocol.nodes import node_address, pod_subnet
 from pytest_kwait.simulator.request_info import KUBELET_MANAGER, internal_caller
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class Kubelet:
         self.recorder = EventRecorder(cluster, "kubelet", name, _MAX_REMEMBERED_EVENTS)
         self.backoff = KeyedBackoff(cluster.clock.scale)
         self._phase = (number - 1) * 0.381966 % 1
-        self._subnet = f"10.{244 + number // 250}.{number % 250}"
+        self._subnet = pod_subnet(number)
         self._next_address = 1
         self._addresses: dict[str, str] = {}
         self._images: set[str] = set()

@@ -40,6 +40,9 @@ NODE_ALLOCATABLE = {
 MAX_NODES = 5000
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
+_FIRST_BLOCK, _NODES_OF_BLOCK = 244, 250
+"""The second number of the addresses of pods, and the nodes that share it."""
+
 _HOSTNAME_LABEL = "kubernetes.io/hostname"
 _NATIVE_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 _HUGE_PAGES = "hugepages-"
@@ -124,6 +127,16 @@ def default_node_name(number: int) -> str:
 def node_address(number: int) -> str:
     """Return the address of a node by its number from 1."""
     return f"172.30.{number // 250}.{number % 250 + 1}"
+
+
+def pod_subnet(number: int) -> str:
+    """Return the start of the addresses of a node's pods, by its number from 1.
+
+    Those of the first thousand nodes are in `POD_NETWORK`, to which programs have a route.
+    """
+    block = number // _NODES_OF_BLOCK
+    first = block + _FIRST_BLOCK
+    return f"10.{first if first < 256 else first - 255}.{number % _NODES_OF_BLOCK}"
 
 
 def make_node(

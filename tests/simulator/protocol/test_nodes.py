@@ -5,7 +5,7 @@ import ipaddress
 import pytest
 
 from pytest_kwait.errors import InvalidArgument
-from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK
+from pytest_kwait.simulator.protocol.addresses import NODE_NETWORK, POD_NETWORK, SERVICE_NETWORK
 from pytest_kwait.simulator.protocol.nodes import (
     MAX_NODES,
     NODE_ALLOCATABLE,
@@ -20,6 +20,7 @@ from pytest_kwait.simulator.protocol.nodes import (
     parse_pairs,
     parse_taint,
     parse_taints,
+    pod_subnet,
     read_amount,
 )
 
@@ -34,6 +35,17 @@ def test_each_node_has_an_address_of_the_network() -> None:
     assert len(set(addresses)) == MAX_NODES
     assert {address in ipaddress.ip_network(NODE_NETWORK) for address in addresses} == {True}
     assert [str(address) for address in addresses[:2]] == ["172.30.0.2", "172.30.0.3"]
+
+
+def test_pods_of_each_node_have_addresses_of_their_own() -> None:
+    numbers = range(1, MAX_NODES + 1)
+    networks = [ipaddress.ip_network(f"{pod_subnet(number)}.0/24") for number in numbers]
+    assert len(set(networks)) == MAX_NODES
+    others = [ipaddress.ip_network(network) for network in (NODE_NETWORK, SERVICE_NETWORK)]
+    assert not any(network.overlaps(other) for network in networks for other in others)
+    pods = ipaddress.ip_network(POD_NETWORK)
+    assert all(network.overlaps(pods) for network in networks[:999])
+    assert str(networks[0]) == "10.244.1.0/24"
 
 
 def test_amounts_that_are_not_given_are_the_default() -> None:
