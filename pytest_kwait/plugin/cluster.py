@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from pytest_kwait.suite.config.settings import Settings
 
 _NOT_OF_EMBEDDED = (
-    "controllers", "assets", "cluster_name", "keep_cluster", "node_image", "cluster_config",
-    "cluster_args", "load_image",
+    "nodes", "controllers", "assets", "cluster_name", "keep_cluster", "node_image",
+    "cluster_config", "cluster_args", "load_image",
 )  # fmt: skip
-"""Settings that the embedded cluster refuses as options."""
+"""Settings that the embedded cluster refuses as options, nodes as an API server alone."""
+_WITH_OWN_NODES = ("kind", "k3d", "minikube")
 _ADDED_FIXTURES = ("kwait_images", "kwait_egress")
 """Fixtures whose values are added to the cluster by a fixture of their name with `_`."""
 
@@ -93,10 +94,11 @@ class RunCluster:
     # Last: lines of the plugin that is called last are shown first.
     @pytest.hookimpl(trylast=True)
     def pytest_report_header(self) -> list[str]:
-        """List the cluster, what programs in pods reach, and their isolation."""
+        """List the cluster, its nodes, what programs in pods reach, and their isolation."""
         self._is_in_header = True
         return [
             *self._describe_clusters(),
+            *self._list_nodes(),
             *self._list_egress(),
             *self._list_isolation(),
         ]
@@ -114,6 +116,24 @@ class RunCluster:
         further = ", ".join(map(str, self._settings.clusters))
         lines = [f"kwait: further clusters, started when a test asks: {further}"] if further else []
         return [_describe_run(self._settings), *lines]
+
+    def _list_nodes(self) -> list[str]:
+        """Return lines on nodes that were asked for: their names, or why they are not made."""
+        settings = self._settings
+        source = settings.given_source("nodes")
+        if source is None:
+            return []
+        if settings.is_existing or settings.cluster in _WITH_OWN_NODES:
+            return [f"kwait: {source} is not used: the cluster has its own nodes"]
+        is_plain = settings.cluster == "binaries" and not settings.controllers
+        if settings.api_only or is_plain:
+            return [f"kwait: {source} is not used: an API server alone has no nodes"]
+        nodes = settings.nodes
+        is_ours = settings.is_embedded or settings.cluster == "binaries"
+        if isinstance(nodes, int) or not is_ours:  # a plugin's cluster may have them, or not
+            return []
+        notes = [f"kwait: {nodes.note}"] if nodes.note else []
+        return [f"kwait: nodes {nodes}", *notes]
 
     def _list_egress(self) -> list[str]:
         if not self._settings.egress or not self._settings.is_embedded:

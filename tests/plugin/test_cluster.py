@@ -652,6 +652,40 @@ def test_the_header_names_isolation_and_egress(
     assert asked == ([given.get("isolation", "auto")] if lines == _ISOLATED else [])
 
 
+_NOT_USED = "kwait: ini kwait_nodes is not used: "
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({"nodes": 3}, []),
+        ({"nodes": "name=gpu count=2\nname=plain"}, ["kwait: nodes gpu-1, gpu-2, plain"]),
+        ({"nodes": "name=a", "cluster": "binaries", "controllers": True}, ["kwait: nodes a"]),
+        (
+            {"nodes": "name=a", "cluster": "binaries"},
+            [f"{_NOT_USED}an API server alone has no nodes"],
+        ),
+        ({"nodes": 3, "api_only": True}, [f"{_NOT_USED}an API server alone has no nodes"]),
+        ({"nodes": 3, "cluster": "kind"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": 3, "context": "a"}, [f"{_NOT_USED}the cluster has its own nodes"]),
+        ({"nodes": "name=a", "cluster": "of-a-plugin"}, []),
+    ],
+)
+def test_the_header_names_the_nodes_of_a_table(given: Any, lines: list[str]) -> None:
+    settings = Settings().merged(given, lambda definition: f"ini {definition.ini}")
+    assert _cluster_of(settings).pytest_report_header()[1:] == lines
+
+
+def test_the_header_names_what_is_not_used_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "kind.yaml"
+    file.write_text("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nfeatureGates: {A: true}\n")
+    settings = Settings().merged({"nodes": str(file)}, lambda _: "flag")
+    assert _cluster_of(settings).pytest_report_header()[1:] == [
+        "kwait: nodes kind-control-plane",
+        "kwait: kind.yaml: the embedded cluster does not use featureGates",
+    ]
+
+
 def test_the_header_is_silent_about_programs_that_cannot_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -46,13 +46,17 @@ def settings_of_cluster(cluster: FurtherCluster, run: Settings, folder: Path) ->
     """
     source = f"{cluster.source}, cluster {cluster.name}"
     values = {
-        name: folder / expand_home(value, name, source)
-        if _OPTIONS[name].kind == "path" and isinstance(value, str)
-        else value
+        name: str(folder / expand_home(value, name, source)) if _is_path(name, value) else value
         for name, value in _read_options(cluster).items()
     }
     own = run.without(["cluster", "clusters", *_OPTIONS])
     return own.merged({"cluster": cluster.provider, **values}, lambda _: source)
+
+
+def _is_path(name: str, value: Any) -> bool:
+    from pytest_kwait.clusters.node_table import is_node_file
+
+    return _OPTIONS[name].kind == "path" or (name == "nodes" and is_node_file(value))
 
 
 def _read_options(cluster: FurtherCluster) -> dict[str, Any]:

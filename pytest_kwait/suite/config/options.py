@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol, Self, overload
 
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.simulator.protocol.options import RequestedIsolation
@@ -222,6 +223,14 @@ class ClusterSettings:
 class EmbeddedSettings:
     """Settings of the embedded cluster."""
 
+    nodes: SettingDefinition[RequestedNodes] = SettingDefinition(
+        "nodes",
+        2,
+        "{N,FILE,TABLE}",
+        "nodes of the cluster: their number, a kind configuration, or a table of nodes",
+        "an entry a line, for example 'name=gpu count=2 labels=pool=gpu "
+        "taints=gpu=true:NoSchedule capacity=cpu=4,nvidia.com/gpu=2'",
+    )
     timing: SettingDefinition[Literal["fast", "real"]] = SettingDefinition(
         ("fast", "real"),
         "fast",
@@ -269,7 +278,7 @@ class LocalClusterSettings:
         False,
         "",
         "whether `binaries` has the embedded cluster's controllers and nodes",
-        "with its scheduler and two nodes, beside etcd and kube-apiserver",
+        "with its scheduler, beside etcd and kube-apiserver",
     )
     assets: SettingDefinition[Path | None] = SettingDefinition(
         "path",

@@ -255,9 +255,15 @@ def _format_given(raw: object) -> str:
     """Return a valid value as an option or an ini file has it."""
     if isinstance(raw, bool):
         return "true" if raw else "false"
+    if isinstance(raw, str):
+        return "; ".join(line.strip() for line in raw.strip().splitlines())
     if isinstance(raw, Mapping):
         raw = [f"{name}={value}" for name, value in raw.items()]
-    return ", ".join(raw) if isinstance(raw, list) else str(raw)
+    if isinstance(raw, list):
+        return ", ".join(
+            "{" + _format_given(item) + "}" if isinstance(item, Mapping) else item for item in raw
+        )
+    return str(raw)
 
 
 def _format_seconds(seconds: float) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_kwait.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from pytest_kwait.clusters.node_table import RequestedNodes
     from pytest_kwait.simulator.protocol.egress import EgressTarget
     from pytest_kwait.simulator.protocol.image_mapping import ImageMapping
     from pytest_kwait.suite.config.clusters import FurtherCluster
@@ -253,6 +254,13 @@ def read_clusters(value: Any, what: str, source: str | None) -> tuple[FurtherClu
     for cluster in clusters:
         read_dns_label(cluster.name, what, source)
     return clusters
+
+
+def read_nodes(value: Any, what: str, source: str | None) -> RequestedNodes:
+    """Parse nodes: a number, the path of a file, or entries of a table."""
+    from pytest_kwait.clusters.node_table import read_requested_nodes
+
+    return read_requested_nodes(value, what, source)
 
 
 def read_egress(value: Any, what: str, source: str | None) -> tuple[EgressTarget, ...]:

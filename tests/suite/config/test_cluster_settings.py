@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _INI = "ini kwait_clusters"
 _OPTIONS = (
-    "--kubeconfig, --context, --timing, --api-only, --isolation, --controllers, --assets, "
+    "--kubeconfig, --context, --nodes, --timing, --api-only, --isolation, --controllers, --assets, "
     "--cluster-name, --cluster-config, --cluster-args, --node-image, --load-image, --keep-cluster"
 )
 
@@ -35,6 +35,14 @@ def test_options_of_a_cluster() -> None:
     assert (settings.load_image, settings.controllers) == (("a", "b"), False)
     assert settings.cluster_args == ("--wait", "5m")
     assert settings.source("node_image") == "ini kwait_clusters, cluster b"
+
+
+def test_nodes_of_a_cluster(tmp_path: Path) -> None:
+    (tmp_path / "nodes.yaml").write_text("nodes: [{name: gpu, count: 2}]\n")
+    text = "b = embedded --nodes=nodes.yaml"
+    settings = settings_of_cluster(declared(text), Settings(), tmp_path)
+    assert str(settings.nodes) == "gpu-1, gpu-2"
+    assert settings_of_cluster(declared("b = embedded --nodes=5"), Settings(), tmp_path).nodes == 5
 
 
 def test_settings_of_the_run_hold_but_for_its_cluster() -> None:
