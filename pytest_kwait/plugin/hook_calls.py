@@ -178,21 +178,28 @@ class NamespaceHooks:
 
     def call_created(self) -> None:
         """Call the hook for a created namespace, unless a hook has created it."""
-        self._is_created = self._calls.are_called
-        self._call("pytest_kwait_namespace_created")
+        if self._calls.are_called:
+            self._call("pytest_kwait_namespace_created")
+            self._is_created = True
 
-    def end(self, *, deletes: bool) -> None:
+    def end(self, error: BaseException | None, *, deletes: bool) -> None:
         """Remove what the hooks have created outside of the namespace.
 
         Args:
+            error: the error that ends the use of the namespace, which stays in front.
             deletes: whether the namespace is deleted next, for which a hook is called.
         """
-        with self._stack:
-            if deletes:
-                self._call("pytest_kwait_namespace_deleting")
+        try:
+            with self._stack:
+                if deletes and self._is_created:
+                    self._call("pytest_kwait_namespace_deleting")
+        except _ERRORS as other:
+            if error is None:
+                raise
+            error.add_note(f"at the end of its namespace: {type(other).__name__}: {other}")
 
     def _call(self, name: str) -> None:
-        if not (self._is_created and self._calls.is_implemented(self._node, name)):
+        if not self._calls.is_implemented(self._node, name):
             return
         if self._kwait is None:
             self._kwait = self._stack.enter_context(self._make_kwait())

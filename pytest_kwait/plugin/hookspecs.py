@@ -60,9 +60,9 @@ def pytest_kwait_namespace_deleting(
 ) -> None:
     """Look at a namespace for the last time, before its deletion is requested.
 
-    Called if `pytest_kwait_namespace_created` was, with the same arguments, after the fixtures
-    that use it; in the thread that deletes it. Not for one that is kept, and not for one that is
-    left to the end of the run since other processes may use it.
+    Called if `pytest_kwait_namespace_created` was and has raised nothing, with the same arguments,
+    after the fixtures that use it; in the thread that deletes it. Not for one that is kept, and not
+    for one that is left to the end of the run since other processes may use it.
 
     An error is one of the teardown; the namespace is deleted nevertheless, unless a failed test
     keeps it.

@@ -191,26 +191,27 @@ def make_namespace(
             config, node, owner, name, cluster, namespaces.client, namespaces, is_left=is_left
         ),
     )
-    failed = False
+    failure: BaseException | None = None
     try:
         with _recorded_use(config, name, cluster):
             if adopted is None:
                 hooks.call_created()
             yield name
-    except BaseException:
-        failed = True
+    except BaseException as error:
+        failure = error
         raise
     finally:
         cleanup.namespaces.remove(placement)
         own = settings_of(node)
-        kept = cleanup.is_kept(node, own) or (failed and own.keep == "failed")
+        kept = cleanup.is_kept(node, own) or (failure is not None and own.keep == "failed")
         left = not kept and (is_left() or _is_left_to_run(config, node, owner, cluster))
         try:
-            hooks.end(deletes=not (kept or left))
+            hooks.end(failure, deletes=not (kept or left))
         except BaseException:
             kept = kept or own.keep == "failed"
             raise
         finally:
+            failure = None  # its traceback has this frame
             if kept:
                 namespaces.keep(name)
                 removal = "" if cluster.ends_with_run else namespaces.removal_command(owner.run)

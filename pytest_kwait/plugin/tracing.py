@@ -116,7 +116,6 @@ class Tracing:
         test = _TestSpan(span, own)
         test.context = context.set_value(_TEST_KEY, test, own)
         before = {name: os.environ.get(name) for name in _VARIABLES}
-        token = context.attach(test.context)
         self._test = test
         _export(test.context)
         try:
@@ -124,8 +123,25 @@ class Tracing:
         finally:
             self._test = None
             _set_variables(before)
-            context.detach(token)
             test.end()
+
+    # First: spans of other plugins in a phase are in that of the test.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self) -> Generator[None, object, object]:
+        """Make the span current while the test is set up."""
+        return (yield from self._phase())
+
+    # First: spans of other plugins in a phase are in that of the test.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        """Make the span current while the test is called."""
+        return (yield from self._phase())
+
+    # First: spans of other plugins in a phase are in that of the test.
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_teardown(self) -> Generator[None, object, object]:
+        """Make the span current while the test is torn down."""
+        return (yield from self._phase())
 
     # First: it sees a report that all others have completed.
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -143,6 +159,21 @@ class Tracing:
                 self._test.span.set_attribute("k8s.namespace.name", names[0])
                 self._test.span.set_attribute("kwait.namespaces", names)
         return report
+
+    def _phase(self) -> Generator[None, object, object]:
+        """Make the span of the test current in a phase.
+
+        Between phases that of another plugin is: it sets the test's status on the current span.
+        """
+        if self._test is None:
+            return (yield)
+        from opentelemetry import context
+
+        token = context.attach(self._test.context)
+        try:
+            return (yield)
+        finally:
+            context.detach(token)
 
     @contextmanager
     def _around_step(self, name: str) -> Iterator[None]:

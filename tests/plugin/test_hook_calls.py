@@ -287,6 +287,48 @@ def test_an_error_of_a_hook_fails_the_test_with_its_name(
     assert re.search(r"^DELETE /api/v1/namespaces/t-it-", fake_cluster(), re.M)
 
 
+def test_a_namespace_that_could_not_be_prepared_has_no_second_hook(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    for name in ("pytest_kwait_namespace_created", "pytest_kwait_namespace_deleting"):
+        extend_conftest(pytester, _RAISING.format(name))
+    pytester.makepyfile("def test_it(kwait):\n    pass\n")
+    result = pytester.runpytest()
+    result.assert_outcomes(errors=1)
+    assert "in hook pytest_kwait_namespace_created" in result.stdout.str()
+    result.stdout.no_fnmatch_line("*pytest_kwait_namespace_deleting*")
+    assert re.search(r"^DELETE /api/v1/namespaces/t-it-", fake_cluster(), re.M)
+
+
+def test_the_error_that_ends_a_namespace_stays_in_front(
+    pytester: pytest.Pytester, fake_cluster: Log
+) -> None:
+    extend_conftest(pytester, _RAISING.format("pytest_kwait_namespace_deleting"))
+    pytester.makepyfile(
+        """
+        def test_it(kwait_factory):
+            with kwait_factory("made"):
+                raise TypeError("first")
+        """
+    )
+    result = pytester.runpytest()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["E*TypeError: first", "E*at the end of its namespace: ValueError: no quota"]
+    )
+    assert re.search(r"^DELETE /api/v1/namespaces/t-made-", fake_cluster(), re.M)
+
+
+@pytest.mark.parametrize(("keep", "deletions"), [("never", 1), ("failed", 0)])
+def test_a_failed_test_keeps_a_namespace_whose_last_hook_failed(
+    pytester: pytest.Pytester, fake_cluster: Log, keep: str, deletions: int
+) -> None:
+    extend_conftest(pytester, _RAISING.format("pytest_kwait_namespace_deleting"))
+    pytester.makepyfile("def test_it(kwait):\n    pass\n")
+    pytester.runpytest(f"--kwait-keep={keep}").assert_outcomes(passed=1, errors=1)
+    assert fake_cluster().count("DELETE /api/v1/namespaces/t-it-") == deletions
+
+
 def test_a_failure_without_traceback_names_the_hook(
     pytester: pytest.Pytester, fake_cluster: Log
 ) -> None:

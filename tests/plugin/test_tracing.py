@@ -182,6 +182,10 @@ def pytest_runtest_protocol(item):
     with trace.get_tracer("other").start_as_current_span("around"):
         yield
 
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        trace.get_current_span().set_attribute("outcome", report.outcome)
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item):
     with trace.get_tracer("other").start_as_current_span("call"):
@@ -198,8 +202,9 @@ def pytest_runtest_call(item):
         """
     )
     pytester.runpytest().assert_outcomes(passed=1)
-    test = "test_it.py::test_it"
-    assert spans().parents == {
+    test, found = "test_it.py::test_it", spans()
+    assert found["around"]["attributes"] == {"outcome": "passed"}
+    assert found.parents == {
         "around": None,
         test: "around",
         "call": test,
