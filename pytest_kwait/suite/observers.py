@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_kwait.engine.active_waits import ActiveWait
-    from pytest_kwait.suite.kwait import Kwait
     from pytest_kwait.suite.manifests import Objects
 
-APPLY_LISTENERS: list[Callable[[Kwait, Objects], object]] = []
+APPLY_LISTENERS: list[Callable[[Any, Objects], object]] = []
 """Called with each `Kwait` and the objects that it has applied or created, in its thread.
 
 What they raise is raised by the call.
