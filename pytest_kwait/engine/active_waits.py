@@ -355,8 +355,8 @@ class ActiveWaits:
         self.wait_contexts: list[Callable[[ActiveWait], AbstractContextManager[object]]] = []
         """Make a context around a wait, in its thread, the outermost first.
 
-        It ends once the wait has its outcome, and its report if it failed. What it raises is raised
-        by the wait. Waits that are part of another wait have none.
+        It ends once the wait has its outcome, and its report if it failed. Its errors are raised by
+        the wait. Waits that are part of another wait have none.
         """
         self.locate_call: Callable[[str, float, str], WaitCall] | None = None
         """Finds the call of a wait that begins, in its thread; None if nothing needs it.

@@ -188,7 +188,8 @@ class Tracing:
             with _current(span, parent), self._exported():
                 yield
         except BaseException as error:
-            _set_error(span, self._describe_error(error))
+            if span.is_recording():
+                _set_error(span, self._describe_error(error))
             raise
         finally:
             span.end()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 APPLY_LISTENERS: list[Callable[[Any, Objects], object]] = []
 """Called with each `Kwait` and the objects that it has applied or created, in its thread.
 
-What they raise is raised by the call.
+An error of a listener is raised by the call.
 """
 
 
