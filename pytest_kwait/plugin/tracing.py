@@ -185,13 +185,15 @@ class Tracing:
         parent = self._find_parent()
         span = tracer.start_span(name, parent)
         try:
-            with _current(span, parent), self._exported():
+            with _current(span, parent):
+                self._export_current()
                 yield
         except BaseException as error:
             if span.is_recording():
                 _set_error(span, self._describe_error(error))
             raise
         finally:
+            self._export_current()
             span.end()
 
     @contextmanager
@@ -252,23 +254,10 @@ class Tracing:
             return current
         return test.context
 
-    @contextmanager
-    def _exported(self) -> Iterator[None]:
-        """Name the present span in the environment; a step in another thread is not named."""
-        from opentelemetry import context
-
-        test = self._test
-        if test is None or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {name: os.environ.get(name) for name in _VARIABLES}
-        _export(context.get_current())
-        try:
-            yield
-        finally:
-            # A task of another test that has ended meanwhile restores nothing.
-            if self._test is test:
-                _set_variables(before)
+    def _export_current(self) -> None:
+        """Name the present span to programs; not that of a step in another thread."""
+        if self._test is not None and threading.current_thread() is threading.main_thread():
+            _export(self._find_parent())
 
     def _describe_error(self, error: BaseException) -> str:
         from pytest_kwait.engine.failure.redaction import SECRET_VALUES, make_redactor

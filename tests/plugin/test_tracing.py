@@ -340,6 +340,41 @@ def pytest_sessionfinish():
     ]
 
 
+def test_steps_of_tasks_that_overlap_leave_the_span_of_the_test(
+    pytester: pytest.Pytester, spans: Callable[[], Spans]
+) -> None:
+    pytester.makepyfile(
+        test_it="""
+        import asyncio
+        import os
+
+        def test_it(kwait):
+            named = os.environ["TRACEPARENT"]
+
+            async def body(name, begun, ended):
+                await begun.wait()
+                with kwait.step(name):
+                    assert os.environ["TRACEPARENT"] != named
+                    ended.set()
+                    await asyncio.sleep(0)
+
+            async def both():
+                begun, ended = asyncio.Event(), asyncio.Event()
+                begun.set()
+                await asyncio.gather(body("a", begun, ended), body("b", ended, asyncio.Event()))
+
+            asyncio.run(both())
+            assert os.environ["TRACEPARENT"] == named
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
+    assert spans().parents == {
+        "a": "test_it.py::test_it",
+        "b": "test_it.py::test_it",
+        "test_it.py::test_it": None,
+    }
+
+
 def test_a_hook_is_in_the_span_of_its_wait(
     pytester: pytest.Pytester, spans: Callable[[], Spans]
 ) -> None:
