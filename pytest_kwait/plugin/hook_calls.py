@@ -34,8 +34,8 @@ class HookCalls:
 
     def __init__(self, run: Run) -> None:
         self._config = run.config
-        # Activated in a phase of a test, whose hooks have been called.
-        self._item = running_item(run.config)
+        # In a phase of this test, if the run is activated there.
+        self._phase_of = running_item(run.config)
         self._errors: list[BaseException] = []
         self._is_on = False
 
@@ -104,15 +104,21 @@ class HookCalls:
         finally:
             _is_in_hook.reset(token)
 
+    @property
+    def _item(self) -> pytest.Item | None:
+        """The test in one of its phases, where an error fails it; None otherwise."""
+        item = self._phase_of
+        return item if item is running_item(self._config) else None
+
     def _phase(self, item: pytest.Item) -> Generator[None, object, object]:
-        before, self._item = self._item, item
+        self._phase_of = item
         try:
             result = yield
         except BaseException:
             self._errors.clear()
             raise
         finally:
-            self._item = before
+            self._phase_of = None
         errors, self._errors = self._errors, []
         if errors:
             raise errors[0]

@@ -48,12 +48,14 @@ class _TestSpan:
     """The span of a running test.
 
     Args:
-        context: the context of the test, with its span.
+        parent: the context of its parent.
     """
 
-    def __init__(self, span: Span, context: Context) -> None:
+    def __init__(self, span: Span, parent: Context) -> None:
+        from opentelemetry import context, trace
+
         self.span = span
-        self.context = context
+        self.context = context.set_value(_TEST_KEY, self, trace.set_span_in_context(span, parent))
         self.status = "pass"
         self.headline = ""
 
@@ -104,17 +106,13 @@ class Tracing:
         tracer = _find_tracer()
         if tracer is None:
             return (yield)
-        from opentelemetry import context, trace
-
         parent = _parent_of_tests()
         path, line, _ = item.location
         attributes: dict[str, str | int] = {"test.case.name": item.nodeid, "code.file.path": path}
         if line is not None:
             attributes["code.line.number"] = line + 1
         span = tracer.start_span(item.nodeid, parent, attributes=attributes)
-        own = trace.set_span_in_context(span, parent)
-        test = _TestSpan(span, own)
-        test.context = context.set_value(_TEST_KEY, test, own)
+        test = _TestSpan(span, parent)
         before = {name: os.environ.get(name) for name in _VARIABLES}
         self._test = test
         _export(test.context)

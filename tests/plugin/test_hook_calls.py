@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_kwait.plugin import startup
+
 Log = Callable[[], str]
 
 _RECORD = """
@@ -477,6 +479,27 @@ def test_workers_call_the_hooks(pytester: pytest.Pytester, calls: Callable[[], l
     extend_conftest(pytester, _RECORD)
     pytester.makepyfile(test_it=f"def test_it(kwait):\n    kwait.apply({_MAP})\n")
     pytester.runpytest("-n1").assert_outcomes(passed=1)
+    assert calls() == [
+        "created test_it.py::test_it of it",
+        "applied x in test_it",
+        "deleting test_it.py::test_it",
+    ]
+
+
+def test_hooks_are_called_where_a_running_test_activates_the_plugin(
+    pytester: pytest.Pytester, calls: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It is loaded in this process.
+    monkeypatch.setattr(startup, "_ENGINE", "pytest_kwait.not_loaded")
+    pytester.makeini("[pytest]\n")
+    extend_conftest(pytester, _RECORD)
+    pytester.makepyfile(
+        test_it=f"""
+        def test_it(request):
+            request.getfixturevalue("kw" + "ait").apply({_MAP})
+        """
+    )
+    pytester.runpytest().assert_outcomes(passed=1)
     assert calls() == [
         "created test_it.py::test_it of it",
         "applied x in test_it",
