@@ -131,6 +131,26 @@ def test_markers_environments_factories_and_further_namespaces_call_hooks(
     ]
 
 
+def test_an_environment_of_the_run_has_no_hook_at_its_end(
+    pytester: pytest.Pytester, calls: Callable[[], list[str]]
+) -> None:
+    extend_conftest(pytester, _RECORD)
+    pytester.makepyfile(
+        test_it="""
+        import pytest_kwait
+
+        @pytest_kwait.environment(scope="run")
+        def shared(kwait):
+            yield
+
+        def test_one(shared):
+            pass
+        """
+    )
+    pytester.runpytest("--kwait-no-janitor").assert_outcomes(passed=1)
+    assert calls() == ["created session of shared"]
+
+
 def test_a_conftest_sees_the_tests_of_its_folder(
     pytester: pytest.Pytester, calls: Callable[[], list[str]]
 ) -> None:

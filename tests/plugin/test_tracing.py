@@ -196,9 +196,15 @@ def pytest_runtest_call(item):
         test_it="""
         from opentelemetry import trace
 
+        TRACER = trace.get_tracer("product")
+
+        def exists(obj):
+            with TRACER.start_as_current_span("predicate"):
+                return True
+
         def test_it(kwait):
-            with trace.get_tracer("product").start_as_current_span("product"):
-                kwait.wait_for(f"namespace/{kwait.namespace}", "create")
+            with TRACER.start_as_current_span("product"):
+                kwait.wait_for(f"namespace/{kwait.namespace}", exists)
         """
     )
     pytester.runpytest().assert_outcomes(passed=1)
@@ -210,6 +216,7 @@ def pytest_runtest_call(item):
         "call": test,
         "product": "call",
         "wait_for": "product",
+        "predicate": "wait_for",
     }
 
 
