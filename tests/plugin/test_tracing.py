@@ -397,24 +397,6 @@ def pytest_kwait_wait_ended(wait):
     assert spans()["wait_for_kube_root_ca"]["attributes"]["team"] == "met"
 
 
-def test_nothing_is_imported_where_nothing_receives_spans(
-    pytester: pytest.Pytester, fake_cluster: Log
-) -> None:
-    pytester.makepyfile(
-        """
-        import os
-        import sys
-
-        def test_it(kwait):
-            with kwait.step("look"):
-                kwait.wait_for(f"namespace/{kwait.namespace}", "create")
-            assert [name for name in sys.modules if name.startswith("opentelemetry")] == []
-            assert "TRACEPARENT" not in os.environ
-        """
-    )
-    pytester.runpytest_subprocess("-p", "no:anyio").assert_outcomes(passed=1)
-
-
 def test_a_run_without_a_provider_has_no_spans(
     pytester: pytest.Pytester, fake_cluster: Log
 ) -> None:
