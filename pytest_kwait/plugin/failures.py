@@ -33,7 +33,7 @@ from pytest_kwait.plugin.timeout import running_item, time_left
 from pytest_kwait.plugin.usage import uses_plugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pytest_kwait.framework.predicates import ObjectMatch
@@ -64,6 +64,8 @@ class Failure:
         trouble: why artifacts could not be written; empty if they were.
         step: the steps of the test that it failed in; empty outside of any.
         recording: the file of its recording; empty for none.
+        place: the failed line of the user, as `file:line`; empty if unknown.
+        kubectl: the command that reaches the cluster after the run; none if it ends with the run.
     """
 
     def __init__(
@@ -75,6 +77,8 @@ class Failure:
         trouble: str = "",
         step: str = "",
         recording: str = "",
+        place: str = "",
+        kubectl: Sequence[str] = (),
     ) -> None:
         self.headline = headline
         self.awaited = awaited
@@ -83,6 +87,8 @@ class Failure:
         self.trouble = trouble
         self.step = step
         self.recording = recording
+        self.place = place
+        self.kubectl = list(kubectl)
 
     def attach(self, report: pytest.TestReport) -> None:
         """Attach this to a report, as values that pytest-xdist can serialize."""
@@ -146,7 +152,14 @@ class FailureReporter:
             headline = "failed" if error is None else cut_headline(redact(headline_of(error)))
             awaited = next((redact(_format_awaited(wait)) for wait in waits if wait.evidence), "")
             step = cut_headline(redact(get_failed_step(error)))
-            Failure(headline, awaited, tuple(namespaces_of(item)), step=step).attach(report)
+            Failure(
+                headline,
+                awaited,
+                tuple(namespaces_of(item)),
+                step=step,
+                place=_find_place(item.config, report),
+                kubectl=_kubectl_of(item),
+            ).attach(report)
             _add_releases(item, report)
             shown = _shown_error(error)
             if shown is not None:
@@ -393,6 +406,38 @@ def relative_path(config: pytest.Config, path: str) -> str:
     """Return a path relative to the start folder of pytest, if it is below that."""
     here = config.invocation_params.dir
     return os.path.relpath(path, here) if Path(path).is_relative_to(here) else path
+
+
+def list_places(config: pytest.Config, report: pytest.TestReport) -> Iterator[tuple[Path, int]]:
+    """Yield the failed line of a report, then the first line of the test; each with its file."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    places = [(crash.path, crash.lineno)] if crash is not None else []
+    places.append((report.location[0], (report.location[1] or 0) + 1))
+    for path, line in places:
+        yield Path(os.path.normpath(config.rootpath / path)), int(line)
+
+
+def _find_place(config: pytest.Config, report: pytest.TestReport) -> str:
+    """Return the user's line that failed, as `file:line`; empty if it is unknown."""
+    for path, line in list_places(config, report):
+        if path.is_relative_to(config.rootpath) and "site-packages" not in path.parts:
+            return f"{relative_path(config, str(path))}:{line}"
+    return ""
+
+
+def _kubectl_of(item: pytest.Item) -> list[str]:
+    """Return the command that reaches a test's cluster after the run; none if it ends with it."""
+    client = client_of(item)
+    if client is None:
+        return []
+    from pytest_kwait.client.session import ApiSession
+
+    try:
+        session = ApiSession.of(client)
+    except KwaitError:
+        # A conftest's fixture may return any object.
+        return []
+    return [] if session.outlook else ["kubectl", *session.kubectl_args]
 
 
 def client_of(item: pytest.Item) -> Any:

@@ -124,6 +124,7 @@ def test_it(kwait, wait_for_job_complete):
     found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########-gw0", "t-it-########"
     assert list(found) == [
+        "failures.md",
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
         f"{folder}/{space}/namespace.yaml",
@@ -148,6 +149,10 @@ def test_it(kwait, wait_for_job_complete):
         "shard": "",
         "worker": "gw0",
         "namespaces": [space],
+        "cluster": "embedded",
+        "kubectl": [],
+        "place": "",
+        "step": "",
         "headline": "worker 'gw0' crashed while running 'test_it.py::test_it'",
     }
     assert 0 < wait.pop("elapsed_seconds") < 60
@@ -233,7 +238,7 @@ def test_remote_worker_has_only_its_failure(
     assert "INTERNALERROR" not in result.stdout.str()
     found = read_files(pytester.path / "art")
     folder = "test_it-test_it-########-gw0"
-    assert list(found) == [f"{folder}/evidence.json", f"{folder}/failure.txt"]
+    assert list(found) == ["failures.md", f"{folder}/evidence.json", f"{folder}/failure.txt"]
     evidence = json.loads(found[f"{folder}/evidence.json"])
     assert (evidence["namespaces"], evidence["waits"]) == ([], [])
 
@@ -278,6 +283,7 @@ def test_it(kwait, kwait_cluster):
     found = read_files(pytester.path / "art")
     folder, space = "test_it-test_it-########", "t-it-########"
     assert list(found) == [
+        "failures.md",
         f"{folder}/evidence.json",
         f"{folder}/failure.txt",
         f"{folder}/{space}/namespace.yaml",
