@@ -325,7 +325,8 @@ def test_flaky_tests_are_a_table(nights: Path, capsys: pytest.CaptureFixture[str
         "  first bad  2026-05-29T20:26:40Z run n1, commit abc",
         "  last good  2026-05-28T20:26:40Z run n0, commit abc",
         "  1x AssertionError: assert 502 == 200",
-        "1 test in 3 runs from 2026-05-28T20:26:40Z to 2026-05-30T20:26:40Z: 1 flaky",
+        "1 flaky, of 1 test in 3 runs",
+        "from 2026-05-28T20:26:40Z to 2026-05-30T20:26:40Z",
     ]
 
 

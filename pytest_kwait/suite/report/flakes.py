@@ -322,9 +322,8 @@ def render_flakes(statistics: FlakeStatistics) -> list[str]:
     tests = "1 test" if statistics.tests == 1 else f"{statistics.tests} tests"
     runs = "1 run" if len(statistics.runs) == 1 else f"{len(statistics.runs)} runs"
     begin, end = (format_time(statistics.runs[place].started) for place in (0, -1))
-    lines += wrap_text(
-        f"{tests} in {runs} from {begin} to {end}: {found or 'none has failed'}", _WIDTH, "", "  "
-    )
+    lines.append(f"{found or 'none failed'}, of {tests} in {runs}")
+    lines.append(f"from {begin} to {end}")
     return lines
 
 

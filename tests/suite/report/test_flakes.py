@@ -83,7 +83,8 @@ def test_flaky_test_has_its_rate_and_what_it_saw_only_when_it_failed() -> None:
         "  1x pod web did not become ready within 5s: 0/1 ready: no endpoint of db",
         "     only failed  0/1 ready: no endpoint of db",
         "     met          after at most 3.2s, limit 5s",
-        "1 test in 4 runs from 2026-05-29T20:26:40Z to 2026-06-01T20:26:40Z: 1 flaky",
+        "1 flaky, of 1 test in 4 runs",
+        "from 2026-05-29T20:26:40Z to 2026-06-01T20:26:40Z",
     ]
 
 
@@ -143,8 +144,8 @@ def test_passed_tests_without_waits_count() -> None:
     found = statistics(night(1, "passed", passed=("test_a.py::test_plain",)))
     assert (found.tests, found.unnamed, found.flakes) == (2, 0, [])
     assert render_flakes(found) == [
-        "2 tests in 1 run from 2026-05-29T20:26:40Z to 2026-05-29T20:26:40Z: none has",
-        "  failed",
+        "none failed, of 2 tests in 1 run",
+        "from 2026-05-29T20:26:40Z to 2026-05-29T20:26:40Z",
     ]
 
 
