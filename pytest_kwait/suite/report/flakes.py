@@ -241,7 +241,8 @@ class FlakeCounts:
         failure.last_seen = str(wait.get("seen") or next(reversed(texts), ""))
         if wait:
             failure.key = _make_key(record.test, str(wait["subject"]), str(wait["goal"]))
-            failure.limit = wait.get("limit_seconds") or None
+            limit = wait.get("limit_seconds")
+            failure.limit = limit if isinstance(limit, int | float) and limit else None
 
     def _describe_test(self, test: str, history: Sequence[tuple[RunRecord, _Outcome]]) -> FlakyTest:
         verdict, reason, begin = judge_history(

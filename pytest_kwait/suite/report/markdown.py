@@ -9,13 +9,19 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pytest_kwait.apimachinery.times import format_duration
 from pytest_kwait.engine.failure.evidence import Evidence
-from pytest_kwait.engine.failure.shortening import cut_line, wrap_middle, wrap_text
+from pytest_kwait.engine.failure.shortening import (
+    cut_line,
+    replace_unprintable,
+    wrap_middle,
+    wrap_text,
+)
 from pytest_kwait.engine.failure.wait_report import (
     VerdictChange,
     list_kubectl_arguments,
@@ -220,11 +226,14 @@ def _list_explanation(text: str, headline: str) -> list[str]:
 
 
 def _render_timeline(wait: Mapping[str, Any], first: FailedPhase) -> list[str]:
+    try:
+        known = msgspec.convert(wait.get("timeline") or [], list[VerdictChange])
+    except msgspec.ValidationError:
+        return []
     changes = [
-        VerdictChange(float(change["at"]), strip_namespaces(change["text"], first.namespaces))
-        for change in wait.get("timeline") or ()
+        replace(change, text=strip_namespaces(change.text, first.namespaces)) for change in known
     ]
-    left_out = int(wait.get("timeline_left_out") or 0)
+    left_out = wait.get("timeline_left_out")
     early = len(changes) // 2 if left_out else len(changes)
     lines = [*render_changes(changes[:early], _WIDTH)]
     if left_out:
@@ -288,8 +297,9 @@ def _block(
         return
     if len(shown) > MAX_LINES:
         shown = [*shown[:MAX_LINES], f"... {len(shown) - MAX_LINES} more lines"]
-    if not copied:
-        shown = [cut_line(line.rstrip(), _WIDTH) for line in shown]
+    shown = [
+        replace_unprintable(line) if copied else cut_line(line.rstrip(), _WIDTH) for line in shown
+    ]
     runs = re.findall(r"`{3,}", "\n".join(shown))
     fence = "`" * max((len(run) + 1 for run in runs), default=3)
     yield from ("", f"{title}:", "", f"{fence}{language}", *shown, fence)
@@ -310,7 +320,7 @@ def _wrap(text: str, further: str = "") -> list[str]:
 
 def _code(text: str) -> str:
     """Return a text as code, which no Markdown in it changes."""
-    plain = " ".join(text.split())
+    plain = " ".join(replace_unprintable(text).split())
     runs = re.findall(r"`+", plain)
     if not runs:
         return f"`{plain}`"

@@ -166,8 +166,9 @@ def test_lines_fit_a_terminal_except_what_is_copied() -> None:
 
 
 def test_evidence_of_another_version_leaves_the_rest() -> None:
-    odd = {**_WAIT, "pods": [{"nombre": 1}]}
+    odd = {**_WAIT, "pods": [{"nombre": 1}], "timeline": [{"when": 1}], "limit_seconds": "5s"}
     text = render_failures([failed(waits=[odd])], [])
+    assert "Timeline" not in text
     assert "  awaited  pod web to become ready\n" in text
     assert "get all,events" in text
 
