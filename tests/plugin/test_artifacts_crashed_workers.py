@@ -135,6 +135,8 @@ def test_it(kwait, wait_for_job_complete):
     assert found[f"{folder}/failure.txt"].endswith(
         "\nworker 'gw0' crashed while running 'test_it.py::test_it'\n"
     )
+    assert "- `test_it.py::test_it` (crashed), worker gw0\n" in found["failures.md"]
+    assert "  awaited  job pi to become complete\n" in found["failures.md"]
     assert "name: mine" in found[f"{folder}/{space}/objects/configmaps.yaml"]
     assert "words: (hidden)" in found[f"{folder}/{space}/objects/secrets.yaml"]
     # While it was there: the run has removed it since.
@@ -241,6 +243,7 @@ def test_remote_worker_has_only_its_failure(
     assert list(found) == ["failures.md", f"{folder}/evidence.json", f"{folder}/failure.txt"]
     evidence = json.loads(found[f"{folder}/evidence.json"])
     assert (evidence["namespaces"], evidence["waits"]) == ([], [])
+    assert "- `test_it.py::test_it` (crashed), worker gw0\n" in found["failures.md"]
 
 
 def test_no_records_without_the_option(
@@ -290,6 +293,8 @@ def test_it(kwait, kwait_cluster):
         f"{folder}/{space}/objects/configmaps.yaml",
         f"{folder}/{space}/objects/serviceaccounts.yaml",
     ]
+    assert "- `test_it.py::test_it` (expired)\n" in found["failures.md"]
+    assert "  awaited  configmap other to get created\n" in found["failures.md"]
     lines = hide_random_parts(result.stdout.str()).splitlines()
     assert f"kwait: artifacts of the test that ran out of time: art/{folder}" in lines
     assert any(" Timeout " in line for line in lines)

@@ -24,6 +24,9 @@ _TIMEOUT = "WaitTimeout"
 _ERRORS = {"timed out": _TIMEOUT, "failed early": "WaitFailed"}
 """The class of the error by the outcome of a wait."""
 
+_ENDED_PHASES = frozenset({"crashed", "expired"})
+"""The phases of tests whose process ended."""
+
 _GENERATED = "t-*"
 """In place of a namespace, as `normalize` has it for those of tests."""
 
@@ -70,11 +73,13 @@ class FailedPhase(msgspec.Struct, omit_defaults=True):
     @property
     def signature(self) -> str:
         """The signature of the failure, equal for tests that fail from one cause."""
-        return sign_headline(
-            self.headline.replace(self.test, "TEST"),
-            self.namespaces,
-            is_timeout=bool(self.waits) and self.waits[0].get("error") == _TIMEOUT,
-        )
+        first = self.waits[0] if self.waits else {}
+        headline = self.headline.replace(self.test, "TEST")
+        if first and self.phase in _ENDED_PHASES:
+            # The end of a process says less than what its test was waiting for.
+            headline = f"{headline}: {first.get('subject')} to {first.get('goal')}"
+        is_timeout = first.get("error") == _TIMEOUT
+        return sign_headline(headline, self.namespaces, is_timeout=is_timeout)
 
 
 @dataclass(slots=True)

@@ -51,6 +51,20 @@ def test_crashes_of_workers_are_one_failure() -> None:
     assert len(groups) == 1
 
 
+def test_crashes_during_other_waits_are_other_failures() -> None:
+    groups = group_failures(
+        failed(
+            name,
+            f"worker 'gw1' crashed while running 'test_a.py::{name}'",
+            f"t-{name}-x5d3k",
+            phase="crashed",
+            waits=[{"subject": f"pod t-{name}-x5d3k/{pod}", "goal": "be ready"}],
+        )
+        for name, pod in (("one", "web"), ("two", "web"), ("three", "db"))
+    )
+    assert [len(group.tests) for group in groups] == [2, 1]
+
+
 def test_other_causes_are_other_failures_and_the_most_frequent_comes_first() -> None:
     groups = group_failures(
         [
